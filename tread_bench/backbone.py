@@ -1,0 +1,218 @@
+"""The interface of a backbone, and the one place where tokens leave a network and come back.
+
+Shapes: B batch, P prefix tokens, N image tokens, K of them present, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.draws import key_of
+from tread_bench.ops.routing import gather_tokens, scatter_tokens, with_prefix
+from tread_bench.ops.selecting import select
+from tread_bench.routes import Route
+
+if TYPE_CHECKING:
+    from tread_bench.registry import BackboneSpec, Family
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A long skip: a stream saved by one block for a later one, with the tokens it was made under."""
+
+    value: Tensor  # (B, P + K, D)
+    positions: Tensor | None  # (B, P + K) of the whole sequence; None: all
+    background: Tensor | None  # (B, P + N, D), where a bypassed token's value is the one at its route's start
+
+
+@dataclass(frozen=True, slots=True)
+class TokenState:
+    """What moves through the blocks.
+
+    `streams` leave and return together; conditioning `c` and `context` never route; `positions` and `ids` are None
+    while all tokens are present. `cache` lives as long as one route (or the time between two) and holds what depends
+    on the ids alone: a restricted scan, rows of a rotary table, neighbours.
+    """
+
+    streams: Mapping[str, Tensor]  # each (B, P + K, D)
+    grid: tuple[int, int]
+    c: Tensor | None = None  # (B, D)
+    context: Tensor | None = None  # (B, M, D)
+    num_prefix: int = 0
+    ids: Tensor | None = None  # (B, K) image tokens present, ascending
+    positions: Tensor | None = None  # (B, P + K): ids behind the prefix
+    background: Mapping[str, Tensor] | None = None  # the streams as they were when tokens left
+    skips: tuple[Skip, ...] = ()
+    cache: dict[str, Any] = field(default_factory=dict)
+    residual: tuple[str, ...] = ()  # the streams whose sum is the residual stream; empty: all
+
+    def stream(self) -> Tensor:
+        """The residual stream (B, P + K, D) that similarity is measured on."""
+        first, *others = (self.streams[name] for name in self.residual or self.streams)
+        return sum(others, first)
+
+    def with_streams(self, **streams: Tensor) -> TokenState:
+        """The same tokens with new values in the named streams."""
+        return replace(self, streams={**self.streams, **streams})
+
+    def push_skip(self, stream: str) -> TokenState:
+        """Save a stream for the block that pops it; last in, first out."""
+        background = self.background[stream] if self.background is not None else None
+        return replace(self, skips=(*self.skips, Skip(self.streams[stream], self.positions, background)))
+
+    def pop_skip(self) -> tuple[Tensor, TokenState]:
+        """The skip saved last, for exactly the tokens that are present now, and the state without it.
+
+        A skip made inside a route holds kept tokens only; it is expanded onto the values at that route's start.
+        """
+        *rest, skip = self.skips
+        value = skip.value
+        if skip.positions is not self.positions:
+            if skip.positions is not None:
+                value = scatter_tokens(skip.background, value, skip.positions)
+            if self.positions is not None:
+                value = gather_tokens(value, self.positions)
+        return value, replace(self, skips=tuple(rest))
+
+
+def leave(state: TokenState, ids_BK: Tensor) -> TokenState:
+    """Only the prefix and the tokens `ids_BK` (ascending) go on; the whole streams stay behind as background."""
+    positions = with_prefix(ids_BK, state.num_prefix)
+    kept = {name: gather_tokens(stream, positions) for name, stream in state.streams.items()}
+    return replace(state, streams=kept, ids=ids_BK, positions=positions, background=state.streams, cache={})
+
+
+def come_back(state: TokenState) -> TokenState:
+    """All tokens again: the processed ones with their new values, the others with those they left with."""
+    assert state.background is not None and state.positions is not None, "no route is under way"
+    whole = {
+        name: scatter_tokens(state.background[name], stream, state.positions) for name, stream in state.streams.items()
+    }
+    return replace(state, streams=whole, ids=None, positions=None, background=None, cache={})
+
+
+OnBlock = Callable[[int, TokenState], None]
+
+
+def run_blocks(
+    backbone: Backbone,
+    state: TokenState,
+    routes: Sequence[Route] = (),
+    ids: Sequence[Tensor] = (),
+    on_block: OnBlock | None = None,
+) -> TokenState:
+    """Walk all blocks; before each route's start its tokens leave, after its end they come back.
+
+    Args:
+        routes: in block numbers, ascending, none sharing a block (`registry.Family.resolve`).
+        ids: for each route the kept tokens (B, K), ascending.
+        on_block: called after each block with its number and the state (with all tokens, after a route's end).
+    """
+    starts = {route.start: kept for route, kept in zip(routes, ids, strict=True)}
+    ends = {route.end for route in routes}
+    for block in range(backbone.num_blocks):
+        if block in starts:
+            state = leave(state, starts[block])
+        state = backbone.run_block(block, state)
+        if block in ends:
+            state = come_back(state)
+        if on_block is not None:
+            on_block(block, state)
+    return state
+
+
+class Backbone(nn.Module):
+    """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block`, `head` and `init_module`.
+
+    `family` and `spec` are set by `Family.build`.
+    """
+
+    family: Family
+    spec: BackboneSpec
+
+    @property
+    def num_blocks(self) -> int:
+        """The number that routes index."""
+        return self.family.num_blocks(self.spec)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """x (B, C, H, W); t (B,), already times `family.time_scale`; y (B,) long, or None where there are no labels."""
+        raise NotImplementedError
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        """One block over the tokens present."""
+        raise NotImplementedError
+
+    def head(self, state: TokenState) -> Tensor:
+        """(B, C, H, W), or 2C channels where the backbone also learns a variance."""
+        raise NotImplementedError
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module."""
+        reset = getattr(module, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+    def initialise(self, seed: int) -> None:
+        """Draw the weights by module name: models that share a module share its initial weights."""
+        for name, module in self.named_modules():
+            if next(module.parameters(recurse=False), None) is not None:
+                with torch.random.fork_rng(devices=[]), torch.no_grad():
+                    torch.manual_seed(key_of(seed, "weights", name) % 2**63)
+                    self.init_module(name, module)
+
+    def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """The state before the first block. Raises ValueError where x or y do not fit the spec."""
+        spec = self.spec
+        if x.shape[1:] != (spec.channels, spec.image_size, spec.image_size):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; this model takes "
+                f"(B, {spec.channels}, {spec.image_size}, {spec.image_size}): build it with other sizes or resize x"
+            )
+        if y is not None and not spec.num_classes:
+            raise ValueError("y was given to an unconditional model (num_classes=0); leave it out")
+        if y is None and spec.num_classes:
+            y = torch.full((len(x),), spec.num_classes, device=x.device)
+        return self.embed(x, t * self.family.time_scale, y)
+
+    def finish(self, state: TokenState) -> Tensor:
+        """(B, C, H, W) from the state after the last block."""
+        return self.head(state)[:, : self.spec.channels]
+
+    def forward(
+        self,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None = None,
+        *,
+        routes: Sequence[Route] = (),
+        selector: str = "random",
+        generator: torch.Generator | None = None,
+        ids: Sequence[Tensor] | None = None,
+        on_block: OnBlock | None = None,
+    ) -> Tensor:
+        """Predict from x (B, C, H, W) at times t (B,) under labels y (B,) long; y == num_classes means no label.
+
+        Routing happens exactly when `routes` is passed, in train and in eval mode alike. `ids` gives each route's kept
+        tokens (B, K); without it they are drawn by `selector` from `generator`.
+
+        Returns:
+            (B, C, H, W).
+
+        Raises:
+            ValueError: shapes, labels, routes or a selector that do not fit, with the rule.
+        """
+        resolved = self.family.resolve(self.spec, routes, selector)
+        if ids is None:
+            ids = [self._draw(route, selector, len(x), generator, x.device) for route in resolved]
+        return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
+
+    def _draw(self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+        drawn_on = generator.device if generator is not None else device
+        scores = torch.rand(batch, self.spec.num_tokens, generator=generator, device=drawn_on).to(device)
+        return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens))

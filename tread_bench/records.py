@@ -1,0 +1,119 @@
+"""What is remembered of a cell: one JSON document, its schema, and the rows of results.csv that follow from it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Part(BaseModel):
+    """Frozen; an unknown key is an error, so that a record of another version is noticed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CostFigures(Part):
+    """Parameters and MACs of one image; `tokens_per_block` counts prefix tokens."""
+
+    params: int
+    trainable_params: int
+    tokens_per_block: list[int]
+    dense_tokens: int
+    forward_macs: int
+    dense_forward_macs: int
+    attention_macs: int
+    scan_macs: int
+    train_step_macs: int  # forward and backward of one image
+    block_macs: list[int]
+
+    @property
+    def ideal_speedup(self) -> float:
+        """Dense over routed forward MACs: what an implementation without overhead would gain."""
+        return self.dense_forward_macs / self.forward_macs
+
+
+class TimingFigures(Part):
+    """Training steps timed alone, interleaved with the dense reference on the same machine."""
+
+    step_time_ms: float  # median
+    step_time_low_ms: float  # 95 % bootstrap interval of the median
+    step_time_high_ms: float
+    images_per_s: float
+    speedup: float  # median of the pairs' dense / routed; the dense row against itself is the control
+    speedup_low: float
+    speedup_high: float
+    step_times_ms: list[float]  # every sample, in order
+    reference_step_times_ms: list[float]
+    batch: int
+    warmup: int
+    peak_memory_mib: float | None = None
+    memory_kind: Literal["allocator", "resident set"] | None = None
+
+
+class Evaluation(Part):
+    """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
+
+    iteration: int
+    train_seconds: float  # spent in training steps up to here
+    validation_loss: float
+    validation_loss_per_time: dict[str, float]
+    fid: float | None = None
+    sfid: float | None = None
+    kid: float | None = None
+    inception_score: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    num_samples: int | None = None
+    protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
+    protocol_details: dict[str, Any] = Field(default_factory=dict)
+    samples: str | None = None  # path of the grid of samples, relative to the cell's folder
+
+
+class Similarity(Part):
+    """Mean cosine similarity of the block outputs, L x L, over tokens, samples and the stated times."""
+
+    matrix: list[list[float]]
+    times: list[float]
+    num_samples: int
+
+
+class Record(Part):
+    """One cell: what was asked, what came out, and under which conditions."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    cell: str
+    suite: str
+    row: str
+    seed: int
+    status: Literal["done", "failed", "skipped"]
+    reason: str = ""
+    config: dict[str, Any]  # the resolved cell
+    backbone: str  # as a person names it: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
+    family: str
+    method: str
+    routes: str = ""  # resolved block numbers, "2:8@0.5"
+    selector: str = ""
+    num_blocks: int | None = None
+    reference: str = ""  # the dense cell of the same seed and architecture that this one is compared with
+    cost: CostFigures | None = None
+    timing: TimingFigures | None = None
+    evaluations: list[Evaluation] = Field(default_factory=list)
+    similarity: Similarity | None = None
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
+    train_seconds: float | None = None
+    initial_weights_sha256: str = ""
+    final_weights_sha256: str = ""
+    conditions: dict[str, Any] = Field(default_factory=dict)  # device, threads, precision, kernels, versions
+
+    @property
+    def rate(self) -> str:
+        """Bypass rates in route order, as results.csv writes them."""
+        return ",".join(route.rpartition("@")[2] for route in self.routes.split(",") if route)
+
+    @property
+    def last(self) -> Evaluation | None:
+        """The evaluation at the highest iteration."""
+        return max(self.evaluations, key=lambda e: e.iteration, default=None)

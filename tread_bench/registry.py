@@ -1,0 +1,237 @@
+"""Names to backbone families, found through entry points of the group `tread_bench.backbones`.
+
+A family is small and knows no torch, so that listing, validating and planning stay instant; the module that holds the
+network is imported by `Family.build`. The package's own families come the same way as a third party's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tread_bench.names import unknown
+from tread_bench.routes import Route, resolve_routes
+
+if TYPE_CHECKING:
+    from tread_bench.backbone import Backbone
+
+GROUP = "tread_bench.backbones"
+
+
+class TokenOrder(StrEnum):
+    """What the order of the tokens means to a backbone."""
+
+    SET = "set"  # attention, positions inside the tokens: any order gives the same result
+    SEQUENCE = "sequence"  # scans: the order along the sequence counts
+    GRID = "grid"  # two-dimensional shifts: neighbours on the grid count
+
+
+SELECTORS: dict[str, frozenset[TokenOrder]] = {"random": frozenset(TokenOrder)}  # name -> token orders it serves
+
+
+class BackboneSpec(BaseModel):
+    """Sizes of a backbone; a family's own spec adds its depth, width and so on.
+
+    `image_size` and `channels` are those of the tensor that the backbone sees (latents where there is an autoencoder).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    image_size: int = Field(32, ge=1, description="side of the square input, in its own pixels")
+    channels: int = Field(4, ge=1, description="channels of the input")
+    num_classes: int = Field(1000, ge=0, description="labels; 0 is an unconditional model")
+    patch: int = Field(2, ge=1, description="side of a patch; one patch is one token")
+
+    @model_validator(mode="after")
+    def _patches_cover_the_image(self) -> BackboneSpec:
+        if self.image_size % self.patch:
+            raise ValueError(f"patch {self.patch} must divide image_size {self.image_size}")
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of tokens."""
+        side = self.image_size // self.patch
+        return side, side
+
+    @property
+    def num_tokens(self) -> int:
+        """Image tokens, prefix tokens not among them."""
+        rows, columns = self.grid
+        return rows * columns
+
+
+@dataclass(frozen=True, slots=True)
+class Macs:
+    """Multiply-adds of one image by kind; one multiply-add is one MAC.
+
+    `linear`: linear layers and convolutions (what the DiT paper's "Gflops" column counts, together with attention);
+    `attention`: the two products QK^T and AV; `scan`: the multiply-adds of a recurrence, by the family's formula.
+    """
+
+    linear: int = 0
+    attention: int = 0
+    scan: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.linear + self.attention + self.scan
+
+    def __add__(self, other: Macs) -> Macs:
+        return Macs(self.linear + other.linear, self.attention + other.attention, self.scan + other.scan)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a backbone weighs and what one forward pass of one image costs, by closed form.
+
+    `blocks` holds one entry per block, `outside` everything before, between and after the blocks.
+    """
+
+    params: int
+    trainable_params: int
+    blocks: tuple[Macs, ...]
+    outside: Macs
+
+    @property
+    def forward(self) -> Macs:
+        return sum(self.blocks, self.outside)
+
+
+def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:
+    """Routes that `resolve_routes` accepts suit this family."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of backbones: what is known of it without torch.
+
+    Args:
+        name, aliases: as the papers write them; looked up without regard to case.
+        spec: the typed sizes.
+        published: sizes by published name ("DiT-S/2").
+        token_order: what the order of tokens means.
+        num_blocks: the number that routes index.
+        builder: "module:attribute" of a callable (spec, kernels) -> Backbone.
+        num_prefix: tokens in front that carry conditioning and never route.
+        time_scale: the objective's time t is multiplied by this before it is embedded.
+        cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
+        selectors: names of the selectors that this family can be routed with; None: all that serve its token order.
+        check_routes: raises ValueError, with the rule and a working alternative, where a route would be wrong.
+    """
+
+    name: str
+    spec: type[BackboneSpec]
+    published: Mapping[str, Mapping[str, Any]]
+    token_order: TokenOrder
+    num_blocks: Callable[[Any], int]
+    builder: str
+    aliases: tuple[str, ...] = ()
+    num_prefix: Callable[[Any], int] = lambda spec: 0
+    time_scale: float = 1.0
+    cost: Callable[[Any, Sequence[int]], Cost] | None = None
+    selectors: tuple[str, ...] | None = None
+    check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+    def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None) -> Backbone:
+        """The network with uninitialised draws settled by `Backbone.initialise`; imports torch."""
+        module, _, attribute = self.builder.partition(":")
+        model: Backbone = getattr(import_module(module), attribute)(spec, dict(kernels or {}))
+        model.family, model.spec = self, spec
+        return model
+
+    def resolve(self, spec: BackboneSpec, routes: Sequence[Route], selector: str) -> tuple[Route, ...]:
+        """Routes in block numbers, checked against this family's rules. Raises ValueError."""
+        resolved = resolve_routes(routes, self.num_blocks(spec))
+        if resolved:
+            self._check_selector(selector)
+            self.check_routes(spec, resolved, selector)
+        return resolved
+
+    def _check_selector(self, selector: str) -> None:
+        if selector not in SELECTORS:
+            raise ValueError(unknown("selector", selector, SELECTORS))
+        served = self.selectors or [name for name, orders in SELECTORS.items() if self.token_order in orders]
+        if selector not in served:
+            raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Every announced family by name. Raises ValueError where two distributions announce one name."""
+    found: dict[str, Family] = {}
+    taken: dict[str, Family] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        family = _load(point)
+        for name in {n.casefold() for n in (family.name, *family.aliases, *family.published)}:
+            if name in taken and taken[name] != family:
+                raise ValueError(
+                    f"backbone {name!r} is announced twice: by {taken[name].source} and by {family.source}; "
+                    "uninstall one of the two or rename it"
+                )
+            taken[name] = family
+        found[family.name] = family
+    return found
+
+
+def _load(point: EntryPoint) -> Family:
+    family = point.load()
+    if not isinstance(family, Family):
+        raise ValueError(f"entry point {point.name} = {point.value} in group {GROUP} is no tread_bench.Family")
+    source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+    return family if family.source else _with_source(family, source)
+
+
+def _with_source(family: Family, source: str) -> Family:
+    object.__setattr__(family, "source", source)  # told once, when found; `compare=False` keeps identity unaffected
+    return family
+
+
+def find_family(name: str) -> tuple[Family, dict[str, Any]]:
+    """The family and the published sizes behind a family name, an alias or a published name. Raises ValueError."""
+    wanted = str(name).casefold()
+    for family in families().values():
+        if wanted in (n.casefold() for n in (family.name, *family.aliases)):
+            return family, {}
+        for published, sizes in family.published.items():
+            if wanted == published.casefold():
+                return family, dict(sizes)
+    known = [n for family in families().values() for n in (family.name, *family.aliases, *family.published)]
+    raise ValueError(unknown("backbone", name, known))
+
+
+def make_spec(name: str, **sizes: Any) -> tuple[Family, BackboneSpec]:
+    """A family and its validated sizes. Raises ValueError (pydantic's `ValidationError` for wrong sizes)."""
+    family, published = find_family(name)
+    return family, family.spec(**{**published, **sizes})
+
+
+def create_backbone(name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any) -> Backbone:
+    """Build a backbone by published name or by family and free sizes.
+
+    Args:
+        name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
+        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is resolved for this machine.
+        seed: of the initial weights, drawn by parameter name; None: drawn from torch's global generator.
+
+    Raises:
+        ValueError: an unknown name or a size that does not fit, with the rule.
+    """
+    try:
+        family, spec = make_spec(name, **sizes)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
+        raise ValueError(f"{name}: {problems}") from None
+    import torch
+
+    model = family.build(spec, kernels)
+    model.initialise(int(torch.randint(2**31, ()).item()) if seed is None else seed)
+    return model

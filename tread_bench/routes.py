@@ -1,0 +1,133 @@
+"""Routes: which tokens leave the network, before which block, and after which block they come back.
+
+A route is TREAD's i -> j (Krause et al., arXiv 2501.04765, section 3): before block `start` a share `rate` of the
+tokens leaves, after block `end` it comes back with the value it left with. Both ends are inclusive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+Position = int | Fraction
+_NUMBER = r"-?\d+(?:\.\d+)?(?:/\d+)?"
+_ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>\d*\.?\d+)\s*")
+_WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Tokens leave before block `start` and come back after block `end`; a share `rate` of them bypasses.
+
+    Args:
+        start, end: block numbers from 0, both inclusive. Negative: counted from the number of blocks, so that -4 is
+            TREAD's absolute rule j = B - 4. A fraction (`Fraction` or float in [0, 1]): TREAD's relative rule,
+            block = round(fraction * number of blocks).
+        rate: share of the tokens that bypasses, in [0, 1). Kept are N - int(N * rate) of N.
+
+    Raises:
+        ValueError: a position or a rate that cannot be meant, with the rule.
+    """
+
+    start: Position
+    end: Position
+    rate: float
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            object.__setattr__(self, name, _position(getattr(self, name), name))
+        if isinstance(self.rate, bool) or not isinstance(self.rate, int | float) or not 0 <= self.rate < 1:
+            raise ValueError(f"rate {self.rate!r}: the share of tokens that bypasses must be a number in [0, 1)")
+        object.__setattr__(self, "rate", float(self.rate))
+        if self.is_absolute and self.start > self.end:
+            raise ValueError(f"route {self}: start must not come after end; swap the two")
+
+    @property
+    def is_absolute(self) -> bool:
+        """Both ends are plain block numbers, so that the route means the same blocks in every backbone."""
+        return all(isinstance(p, int) and p >= 0 for p in (self.start, self.end))
+
+    @classmethod
+    def parse(cls, text: str) -> Route:
+        """Read `START:END@RATE`. Raises ValueError with the rule."""
+        match = _ROUTE.fullmatch(text)
+        if not match:
+            raise ValueError(f"{text!r} is not a route: {_WRITTEN}")
+        return cls(_read_position(match["start"]), _read_position(match["end"]), float(match["rate"]))
+
+    def __str__(self) -> str:
+        return f"{self.start}:{self.end}@{self.rate:g}"
+
+    def resolve(self, num_blocks: int) -> Route:
+        """The same route in block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
+        start, end = (_block(p, num_blocks) for p in (self.start, self.end))
+        if not (0 <= start < num_blocks and 0 <= end < num_blocks):
+            raise ValueError(
+                f"route {self}: the backbone has {num_blocks} blocks, so both ends must lie in 0..{num_blocks - 1} "
+                f"(or -{num_blocks}..-1); this is {start}:{end}"
+            )
+        if start > end:
+            raise ValueError(f"route {self}: of {num_blocks} blocks it starts at {start}, after its end {end}")
+        return Route(start, end, self.rate)
+
+    def kept(self, num_tokens: int) -> int:
+        """How many of `num_tokens` are processed inside the route: N - int(N * rate), as in TREAD's code."""
+        return num_tokens - int(num_tokens * self.rate)
+
+
+def resolve_routes(routes: Iterable[Route], num_blocks: int) -> tuple[Route, ...]:
+    """Routes in block numbers and ascending order. Raises ValueError where two of them share a block."""
+    resolved = sorted((route.resolve(num_blocks) for route in routes), key=lambda route: route.start)
+    for before, after in zip(resolved, resolved[1:], strict=False):
+        if after.start <= before.end:
+            raise ValueError(
+                f"routes {before} and {after} share block {after.start}: "
+                f"start the second at {before.end + 1} or later, or end the first before {after.start}"
+            )
+    return tuple(resolved)
+
+
+def parse_routes(text: str) -> tuple[Route, ...]:
+    """Read routes separated by commas; the empty text is no route. Raises ValueError."""
+    return tuple(Route.parse(part) for part in text.split(",")) if text.strip() else ()
+
+
+def format_routes(routes: Iterable[Route]) -> str:
+    """What `parse_routes` reads."""
+    return ",".join(str(route) for route in routes)
+
+
+def tokens_per_block(routes: Sequence[Route], num_blocks: int, num_tokens: int, num_prefix: int = 0) -> list[int]:
+    """Tokens that each block processes, prefix tokens included (they never route)."""
+    counts = [num_prefix + num_tokens] * num_blocks
+    for route in resolve_routes(routes, num_blocks):
+        for block in range(route.start, route.end + 1):
+            counts[block] = num_prefix + route.kept(num_tokens)
+    return counts
+
+
+def _position(value: Position | float, name: str) -> Position:
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise ValueError(f"{name} {value!r}: must be a block number or a fraction of the depth")
+    if isinstance(value, int):
+        return value
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} {value}: a fraction of the depth must lie in [0, 1]; a block number is an integer")
+    return Fraction(value).limit_denominator(1000)
+
+
+def _read_position(text: str) -> Position:
+    if "/" not in text:
+        return float(text) if "." in text else int(text)  # type: ignore[return-value]  # Route makes it a Fraction
+    above, below = text.split("/")
+    if int(below) == 0:
+        raise ValueError(f"{text!r} divides by zero: {_WRITTEN}")
+    return Fraction(above) / Fraction(below)
+
+
+def _block(position: Position, num_blocks: int) -> int:
+    if isinstance(position, Fraction):
+        return round(position * num_blocks)
+    return position if position >= 0 else num_blocks + position
