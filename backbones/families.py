@@ -54,7 +54,8 @@ def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch_out
     )
     positions = spec.num_tokens * width  # fixed
-    return Cost(trainable + positions, trainable, blocks, Macs(linear=time + ends))
+    inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
+    return Cost(trainable + positions, trainable, blocks, Macs(linear=time + ends), inputs)
 
 
 _DIT_SIZES = {

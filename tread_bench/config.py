@@ -6,20 +6,46 @@ second into many of the first; `suite_file.py` reads YAML and gives every mistak
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 
-from tread_bench.registry import BackboneSpec, Family, find_family, make_spec
+from tread_bench.registry import BackboneSpec, Family, TokenOrder, find_family, make_spec
 from tread_bench.routes import Route, format_routes, parse_routes
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
+ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
+MAX_SEEDS = 1000
+
+SELECTORS: Mapping[str, frozenset[TokenOrder]] = {"random": frozenset(TokenOrder)}
+"""Which tokens bypass: the selector's name and the token orders that it serves."""
 
 
 class Model(BaseModel):
-    """Frozen; an unknown key is an error."""
+    """Frozen; an unknown key and a number that is not finite are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def _no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, not {str(value).lower()}")
+    return value
+
+
+Int = Annotated[int, BeforeValidator(_no_boolean)]
+Float = Annotated[float, BeforeValidator(_no_boolean)]
+Share = Annotated[Float, Field(ge=0, lt=1)]
+Time = Annotated[Float, Field(ge=0, le=1)]
 
 
 def _read_routes(value: object) -> object:
@@ -27,7 +53,7 @@ def _read_routes(value: object) -> object:
         return parse_routes(value)
     if isinstance(value, list | tuple):
         return tuple(route if isinstance(route, Route) else _one_route(route) for route in value)
-    raise ValueError("must be a route such as 2:8@0.5, or a list of routes")
+    raise ValueError("must be a route such as 2:8@0.5, a list of routes, or [] for none")
 
 
 def _one_route(value: object) -> Route:
@@ -46,7 +72,7 @@ Routes = Annotated[
 class BackboneChoice(Model):
     """A published name, or a family with its own sizes (`depth`, `hidden`, `heads`, `patch`, ...)."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
 
     name: str = Field(description="published name (DiT-S/2) or family (DiT)")
 
@@ -92,9 +118,9 @@ class ParquetData(Model):
     name: Literal["parquet"]
     train: tuple[str, ...] = Field(min_length=1, description="Parquet files with the training images")
     held_out: tuple[str, ...] = Field(min_length=1, description="Parquet files with the held-out images")
-    image_size: int = Field(ge=1, description="side of the images in pixels; images of another size are an error")
+    image_size: Int = Field(ge=1, description="side of the images in pixels; images of another size are an error")
     channels: Literal[1, 3] = 3
-    num_classes: int = Field(ge=0)
+    num_classes: Int = Field(ge=0)
     image_column: str = "image"
     label_column: str = "label"
     horizontal_flip: bool = Field(False, description="mirror half of the training images, drawn by sample index")
@@ -128,46 +154,54 @@ class FlowObjective(Model):
 class Training(Model):
     """Optimisation of one cell."""
 
-    iterations: int = Field(ge=1, description="optimiser steps")
-    batch: int = Field(64, ge=1, description="images per step, over all processes")
-    learning_rate: float = Field(1e-4, gt=0)
-    betas: tuple[float, float] = (0.9, 0.999)
-    weight_decay: float = Field(0.0, ge=0)
-    ema_decay: float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
-    label_dropout: float = Field(0.1, ge=0, le=1, description="share of samples trained without their label")
-    gradient_clip: float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
-    warmup: int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
-    checkpoint_every: int = Field(500, ge=1, description="steps between checkpoints that a broken-off cell goes on from")
+    iterations: Int = Field(ge=1, description="optimiser steps")
+    batch: Int = Field(64, ge=1, description="images per step, over all processes")
+    learning_rate: Float = Field(1e-4, gt=0)
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: Float = Field(0.0, ge=0)
+    ema_decay: Float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
+    label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label")
+    gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
+    warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
+    checkpoint_every: Int = Field(
+        500, ge=1, description="steps between checkpoints that a broken-off cell goes on from"
+    )
 
 
 class Sampling(Model):
     """How images are generated for the metrics."""
 
     sampler: Literal["euler"] = "euler"
-    steps: int = Field(50, ge=1)
+    steps: Int = Field(50, ge=1)
     guidance: Literal["none", "cfg"] = "none"
-    guidance_scale: float = Field(1.0, ge=0, description="1 is no guidance and makes one call per step")
+    guidance_scale: Float = Field(1.0, ge=0, description="1 is no guidance and makes one call per step")
 
     @model_validator(mode="after")
     def _scale_needs_guidance(self) -> Sampling:
         if self.guidance == "none" and self.guidance_scale != 1:
-            raise ValueError(f"guidance_scale {self.guidance_scale:g} has no effect with guidance none; set guidance: cfg")
+            raise ValueError(
+                f"guidance_scale {self.guidance_scale:g} has no effect with guidance none; set guidance: cfg"
+            )
         return self
 
 
 class Metrics(Model):
     """What is measured of a cell, and when."""
 
-    at: tuple[int, ...] | None = Field(None, description="iterations at which to evaluate; empty: the last one")
-    num_samples: int = Field(512, ge=2, description="generated images per evaluation")
-    batch: int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
+    at: tuple[Int, ...] | None = Field(
+        None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
+    )
+    num_samples: Int = Field(512, ge=2, description="generated images per evaluation")
+    batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
     ema: bool = Field(True, description="judge the averaged weights")
-    validation_samples: int = Field(256, ge=1, description="held-out images in the dense validation loss")
-    kid_subset_size: int = Field(100, ge=2)
-    kid_subsets: int = Field(50, ge=1)
-    neighbours: int = Field(3, ge=1, description="k of precision and recall")
-    similarity_samples: int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
-    similarity_times: tuple[float, ...] = Field((0.1, 0.3, 0.5, 0.7, 0.9), description="times t of the same")
+    validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
+    kid_subset_size: Int = Field(100, ge=2)
+    kid_subsets: Int = Field(50, ge=1)
+    neighbours: Int = Field(3, ge=1, description="k of precision and recall")
+    similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
+    similarity_times: tuple[Time, ...] = Field(
+        (0.1, 0.3, 0.5, 0.7, 0.9), min_length=1, description="times t of the same"
+    )
     extractor: str | None = Field(None, description="feature network; empty: the one that suits the data")
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
@@ -180,7 +214,7 @@ class Cell(Model):
     data: DataChoice = DigitsData()
     method: MethodChoice = DenseMethod()
     routes: Routes = ()
-    selector: str = "random"
+    selector: str = Field("random", description="which tokens bypass")
     objective: FlowObjective = FlowObjective()
     training: Training
     sampling: Sampling = Sampling()
@@ -208,34 +242,56 @@ class Compute(Model):
 
     matmul_precision: Literal["auto", "highest", "high", "medium"] = "auto"
     autocast: Literal["none", "bfloat16"] = "none"
-    threads: int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
+    threads: Int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
     kernels: Kernels = Kernels()
 
 
 class Timing(Model):
     """How speed is measured: alone, after training, interleaved with the dense reference."""
 
-    pairs: int = Field(20, ge=0, description="pairs of timed steps; 0: speed and memory are not measured")
-    warmup: int = Field(3, ge=1, description="steps of each that are not counted")
+    pairs: Int = Field(20, ge=0, description="pairs of timed steps; 0: speed and memory are not measured")
+    warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
+
+
+def _read_seeds(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if not 1 <= value <= MAX_SEEDS:
+        raise ValueError(f"{value} seeds: the number must lie in 1..{MAX_SEEDS}; [7] is the single seed 7")
+    return tuple(range(value))
+
+
+def _all_differ(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError("a seed is written twice; every seed must differ")
+    return seeds
+
+
+Seed = Annotated[Int, Field(ge=0, lt=2**31)]
+Seeds = Annotated[
+    tuple[Seed, ...],
+    Field(min_length=1, max_length=MAX_SEEDS),
+    BeforeValidator(_read_seeds, json_schema_input_type=int | list[int]),
+    AfterValidator(_all_differ),
+]
+RowName = Annotated[str, Field(pattern=ROW_NAME)]
 
 
 class Suite(Model):
-    """A study: a base, a matrix over it, named rows, and seeds."""
+    """A study: a base, a matrix over it, named rows, and seeds. Its cells are matrix x rows x seeds.
 
-    name: str = Field(pattern=NAME)
+    Keys of a cell are nested or dotted (`training.iterations`). A later layer extends an earlier one, in the order
+    base, matrix, row, overrides.
+    """
+
+    name: str = Field(pattern=NAME, description="file-safe name; the run folder is called after it")
     description: str = ""
-    seeds: tuple[int, ...] = Field((0,), min_length=1, description="a list, or a number n for 0 .. n-1")
+    seeds: Seeds = Field((0,), description="a list, or a number n for 0 .. n-1")
     base: dict[str, Any] = Field(description="keys of a cell shared by all")
     matrix: dict[str, Any] = Field(default_factory=dict, description="dotted key -> values; also include and exclude")
-    rows: dict[str, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
+    rows: dict[RowName, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
+    overrides: dict[str, Any] = Field(
+        default_factory=dict, description="keys of a cell applied last; --set writes here"
+    )
     compute: Compute = Compute()
     timing: Timing = Timing()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _number_of_seeds(cls, value: object) -> object:
-        if isinstance(value, dict) and isinstance(value.get("seeds"), int) and not isinstance(value["seeds"], bool):
-            if value["seeds"] < 1:
-                raise ValueError(f"seeds {value['seeds']}: at least one seed is needed")
-            return {**value, "seeds": tuple(range(value["seeds"]))}
-        return value

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
+MemoryKind = Literal["allocator", "resident set"]
 
 
 class Part(BaseModel):
@@ -50,7 +51,7 @@ class TimingFigures(Part):
     batch: int
     warmup: int
     peak_memory_mib: float | None = None
-    memory_kind: Literal["allocator", "resident set"] | None = None
+    memory_kind: MemoryKind | None = None
 
 
 class Evaluation(Part):

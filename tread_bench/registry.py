@@ -92,17 +92,24 @@ class Macs:
 class Cost:
     """What a backbone weighs and what one forward pass of one image costs, by closed form.
 
-    `blocks` holds one entry per block, `outside` everything before, between and after the blocks.
+    `blocks` holds one entry per block, `outside` everything before, between and after the blocks; `inputs` is the part
+    of `outside` in layers whose input is data, so that their backward pass has no gradient of the input.
     """
 
     params: int
     trainable_params: int
     blocks: tuple[Macs, ...]
     outside: Macs
+    inputs: int = 0
 
     @property
     def forward(self) -> Macs:
         return sum(self.blocks, self.outside)
+
+    @property
+    def train_step(self) -> int:
+        """MACs of forward and backward of one image: each product has two gradients, but that of a datum."""
+        return 3 * self.forward.total - self.inputs
 
 
 def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:

@@ -1,0 +1,7 @@
+"""Images to train on and to judge by: `open_data(choice)`."""
+
+from __future__ import annotations
+
+from tread_bench.data.source import DataSource, ImageSet, flip, from_uint8, open_data, to_uint8
+
+__all__ = ["DataSource", "ImageSet", "flip", "from_uint8", "open_data", "to_uint8"]

@@ -1,0 +1,62 @@
+"""The columns of results.csv, in order: name, unit and definition. The page and docs/methods.md show the same text."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    name: str
+    unit: str
+    definition: str
+    whole: bool = False  # an integer in the file
+
+
+COLUMNS = (
+    Column("cell", "", "identity of the cell: hash of everything that was asked of it"),
+    Column("suite", "", "name of the suite"),
+    Column("backbone", "", "published name, or family with its sizes"),
+    Column("family", "", "family of the backbone"),
+    Column("method", "", "dense, tread, …"),
+    Column("routes", "", "START:END@RATE in block numbers, both ends inclusive; empty: dense"),
+    Column("rate", "", "share of the tokens that bypasses each route"),
+    Column("selector", "", "which tokens bypass"),
+    Column("guidance", "", "guidance while sampling"),
+    Column("guidance_scale", "", "its scale; 1 is none"),
+    Column("seed", "", "seed of weights, data order, noise, timesteps and masks", True),
+    Column("iteration", "optimiser steps", "when the figures of this row were taken; empty: never", True),
+    Column("status", "", "done, failed or skipped"),
+    Column("reason", "", "why a cell failed or was skipped"),
+    Column("params", "", "parameters of the backbone, frozen ones included", True),
+    Column("tokens_kept", "tokens", "processed inside each route, prefix tokens included; empty: dense"),
+    Column("forward_macs", "MACs per image", "one forward pass with the routes; a multiply-add is one MAC", True),
+    Column("train_step_macs", "MACs per image", "forward and backward pass of a training step with the routes", True),
+    Column("gmacs", "10⁹ MACs per image", "forward_macs / 10⁹: what the DiT paper calls Gflops"),
+    Column("gflops", "10⁹ FLOPs per image", "twice gmacs"),
+    Column("images_per_s", "images/s", "training throughput, timed alone after training"),
+    Column("step_time_ms", "ms", "median of a training step, timed alone, interleaved with the dense reference"),
+    Column("ideal_speedup", "", "dense over routed forward MACs: the gain without any overhead"),
+    Column("speedup", "", "median of the pairs' dense over routed step time; of the dense row: a control near 1"),
+    Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),
+    Column("speedup_high", "", "upper end of the same"),
+    Column("train_seconds", "s", "spent in training steps up to this iteration, other cells running beside"),
+    Column("peak_memory_mib", "MiB", "peak memory of training in a process of its own; see memory_kind"),
+    Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
+    Column("fid", "", "Fréchet distance of generated to reference features (Heusel et al. 2017); lower is better"),
+    Column("sfid", "", "the same on spatial features (Nash et al. 2021)"),
+    Column("kid", "", "kernel distance of the features (Bińkowski et al. 2018); lower is better"),
+    Column("inception_score", "", "Salimans et al. 2016, with the classifier of the protocol; higher is better"),
+    Column("precision", "", "share of generated images inside the reference manifold (Kynkäänniemi et al. 2019)"),
+    Column("recall", "", "share of reference images inside the generated manifold (the same)"),
+    Column("num_samples", "images", "generated for this evaluation", True),
+    Column("protocol", "", "fingerprint of how the metrics were taken; rows that differ in it do not compare"),
+    Column("precision_mode", "", "matmul precision and autocast"),
+    Column("kernels", "", "formulations of the costly operations"),
+    Column("threads", "", "CPU threads of the cell", True),
+    Column("device", "", "where it ran"),
+    Column("row", "", "name of the row in the suite; all seeds of a row share it"),
+    Column("reference", "", "dense cell of the same seed and architecture that this cell is compared with"),
+    Column("attention_macs", "MACs per image", "part of forward_macs: the two products of attention", True),
+    Column("scan_macs", "MACs per image", "part of forward_macs: multiply-adds of recurrences", True),
+    Column("memory_kind", "", "allocator (CUDA, exact) or resident set (CPU, informative)"),
+)

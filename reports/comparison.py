@@ -1,0 +1,200 @@
+"""One row per configuration, all seeds together, beside its dense reference.
+
+Rows stand in groups: same architecture, data, metric protocol and iteration. Only rows of one group are ranked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from tread_bench.records import Evaluation, Record, TimingFigures
+from tread_bench.routes import parse_routes
+from tread_bench.statistics import (
+    Estimate,
+    holm,
+    indistinguishable_from_best,
+    mean_interval,
+    paired_difference,
+    paired_p_value,
+    paired_ratio,
+)
+
+METRICS = ("fid", "kid", "validation_loss")
+
+
+class Group(NamedTuple):
+    """What rows must share to be ranked together."""
+
+    backbone: str
+    data: str
+    protocol: str
+    iteration: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """All seeds of one configuration.
+
+    `scores` holds metric -> seed -> value at the last iteration, `references` the dense values of the same seeds;
+    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group.
+    """
+
+    group: Group
+    name: str
+    records: tuple[Record, ...]
+    scores: dict[str, dict[int, float]] = field(default_factory=dict)
+    references: dict[str, dict[int, float]] = field(default_factory=dict)
+    fid_p_value: float | None = None
+    is_lowest_fid: bool = False
+    is_among_lowest_fid: bool = False  # cannot be told from the lowest
+
+    @property
+    def first(self) -> Record:
+        return self.records[0]
+
+    @property
+    def done(self) -> tuple[Record, ...]:
+        return tuple(r for r in self.records if r.status == "done")
+
+    @property
+    def not_done(self) -> tuple[Record, ...]:
+        return tuple(r for r in self.records if r.status != "done")
+
+    @property
+    def is_dense(self) -> bool:
+        return self.first.method == "dense"
+
+    @property
+    def label(self) -> str:
+        """What tells the row from the others: its route, with the name it goes by where that says more."""
+        routes = self.first.routes
+        return self.name if not routes or self.name == routes else f"{self.name} ({routes})"
+
+    @property
+    def fid(self) -> Estimate | None:
+        return self.metric("fid")
+
+    def metric(self, name: str) -> Estimate | None:
+        """Mean over seeds and its interval."""
+        values = list(self.scores.get(name, {}).values())
+        return mean_interval(values) if values else None
+
+    def difference(self, name: str) -> Estimate | None:
+        """Paired difference to the dense reference over seeds; None for the dense row and without a reference."""
+        return paired_difference(self.scores.get(name, {}), self.references.get(name, {}))
+
+    @cached_property
+    def speedup(self) -> tuple[float, float, float] | None:
+        """Dense over routed step time: ratio and 95 % bootstrap interval over all timed pairs."""
+        timings = self.timings
+        if len(timings) == 1:
+            return timings[0].speedup, timings[0].speedup_low, timings[0].speedup_high
+        dense = [t for timing in timings for t in timing.reference_step_times_ms]
+        routed = [t for timing in timings for t in timing.step_times_ms]
+        return paired_ratio(dense, routed) if timings else None
+
+    @cached_property
+    def timings(self) -> list[TimingFigures]:
+        """The distinct measurements: seeds that share one measurement count once."""
+        found: list[TimingFigures] = []
+        for record in self.done:
+            if record.timing and record.timing not in found:
+                found.append(record.timing)
+        return found
+
+    def cost(self, name: str) -> float | None:
+        """A figure of `CostFigures`, which all seeds share."""
+        return next((getattr(r.cost, name) for r in self.records if r.cost), None)
+
+    def timing(self, name: str) -> float | None:
+        """Mean over the measurements of a figure of `TimingFigures`."""
+        values = [value for timing in self.timings if (value := getattr(timing, name)) is not None]
+        return mean_interval(values).mean if values else None
+
+
+def comparison(records: Iterable[Record]) -> list[Row]:
+    """One entry per row and protocol, group by group, dense first; the order of `records` does not matter."""
+    ordered = sorted(records, key=record_order)
+    cells = {record.cell: record for record in ordered}
+    rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells)]
+    rows = [_settle(row, rows) for row in rows]
+    rows.sort(key=lambda row: (row.group, record_order(row.first)))
+    return [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
+
+
+def record_order(record: Record) -> tuple[Any, ...]:
+    """Architecture and data first, dense before routed, routes by place, then row, seed and cell."""
+    routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
+    place = (record.method != "dense", routes, record.row)
+    return record.backbone, _data(record), *place, record.suite, record.seed, record.cell
+
+
+def _row_key(record: Record) -> tuple[Any, ...]:
+    return record_order(record)[:-2]
+
+
+def _data(record: Record) -> str:
+    return json.dumps(record.config.get("data", {}), sort_keys=True)
+
+
+def _group(record: Record, evaluation: Evaluation | None) -> Group:
+    protocol, iteration = (evaluation.protocol or "", evaluation.iteration) if evaluation else ("", 0)
+    return Group(record.backbone, _data(record), protocol, iteration)
+
+
+def _by_protocol(records: list[Record], cells: dict[str, Record]) -> list[Row]:
+    """One row per protocol that its finished cells were measured under; the others stay with the first."""
+    groups: dict[Group, list[Record]] = {}
+    for record in records:
+        if record.status == "done":
+            groups.setdefault(_group(record, record.last), []).append(record)
+    first = next(iter(groups), _group(records[0], None))
+    groups.setdefault(first, []).extend(record for record in records if record.status != "done")
+    return [_row(group, members, cells) for group, members in groups.items()]
+
+
+def _row(group: Group, records: Sequence[Record], cells: dict[str, Record]) -> Row:
+    row = Row(group=group, name=records[0].row, records=tuple(sorted(records, key=record_order)))
+    for metric in METRICS:
+        for record in row.done:
+            value = getattr(record.last, metric, None)
+            reference = _reference_value(record, cells.get(record.reference), metric)
+            if value is not None:
+                row.scores.setdefault(metric, {})[record.seed] = value
+            if reference is not None:
+                row.references.setdefault(metric, {})[record.seed] = reference
+    return row
+
+
+def _reference_value(record: Record, reference: Record | None, metric: str) -> float | None:
+    """The dense cell's figure at the same iteration under the same protocol."""
+    if reference is None or reference.status != "done" or reference.cell == record.cell or record.last is None:
+        return None
+    same = (record.last.iteration, record.last.protocol)
+    return next((getattr(e, metric) for e in reference.evaluations if (e.iteration, e.protocol) == same), None)
+
+
+def _settle(row: Row, rows: Sequence[Row]) -> Row:
+    """A row without a finished cell stands with the rows of its architecture and data."""
+    if row.done:
+        return row
+    alike = [r.group for r in rows if r.done and r.group[:2] == row.group[:2]]
+    return replace(row, group=min(alike)) if alike else row
+
+
+def _rank(rows: Sequence[Row]) -> list[Row]:
+    """Holm-adjusted tests against dense, and the rows that cannot be told from the lowest FID."""
+    raw = {i: paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for i, r in enumerate(rows)}
+    tested = {i: p for i, p in raw.items() if p is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    scores = {str(i): row.scores["fid"] for i, row in enumerate(rows) if "fid" in row.scores}
+    lowest = indistinguishable_from_best(scores)
+    return [
+        replace(row, fid_p_value=adjusted.get(i), is_lowest_fid=str(i) in lowest[:1], is_among_lowest_fid=str(i) in lowest)
+        for i, row in enumerate(rows)
+    ]

@@ -1,0 +1,47 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tread_bench.statistics import Estimate
+
+MINUS = "\N{MINUS SIGN}"
+DASH = "\N{EN DASH}"
+
+
+def decimals(values: Iterable[float | None]) -> int:
+    """Decimals that show the largest of the values with four significant digits, so that a column lines up."""
+    largest = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+    return min(6, max(0, 3 - math.floor(math.log10(largest)))) if largest > 0 else 2
+
+
+def number(value: float | None, places: int = 2, signed: bool = False) -> str:
+    """A fixed number of decimals, thousands apart, a true minus sign; a dash for nothing."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{round(value, places) + 0.0:{'+' if signed else ''},.{places}f}".replace("-", MINUS)
+
+
+def interval(estimate: Estimate, places: int = 2, signed: bool = False) -> str:
+    """low to high, or why there is none."""
+    if estimate.low is None:
+        return "one seed, no interval"
+    return f"{number(estimate.low, places, signed)} to {number(estimate.high, places, signed)}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def names(items: Iterable[str]) -> str:
+    """a, b and c."""
+    *first, last = [*items] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def scaled_macs(largest: float) -> tuple[float, str]:
+    """Divisor and unit that suit a number of MACs."""
+    steps = [(1e3, "kMACs"), (1e6, "MMACs"), (1e9, "GMACs"), (1e12, "TMACs"), (1e15, "PMACs"), (1e18, "EMACs")]
+    return next((step for step in reversed(steps) if largest >= step[0]), (1.0, "MACs"))

@@ -1,0 +1,147 @@
+"""How pictures look, and how a Matplotlib figure becomes files and a part of the page.
+
+Files are drawn for paper, dark on white. In the page the same SVG takes its text, lines and ground from CSS variables,
+so that one drawing serves light and dark.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+
+INK, MUTED, RULE, SURFACE = "#1b1f24", "#59636e", "#d6dbe1", "#ffffff"
+_VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", SURFACE: "var(--surface)"}
+
+BETTER, WORSE = "#0072b2", "#d55e00"
+DIVERGING = LinearSegmentedColormap.from_list("difference", [BETTER, "#a3abb3", WORSE])  # grey: seen on white and black
+
+# Okabe and Ito's colours that stand out on white and on black; 6 colours and 7 shapes repeat together after 42 rows
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("s", "^", "D", "v", "P", "X", "p")
+
+_SETTINGS = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": RULE,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": MUTED,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "figure.facecolor": SURFACE,
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tread-bench",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": RULE,
+    "xtick.labelcolor": MUTED,
+    "ytick.color": RULE,
+    "ytick.labelcolor": INK,
+}
+
+
+@contextmanager
+def theme() -> Iterator[None]:
+    """Settings for drawing and for saving. A glyph that the font lacks is drawn as a box, not warned about."""
+    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A figure with its words and its numbers; `name` is the file name without its ending."""
+
+    name: str
+    title: str
+    description: str  # what a reader who cannot see it needs to know
+    caption: str
+    headers: tuple[str, ...]
+    table: list[tuple[str, ...]]
+    svg: bytes
+    png: bytes
+
+    @property
+    def inline(self) -> Markup:
+        """The SVG for the page: named, described, coloured by CSS variables, its ids its own."""
+        return Markup(_inline(self.svg, self.name, self.title, self.description))  # noqa: S704  # serialised by ElementTree
+
+
+def save(figure: Figure) -> tuple[bytes, bytes]:
+    """(SVG, PNG); the same figure gives the same bytes."""
+    svg, png = io.BytesIO(), io.BytesIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    figure.savefig(png, format="png", metadata={"Software": None})
+    return svg.getvalue(), png.getvalue()
+
+
+def looks(count: int) -> list[tuple[str, str]]:
+    """(colour, marker) of so many rows: they differ in both."""
+    return list(itertools.islice(zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS)), count))
+
+
+def clean(text: str, longest: int = 34) -> str:
+    """A name as a figure can show it: printable, of bounded length, not hidden by a leading underscore."""
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    return f"\N{ZERO WIDTH SPACE}{shown}" if shown.startswith("_") else shown
+
+
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+
+
+def _inline(svg: bytes, name: str, title: str, description: str) -> str:
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    root = ElementTree.fromstring(svg)  # noqa: S314  # written by `save` above
+    _drop(root, "metadata", "style")
+    for element in root.iter():
+        _own_ids(element, name)
+    for tag, text in (("desc", description), ("title", title)):
+        child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
+        child.text = text
+        root.insert(0, child)
+    del root.attrib["width"], root.attrib["height"]
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-desc")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _drop(root: ElementTree.Element, *tags: str) -> None:
+    for parent in list(root.iter()):
+        for child in [c for c in parent if c.tag.partition("}")[2] in tags]:
+            parent.remove(child)
+
+
+def _own_ids(element: ElementTree.Element, name: str) -> None:
+    """Several drawings share one page: ids get the drawing's name in front, colours become variables."""
+    for key, value in element.attrib.items():
+        if key == "id":
+            value = f"{name}-{value}"
+        elif key == f"{{{_XLINK}}}href":
+            value = re.sub(r"^#", f"#{name}-", value)
+        elif key in ("style", "clip-path", "fill", "stroke"):
+            value = re.sub(r"url\(#", f"url(#{name}-", value)
+            value = re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value)
+        element.set(key, value)

@@ -1,0 +1,88 @@
+"""Records to tables: the tidy frame behind results.csv, one line per cell and evaluated iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reports.columns import COLUMNS
+from reports.comparison import comparison, record_order
+from tread_bench.records import CostFigures, Evaluation, Record, TimingFigures
+from tread_bench.routes import parse_routes
+from tread_bench.store import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["comparison", "results_frame", "write_csv"]
+
+_TIMING = ("images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind")
+_COST = ("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs")
+_EVALUATION = (
+    *("iteration", "train_seconds", "validation_loss", "fid", "sfid", "kid", "inception_score"),
+    *("precision", "recall", "num_samples", "protocol"),
+)
+_RECORD = (
+    *("cell", "suite", "backbone", "family", "method", "routes", "rate", "selector"),
+    *("seed", "status", "reason", "row", "reference"),
+)
+
+
+def results_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """One row per cell and evaluated iteration, columns as in `COLUMNS`; the order of `records` does not matter.
+
+    A cell without an evaluation keeps one row, with its status and reason.
+    """
+    import pandas as pd
+
+    lines = [
+        _line(record, evaluation)
+        for record in sorted(records, key=record_order)
+        for evaluation in sorted(record.evaluations, key=lambda e: e.iteration) or [None]
+    ]
+    frame = pd.DataFrame(lines, columns=[column.name for column in COLUMNS])
+    return frame.astype({column.name: "Int64" for column in COLUMNS if column.whole})
+
+
+def write_csv(frame: pd.DataFrame, path: Path) -> None:
+    """UTF-8, shortest exact floats, empty where nothing applies; appears whole."""
+    write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
+
+
+def _line(record: Record, evaluation: Evaluation | None) -> dict[str, Any]:
+    sampling = record.config.get("sampling", {})
+    return {
+        **_fields(record, _RECORD),
+        **_fields(evaluation, _EVALUATION),
+        **({} if evaluation else {"train_seconds": record.train_seconds}),
+        **_cost(record.cost, record.routes),
+        **_fields(record.timing, _TIMING),
+        "guidance": sampling.get("guidance"),
+        "guidance_scale": sampling.get("guidance_scale"),
+        "precision_mode": flat(record.conditions.get("precision")),
+        "kernels": flat(record.conditions.get("kernels")),
+        "threads": record.conditions.get("threads"),
+        "device": flat(record.conditions.get("device")),
+    }
+
+
+def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None, names: Iterable[str]) -> dict[str, Any]:
+    return {name: getattr(part, name) for name in names} if part else {}
+
+
+def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
+    if cost is None:
+        return {}
+    kept = [str(cost.tokens_per_block[int(route.start)]) for route in parse_routes(routes)]
+    gmacs = cost.forward_macs / 1e9
+    return {**_fields(cost, _COST), "tokens_kept": ",".join(kept), "gmacs": gmacs, "gflops": 2 * gmacs}
+
+
+def flat(value: object) -> str:
+    """A condition in one cell of a table: mappings as name=value, sorted by name."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={flat(value[name])}" for name in sorted(value, key=str))
+    if isinstance(value, list | tuple):
+        return ", ".join(flat(item) for item in value)
+    return "" if value is None else str(value)

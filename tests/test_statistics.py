@@ -1,0 +1,128 @@
+"""Intervals cover what they promise, and closed forms hold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tread_bench.statistics import (
+    Estimate,
+    holm,
+    indistinguishable_from_best,
+    mean_interval,
+    median_interval,
+    paired_difference,
+    paired_p_value,
+    paired_ratio,
+)
+
+
+def test_t_interval_of_a_hand_worked_sample():
+    estimate = mean_interval([1.0, 2.0, 3.0])  # s = 1, t(2, 0.975) = 4.302653
+    assert estimate.mean == 2.0
+    assert estimate.high - 2.0 == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)
+    assert 2.0 - estimate.low == pytest.approx(estimate.high - 2.0)
+
+
+def test_one_value_has_no_interval_and_excludes_nothing():
+    estimate = mean_interval([7.0])
+    assert estimate == Estimate(7.0, None, None, 1)
+    assert not estimate.excludes(0.0)
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan], [math.inf]])
+def test_no_values_and_values_that_are_not_finite_are_refused(values):
+    with pytest.raises(ValueError):
+        mean_interval(values)
+
+
+def test_t_interval_covers_the_mean_as_often_as_promised():
+    draws = np.random.default_rng(1).normal(3.0, 2.0, size=(2000, 5))
+    covered = np.mean([not mean_interval(sample).excludes(3.0) for sample in draws])
+    assert covered == pytest.approx(0.95, abs=0.015)  # three standard errors of 2,000 trials
+
+
+def test_bootstrap_interval_covers_the_median():
+    draws = np.random.default_rng(2).lognormal(0.0, 0.5, size=(200, 25))
+    inside = [low <= 1.0 <= high for _, low, high in map(median_interval, draws)]
+    assert 0.91 <= np.mean(inside) <= 0.99
+
+
+def test_pairing_removes_what_the_seeds_share():
+    noise = np.random.default_rng(3).normal(0, 10, 5)
+    dense = {seed: 20 + n for seed, n in enumerate(noise)}
+    routed = {seed: value + 1 + 0.1 * seed for seed, value in dense.items()}
+    difference = paired_difference(routed, dense)
+    assert difference.mean == pytest.approx(1.2)
+    assert difference.excludes(0.0)
+    unpaired = stats.ttest_ind(list(routed.values()), list(dense.values())).pvalue
+    assert paired_p_value(routed, dense) < 0.001 < unpaired
+
+
+def test_only_shared_seeds_are_paired():
+    assert paired_difference({0: 1.0, 1: 5.0}, {1: 3.0, 2: 9.0}) == Estimate(2.0, None, None, 1)
+    assert paired_difference({0: 1.0}, {1: 1.0}) is None
+
+
+def test_paired_p_value_is_scipys():
+    a, b = np.random.default_rng(4).normal(size=(2, 6))
+    expected = stats.ttest_rel(a, b).pvalue
+    assert paired_p_value(dict(enumerate(a)), dict(enumerate(b))) == pytest.approx(expected, rel=1e-12)
+
+
+def test_differences_without_spread_are_decided_by_their_size():
+    assert paired_p_value({0: 1.0, 1: 2.0}, {0: 1.0, 1: 2.0}) == 1.0
+    assert paired_p_value({0: 2.0, 1: 3.0}, {0: 1.0, 1: 2.0}) == 0.0
+
+
+def test_paired_ratio_of_an_exact_factor_has_no_width():
+    routed = [10.0, 11.0, 30.0, 12.0]
+    assert paired_ratio([1.25 * t for t in routed], routed) == pytest.approx((1.25, 1.25, 1.25))
+
+
+def test_paired_ratio_inverts_and_repeats():
+    a, b = np.random.default_rng(5).lognormal(size=(2, 21))
+    ratio, low, high = paired_ratio(a, b)
+    assert low < ratio < high
+    assert paired_ratio(a, b) == (ratio, low, high)
+    assert paired_ratio(b, a) == pytest.approx((1 / ratio, 1 / high, 1 / low), rel=0.05)
+
+
+@pytest.mark.parametrize(("a", "b", "rule"), [([1, 2], [1], "2"), ([1, 0], [1, 1], "positive"), ([1, 2, 3], [1, 2], "3 and 2")])
+def test_pairs_that_make_no_ratio_are_refused(a, b, rule):
+    with pytest.raises(ValueError, match=rule):
+        paired_ratio(a, b)
+
+
+def test_holm_against_a_hand_worked_example():
+    # sorted: .005 x 4 = .02, .01 x 3 = .03, .03 x 2 = .06, .04 x 1 = .04 -> raised to .06
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.7]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def _seeds(mean: float, step: float, n: int = 5) -> dict[int, float]:
+    return {seed: mean + step * (-1) ** seed * (seed + 1) for seed in range(n)}
+
+
+def test_rows_that_cannot_be_told_from_the_best():
+    scores = {"far": _seeds(30, 0.1), "best": _seeds(10, 0.1), "near": _seeds(10.5, -0.3)}
+    assert indistinguishable_from_best(scores) == ("best", "near")
+
+
+def test_one_seed_tells_nothing_apart():
+    assert indistinguishable_from_best({"a": {0: 1.0}, "b": {0: 99.0}}) == ("a", "b")
+    assert indistinguishable_from_best({}) == ()
+
+
+def test_the_best_set_keeps_its_error_rate():
+    """Of rows that are all alike, the set loses one in at most about the level of the cases, times the choice of best."""
+    rng = np.random.default_rng(6)
+    lost = 0
+    for _ in range(300):
+        table = rng.normal(size=(2, 6))
+        lost += len(indistinguishable_from_best({str(i): dict(enumerate(row)) for i, row in enumerate(table)})) < 2
+    assert lost / 300 == pytest.approx(0.05, abs=0.038)

@@ -1,0 +1,6 @@
+"""`python -m tread_bench` is the command line."""
+
+from tread_bench.cli import main
+
+if __name__ == "__main__":
+    main()

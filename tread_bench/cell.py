@@ -1,0 +1,169 @@
+"""One cell's life: build, train, evaluate, leave an outcome. Runs in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from tread_bench.backbone import Backbone
+from tread_bench.config import Cell
+from tread_bench.data import DataSource, open_data
+from tread_bench.measure.evaluation import Evaluator
+from tread_bench.measure.macs import cost_figures
+from tread_bench.measure.similarity import layer_similarity
+from tread_bench.methods import build_method
+from tread_bench.numerics import apply_numerics
+from tread_bench.objectives import build_objective
+from tread_bench.records import Evaluation, Record
+from tread_bench.routes import format_routes
+from tread_bench.store import RunFolder, StoreError, read_json
+from tread_bench.training.loop import train
+from tread_bench.training.step import Trainer
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
+
+    folder: RunFolder
+    about: dict[str, Any]  # cell, suite, row, seed, reference, backbone, config
+    plan: dict[str, Any]
+
+    @classmethod
+    def open(cls, root: Path, cell_id: str) -> Job:
+        """Raises StoreError where the folder holds no such cell."""
+        folder = RunFolder(root)
+        about, plan = read_json(folder.cell(cell_id) / "cell.json"), folder.plan()
+        if about is None or plan is None:
+            raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
+        return cls(folder, about, plan)
+
+    @cached_property
+    def cell(self) -> Cell:
+        return Cell.model_validate(self.about["config"])
+
+    @cached_property
+    def device(self) -> torch.device:
+        return apply_numerics(self.plan["numerics"])
+
+    @cached_property
+    def data(self) -> DataSource:
+        return open_data(self.cell.data)
+
+    def build(self) -> Backbone:
+        """The cell's backbone with the initial weights of its seed."""
+        choice = self.cell.backbone
+        model = choice.family().build(choice.spec(self.cell.data), self.plan["numerics"]["kernels"])
+        model.initialise(self.about["seed"])
+        return model
+
+    def trainer(self) -> Trainer:
+        """Everything that a training step needs, before the first one."""
+        backbone = self.build()
+        return Trainer(
+            self.cell,
+            self.about["seed"],
+            backbone,
+            build_method(self.cell, backbone),
+            build_objective(self.cell.objective),
+            self.data,
+            self.device,
+            self.plan["numerics"]["autocast"],
+        )
+
+    def blank(self) -> Record:
+        """A record that says what was asked and under which conditions."""
+        return blank_record(self.about, self.plan)
+
+
+def blank_record(about: dict[str, Any], plan: dict[str, Any], **fields: Any) -> Record:
+    """A record of a cell before anything came of it: `status` failed until it is told otherwise."""
+    cell = Cell.model_validate(about["config"])
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    routes = family.resolve(spec, cell.routes, cell.selector)
+    known = {
+        "status": "failed",
+        "family": family.name,
+        "method": cell.method.name,
+        "routes": format_routes(routes),
+        "selector": cell.selector if routes else "",
+        "num_blocks": family.num_blocks(spec),
+        "conditions": {**plan["numerics"], "versions": plan["versions"]},
+        **{name: about[name] for name in ("cell", "suite", "row", "seed", "reference", "backbone", "config")},
+    }
+    return Record(**{**known, **fields})
+
+
+def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
+    """Train and evaluate; what came of it, a failure with its reason too, is written as the cell's outcome."""
+    job = Job.open(root, cell_id)
+    try:
+        outcome = _train_and_judge(job, tell)
+    except Exception as error:  # a cell's failure is a result: its row stays, with the reason
+        log.error("%s", traceback.format_exc())
+        outcome = job.blank().model_copy(update={"reason": reason_of(error)})
+    job.folder.write_record(outcome, "outcome.json")
+    return outcome
+
+
+def _train_and_judge(job: Job, tell: Tell) -> Record:
+    cell, folder = job.cell, job.folder.cell(job.about["cell"])
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    trainer = job.trainer()
+    initial = weights_sha256(trainer.backbone)
+    iterations = cell.training.iterations
+    evaluator = Evaluator(cell, job.data, trainer.objective, folder)
+
+    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
+        tell("evaluating", iteration, iterations, None)
+        judged = trainer.average if cell.metrics.ema else trainer.backbone
+        return evaluator(judged, iteration, seconds).model_dump(mode="json")
+
+    history = train(trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss))
+    judged = trainer.average if cell.metrics.ema else trainer.backbone
+    metrics = cell.metrics
+    similarity = layer_similarity(
+        judged.eval(), trainer.objective, job.data.held_out, metrics.similarity_samples, metrics.similarity_times
+    )
+    return job.blank().model_copy(
+        update={
+            "status": "done",
+            "cost": cost_figures(family, spec, cell.routes, cell.selector),
+            "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
+            "similarity": similarity,
+            "train_loss": history.train_loss,
+            "train_seconds": history.train_seconds,
+            "initial_weights_sha256": initial,
+            "final_weights_sha256": weights_sha256(trainer.backbone),
+        }
+    )
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """Hash of all parameters and buffers, names included."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def reason_of(error: BaseException) -> str:
+    """One line that says why a cell failed."""
+    text = str(error).strip().splitlines()
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+        return f"out of memory: {text[0] if text else type(error).__name__}"
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"

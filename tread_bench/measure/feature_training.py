@@ -1,0 +1,116 @@
+"""Train the feature network of a data source: the function behind `tread-bench features`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.data import DataSource, ImageSet, open_data
+from tread_bench.draws import integers, permuted
+from tread_bench.measure.classifier import Classifier, ClassifierSpec, metadata_of, save_classifier
+
+if TYPE_CHECKING:
+    from tread_bench.config import DataChoice
+
+_BATCH = 128
+_PEAK_LEARNING_RATE = 3e-3  # AdamW, rising and falling once over the training
+_MAX_WIDTH = 128
+
+
+def default_spec(data: DataSource) -> ClassifierSpec:
+    """Widths that double with every halving of the image, down to a 4x4 grid: 16, 32, 64 for the 8x8 digits."""
+    if data.num_classes < 2:
+        raise ValueError(
+            f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: "
+            "judge these images with metrics.inception_weights"
+        )
+    halvings = max(1, (data.image_size - 1).bit_length() - 2)
+    widths = [min(16 * 2**i, _MAX_WIDTH) for i in range(halvings + 2)]
+    return ClassifierSpec(
+        image_size=data.image_size, channels=data.channels, num_classes=data.num_classes, widths=tuple(widths)
+    )
+
+
+def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tuple[Classifier, float]:
+    """A classifier of the training images, and its accuracy (0 .. 1) on the held-out ones.
+
+    Deterministic for one build, device and number of threads: batches and shifts are drawn by sample index.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        classifier = Classifier(default_spec(data))
+    optimiser = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=iterations)
+    classifier.train()
+    for step in range(iterations):
+        pixels, labels = _batch(data.train, seed, step * _BATCH)
+        loss = F.cross_entropy(classifier(pixels)[1], labels, label_smoothing=0.1)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    return classifier.eval().requires_grad_(False), accuracy(classifier, data.held_out)
+
+
+def _batch(images: ImageSet, seed: int, first: int) -> tuple[Tensor, Tensor]:
+    index = permuted(seed, "features/order", first, _BATCH, len(images))
+    return _shifted(images.uint8(index), seed, first), images.labels(index)
+
+
+def _shifted(pixels: Tensor, seed: int, first: int) -> Tensor:
+    """Every image moved by up to an eighth of its side along both axes, edges repeated."""
+    side = pixels.shape[-1]
+    reach = side // 8
+    rows, columns = (_places(seed, f"features/{axis}", first, side, reach) for axis in ("rows", "columns"))
+    batch = torch.arange(len(pixels))[:, None, None]
+    return pixels.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _places(seed: int, stream: str, first: int, side: int, reach: int) -> Tensor:
+    shift: NDArray[np.int64] = integers(seed, stream, first, _BATCH, 2 * reach + 1) - reach
+    return torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1))
+
+
+@torch.inference_mode()
+def accuracy(classifier: Classifier, images: ImageSet) -> float:
+    """Share of images whose highest logit is their label."""
+    right = 0
+    for index in np.array_split(np.arange(len(images)), -(-len(images) // 1000)):
+        right += int((classifier(images.uint8(index))[1].argmax(1) == images.labels(index)).sum())
+    return right / len(images)
+
+
+def train_and_save(
+    data_choice: DataChoice, path: str | Path, iterations: int = 1500, seed: int = 0, suite: str = "SUITE"
+) -> dict[str, Any]:
+    """Train the feature network of a data source and write it, whole or not at all, as a safetensors file.
+
+    Args:
+        iterations: optimiser steps of 128 images.
+        suite: the suite file that named the data; only remembered in the file's metadata, as the command.
+
+    Returns:
+        What the file says of itself (name, command, data, accuracy), and `seconds`.
+    """
+    path, start = Path(path), time.perf_counter()
+    data = open_data(data_choice)
+    classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed)
+    about = {
+        "name": f"{data_choice.name}-classifier",
+        "command": f"tread-bench features {suite} --iterations {iterations} --seed {seed} --out {path.name}",
+        "data_sha256": data.sha256,
+        "held_out_accuracy": round(held_out_accuracy, 4),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    save_classifier(classifier, unfinished, metadata_of(**about))
+    unfinished.replace(path)
+    return {**about, "path": str(path), "seconds": round(time.perf_counter() - start, 1)}

@@ -1,0 +1,97 @@
+"""Parameters and multiply-adds of a backbone, by closed form or counted on the meta device.
+
+A family may state its cost in closed form, which needs no torch; without one it is counted. The tests hold the two
+against each other. torch's `FlopCounterMode` counts two per multiply-add and nothing for elementwise work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.backbone import Backbone, TokenState
+from tread_bench.records import CostFigures
+from tread_bench.registry import BackboneSpec, Cost, Family, Macs
+from tread_bench.routes import Route, tokens_per_block
+
+_ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
+_SCAN = ("scan", "wkv")
+
+
+def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> Cost:
+    """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device."""
+    with torch.device("meta"):
+        model = family.build(spec, {"attention": "math"})
+        x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
+        t, y = torch.empty(1), torch.zeros(1, dtype=torch.long) if spec.num_classes else None
+    counter = FlopCounterMode(display=False)
+    after: list[Macs] = []
+    with counter:
+        output = _forward(model, x, t, y, routes, selector, lambda block, state: after.append(_by_kind(counter)), before=after)
+        forward = _by_kind(counter)
+        output.sum().backward()
+    blocks = tuple(_minus(b, a) for a, b in zip(after, after[1:], strict=False))
+    outside = _minus(forward, sum(blocks, Macs()))
+    parameters = list(model.parameters())
+    return Cost(
+        params=sum(p.numel() for p in parameters),
+        trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
+        blocks=blocks,
+        outside=outside,
+        inputs=3 * forward.total - _by_kind(counter).total,
+    )
+
+
+def cost_of(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> Cost:
+    """The closed form where the family states one, else counted."""
+    if family.cost is None:
+        return count_cost(family, spec, routes, selector)
+    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, family.num_prefix(spec))
+    return family.cost(spec, tokens)
+
+
+def cost_figures(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> CostFigures:
+    """What a record keeps; `routes` in any form."""
+    routes = family.resolve(spec, routes, selector)
+    cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)
+    prefix = family.num_prefix(spec)
+    return CostFigures(
+        params=cost.params,
+        trainable_params=cost.trainable_params,
+        tokens_per_block=tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, prefix),
+        dense_tokens=prefix + spec.num_tokens,
+        forward_macs=cost.forward.total,
+        dense_forward_macs=dense.forward.total,
+        attention_macs=cost.forward.attention,
+        scan_macs=cost.forward.scan,
+        train_step_macs=cost.train_step,
+        block_macs=[block.total for block in cost.blocks],
+    )
+
+
+def _forward(model: Backbone, x, t, y, routes, selector, on_block, before):  # type: ignore[no-untyped-def]
+    """The dense or routed forward pass; the count before the first block opens the list."""
+    run_block = model.run_block
+
+    def first_then_run(block: int, state: TokenState) -> TokenState:
+        if not before:
+            on_block(-1, state)
+        return run_block(block, state)
+
+    model.run_block = first_then_run  # type: ignore[method-assign]
+    return model(x, t, y, routes=routes, selector=selector, on_block=on_block)
+
+
+def _by_kind(counter: FlopCounterMode) -> Macs:
+    counts = {"linear": 0, "attention": 0, "scan": 0}
+    for operation, flops in counter.get_flop_counts().get("Global", {}).items():
+        name = str(operation)
+        kind = "attention" if any(a in name for a in _ATTENTION) else "scan" if any(s in name for s in _SCAN) else "linear"
+        counts[kind] += flops // 2
+    return Macs(**counts)
+
+
+def _minus(a: Macs, b: Macs) -> Macs:
+    return Macs(a.linear - b.linear, a.attention - b.attention, a.scan - b.scan)

@@ -1,0 +1,15 @@
+"""Every token passes every block: what all else is compared with."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tread_bench.backbone import Backbone
+from tread_bench.methods.base import Method, Prediction, Rows
+
+
+class Dense(Method):
+    """No routing, no extra parameters."""
+
+    def predict(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
+        return Prediction(backbone(x, t, y))

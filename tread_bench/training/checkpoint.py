@@ -1,0 +1,61 @@
+"""Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from tread_bench.store import write_atomically
+
+log = logging.getLogger(__name__)
+KEPT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tensors by name, and what else is needed to go on (JSON values)."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
+    """Write `step-<step>.safetensors` and its hash, then drop all but the last two."""
+    payload = save(checkpoint.tensors, metadata={"state": json.dumps(checkpoint.state)})
+    path = folder / f"step-{step:09d}.safetensors"
+    write_atomically(path, payload)
+    write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
+    for old in sorted(folder.glob("step-*.safetensors"))[:-KEPT]:
+        old.with_suffix(".sha256").unlink(missing_ok=True)
+        old.unlink(missing_ok=True)
+
+
+def load_latest(folder: Path) -> Checkpoint | None:
+    """The newest undamaged checkpoint, or None; a damaged one is named in a warning."""
+    for path in sorted(folder.glob("step-*.safetensors"), reverse=True):
+        problem = _damage(path)
+        if problem is None:
+            with safe_open(path, "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+                return Checkpoint(tensors, json.loads(file.metadata()["state"]))
+        log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
+    return None
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        expected = path.with_suffix(".sha256").read_text()
+        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            return "its sha256 differs from the recorded one"
+        with safe_open(path, "pt"):
+            return None
+    except (OSError, SafetensorError) as error:
+        return str(error)

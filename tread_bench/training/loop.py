@@ -1,0 +1,93 @@
+"""Training of one cell: steps, evaluations at fixed iterations, checkpoints, progress."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
+from tread_bench.training.step import Trainer
+
+LOSS_ENTRIES = 200  # means of the training loss that a record keeps
+
+
+class Diverged(RuntimeError):
+    """The training loss is no longer a finite number."""
+
+
+@dataclass
+class History:
+    """What a training has left so far; JSON values, so that a checkpoint can hold it."""
+
+    step: int = 0
+    train_seconds: float = 0.0
+    train_loss: list[tuple[int, float]] = field(default_factory=list)
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    partial_sum: float = 0.0  # of the losses since the last entry
+    partial_count: int = 0
+
+
+Evaluate = Callable[[Trainer, int, float], dict[str, Any]]  # (trainer, iteration, train seconds) -> Evaluation fields
+Progress = Callable[[int, float | None], None]  # (iterations done, mean loss)
+
+
+def train(
+    trainer: Trainer,
+    folder: Path,
+    evaluate: Evaluate,
+    progress: Progress = lambda done, loss: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> History:
+    """Train to the last iteration, going on from the newest checkpoint in `folder`.
+
+    Raises:
+        Diverged: the loss is NaN or infinite, with the iteration.
+    """
+    config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
+    history = _resume(trainer, folder)
+    every = max(1, config.iterations // LOSS_ENTRIES)
+    stops = {*at, config.iterations} | set(range(0, config.iterations, config.checkpoint_every))
+    losses: list[Tensor] = []
+    since = clock()
+    while history.step < config.iterations:
+        losses.append(trainer.step(history.step))
+        history.step += 1
+        if history.step % every == 0 or history.step in stops:
+            _note_loss(history, losses, entry_due=history.step % every == 0)
+            progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
+        if history.step in stops:
+            history.train_seconds += clock() - since
+            if history.step in at:
+                history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
+            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)))
+            since = clock()
+    return history
+
+
+def _resume(trainer: Trainer, folder: Path) -> History:
+    checkpoint = load_latest(folder)
+    if checkpoint is None:
+        return History()
+    trainer.restore(checkpoint.tensors)
+    history = History(**checkpoint.state)
+    history.train_loss = [(step, loss) for step, loss in history.train_loss]
+    return history
+
+
+def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
+    """Reading the losses synchronises the device, so it is done in batches of steps."""
+    for loss in losses:
+        history.partial_sum += loss.item()
+    history.partial_count += len(losses)
+    losses.clear()
+    if not math.isfinite(history.partial_sum):
+        raise Diverged(f"the training loss is {history.partial_sum} by iteration {history.step}")
+    if entry_due:
+        history.train_loss.append((history.step, history.partial_sum / history.partial_count))
+        history.partial_sum, history.partial_count = 0.0, 0
