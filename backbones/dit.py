@@ -29,7 +29,7 @@ class TimeEmbedder(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(FREQUENCIES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
 
     def forward(self, t_B: Tensor) -> Tensor:
-        return self.mlp(sinusoids(t_B, FREQUENCIES))
+        return self.mlp(sinusoids(t_B, FREQUENCIES).to(self.mlp[0].weight.dtype))
 
 
 class LabelEmbedder(nn.Module):

@@ -73,7 +73,9 @@ class Row:
     def label(self) -> str:
         """What tells the row from the others: its route, with the name it goes by where that says more."""
         routes = self.first.routes
-        return self.name if not routes or self.name == routes else f"{self.name} ({routes})"
+        if not routes:
+            return self.name
+        return routes if self.name in routes else f"{self.name} ({routes})"
 
     @property
     def fid(self) -> Estimate | None:

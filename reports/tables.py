@@ -23,6 +23,7 @@ _EVALUATION = (
     *("iteration", "train_seconds", "validation_loss", "fid", "sfid", "kid", "inception_score"),
     *("precision", "recall", "num_samples", "protocol"),
 )
+_PRECISION = ("matmul_precision", "autocast")
 _RECORD = (
     *("cell", "suite", "backbone", "family", "method", "routes", "rate", "selector"),
     *("seed", "status", "reason", "row", "reference"),
@@ -60,7 +61,7 @@ def _line(record: Record, evaluation: Evaluation | None) -> dict[str, Any]:
         **_fields(record.timing, _TIMING),
         "guidance": sampling.get("guidance"),
         "guidance_scale": sampling.get("guidance_scale"),
-        "precision_mode": flat(record.conditions.get("precision")),
+        "precision_mode": flat({k: record.conditions[k] for k in _PRECISION if k in record.conditions}),
         "kernels": flat(record.conditions.get("kernels")),
         "threads": record.conditions.get("threads"),
         "device": flat(record.conditions.get("device")),

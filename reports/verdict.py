@@ -63,7 +63,7 @@ def _runners_up(best: Row, routed: list[Row]) -> str:
     scores = {str(i): row.scores["fid"] for i, row in enumerate(routed)}
     alike = [routed[int(i)].label for i in indistinguishable_from_best(scores)[1:]]
     if not alike:
-        return ", lower than every other route beyond the spread of the seeds"
+        return ", lower than every other route (paired tests, Holm-adjusted)"
     if len(alike) == len(routed) - 1:
         return ", which cannot be told from any other route"
     return f", which cannot be told from {names(alike)}"
@@ -100,12 +100,11 @@ def _macs(row: Row) -> str:
     if forward == dense:
         return f"{row.label} costs as many MACs as dense"
     word = "saves" if forward < dense else "adds"
-    return f"{row.label} {word} {abs(1 - forward / dense):.0%} of the forward MACs ({_gmacs(forward, dense)})"
+    return f"{row.label} {word} {abs(1 - forward / dense) * 100:.0f} % of the forward MACs ({_per_image(forward, dense)})"
 
 
-def _gmacs(forward: float, dense: float) -> str:
-    places = decimals([dense / 1e9])
-    return f"{number(forward / 1e9, places)} instead of {number(dense / 1e9, places)} GMACs per image"
+def _per_image(forward: float, dense: float) -> str:
+    return f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
 
 
 def _speed(row: Row) -> str:

@@ -16,6 +16,7 @@ PACKAGES = ("tread_bench", "backbones", "reports")
 LIGHT = (
     "tread_bench",
     "tread_bench.cli",
+    "tread_bench.costs",
     "tread_bench.plan",
     "tread_bench.suite_file",
     "tread_bench.store",

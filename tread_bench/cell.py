@@ -15,16 +15,16 @@ import torch
 from torch import nn
 
 from tread_bench.backbone import Backbone
+from tread_bench.blank import blank_record
 from tread_bench.config import Cell
+from tread_bench.costs import cost_figures
 from tread_bench.data import DataSource, open_data
 from tread_bench.measure.evaluation import Evaluator
-from tread_bench.measure.macs import cost_figures
 from tread_bench.measure.similarity import layer_similarity
 from tread_bench.methods import build_method
 from tread_bench.numerics import apply_numerics
 from tread_bench.objectives import build_objective
 from tread_bench.records import Evaluation, Record
-from tread_bench.routes import format_routes
 from tread_bench.store import RunFolder, StoreError, read_json
 from tread_bench.training.loop import train
 from tread_bench.training.step import Trainer
@@ -70,15 +70,15 @@ class Job:
         model.initialise(self.about["seed"])
         return model
 
-    def trainer(self) -> Trainer:
-        """Everything that a training step needs, before the first one."""
-        backbone = self.build()
+    def trainer(self, cell: Cell | None = None) -> Trainer:
+        """Everything that a training step needs, before the first one; of another `cell` on the same backbone and data."""
+        cell, backbone = cell or self.cell, self.build()
         return Trainer(
-            self.cell,
+            cell,
             self.about["seed"],
             backbone,
-            build_method(self.cell, backbone),
-            build_objective(self.cell.objective),
+            build_method(cell, backbone),
+            build_objective(cell.objective),
             self.data,
             self.device,
             self.plan["numerics"]["autocast"],
@@ -87,24 +87,6 @@ class Job:
     def blank(self) -> Record:
         """A record that says what was asked and under which conditions."""
         return blank_record(self.about, self.plan)
-
-
-def blank_record(about: dict[str, Any], plan: dict[str, Any], **fields: Any) -> Record:
-    """A record of a cell before anything came of it: `status` failed until it is told otherwise."""
-    cell = Cell.model_validate(about["config"])
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    routes = family.resolve(spec, cell.routes, cell.selector)
-    known = {
-        "status": "failed",
-        "family": family.name,
-        "method": cell.method.name,
-        "routes": format_routes(routes),
-        "selector": cell.selector if routes else "",
-        "num_blocks": family.num_blocks(spec),
-        "conditions": {**plan["numerics"], "versions": plan["versions"]},
-        **{name: about[name] for name in ("cell", "suite", "row", "seed", "reference", "backbone", "config")},
-    }
-    return Record(**{**known, **fields})
 
 
 def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
@@ -130,7 +112,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
         tell("evaluating", iteration, iterations, None)
         judged = trainer.average if cell.metrics.ema else trainer.backbone
-        return evaluator(judged, iteration, seconds).model_dump(mode="json")
+        return evaluator(judged, iteration, seconds, job.about["seed"]).model_dump(mode="json")
 
     history = train(trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss))
     judged = trainer.average if cell.metrics.ema else trainer.backbone

@@ -44,8 +44,8 @@ def _no_boolean(value: object) -> object:
 
 Int = Annotated[int, BeforeValidator(_no_boolean)]
 Float = Annotated[float, BeforeValidator(_no_boolean)]
-Share = Annotated[Float, Field(ge=0, lt=1)]
-Time = Annotated[Float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(ge=0, lt=1), BeforeValidator(_no_boolean)]
+Time = Annotated[float, Field(ge=0, le=1), BeforeValidator(_no_boolean)]
 
 
 def _read_routes(value: object) -> object:
@@ -84,6 +84,12 @@ class BackboneChoice(Model):
     @property
     def sizes(self) -> dict[str, Any]:
         return dict(self.model_extra or {})
+
+    @property
+    def label(self) -> str:
+        """As a person names it: DiT-S/2, or DiT (depth 12, hidden 64)."""
+        sizes = ", ".join(f"{key} {value}" for key, value in self.sizes.items())
+        return f"{self.name} ({sizes})" if sizes else self.name
 
     def family(self) -> Family:
         return find_family(self.name)[0]
@@ -267,7 +273,7 @@ def _all_differ(seeds: tuple[int, ...]) -> tuple[int, ...]:
     return seeds
 
 
-Seed = Annotated[Int, Field(ge=0, lt=2**31)]
+Seed = Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(_no_boolean)]
 Seeds = Annotated[
     tuple[Seed, ...],
     Field(min_length=1, max_length=MAX_SEEDS),

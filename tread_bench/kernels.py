@@ -24,3 +24,8 @@ def resolve_kernels(chosen: dict[str, str], device_type: str) -> dict[str, str]:
             raise ValueError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
         resolved[kind] = best[kind] if name == "auto" else name
     return resolved
+
+
+def availability(kind: str, name: str) -> str | None:
+    """Why this machine cannot use a formulation; None where it can."""
+    return None

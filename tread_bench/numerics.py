@@ -46,14 +46,22 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
         precision = "medium" if faster_is_exact else "highest"
     return {
         "device": device,
+        "device_count": torch.cuda.device_count() if device == "cuda" else 1,
         "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": compute.threads,
         "matmul_precision": precision,
         "matmul_relative_error": matmul_error(precision, device),
         "autocast": compute.autocast,
+        "torch": torch.__version__,
         "kernels": resolve_kernels(compute.kernels.model_dump(), device),
     }
+
+
+def settle(compute: Compute, device: str) -> dict[str, Any]:
+    """What plan.json says of the machine, in a process that has torch."""
+    torch.set_num_threads(compute.threads)
+    return {"numerics": resolve_numerics(compute, device), "versions": versions()}
 
 
 def apply_numerics(numerics: dict[str, Any]) -> torch.device:

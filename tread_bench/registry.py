@@ -42,7 +42,7 @@ class BackboneSpec(BaseModel):
     `image_size` and `channels` are those of the tensor that the backbone sees (latents where there is an autoencoder).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     image_size: int = Field(32, ge=1, description="side of the square input, in its own pixels")
     channels: int = Field(4, ge=1, description="channels of the input")

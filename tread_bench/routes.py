@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 Position = int | Fraction
 _NUMBER = r"-?\d+(?:\.\d+)?(?:/\d+)?"
@@ -58,7 +60,8 @@ class Route:
         return cls(_read_position(match["start"]), _read_position(match["end"]), float(match["rate"]))
 
     def __str__(self) -> str:
-        return f"{self.start}:{self.end}@{self.rate:g}"
+        rate = format(Decimal(repr(self.rate)).normalize(), "f")  # every digit, and no exponent
+        return f"{_written(self.start)}:{_written(self.end)}@{rate}"
 
     def resolve(self, num_blocks: int) -> Route:
         """The same route in block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
@@ -80,7 +83,7 @@ class Route:
 def resolve_routes(routes: Iterable[Route], num_blocks: int) -> tuple[Route, ...]:
     """Routes in block numbers and ascending order. Raises ValueError where two of them share a block."""
     resolved = sorted((route.resolve(num_blocks) for route in routes), key=lambda route: route.start)
-    for before, after in zip(resolved, resolved[1:], strict=False):
+    for before, after in pairwise(resolved):
         if after.start <= before.end:
             raise ValueError(
                 f"routes {before} and {after} share block {after.start}: "
@@ -116,6 +119,10 @@ def _position(value: Position | float, name: str) -> Position:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} {value}: a fraction of the depth must lie in [0, 1]; a block number is an integer")
     return Fraction(value).limit_denominator(1000)
+
+
+def _written(position: Position) -> str:
+    return str(position) if isinstance(position, int) else f"{position.numerator}/{position.denominator}"
 
 
 def _read_position(text: str) -> Position:

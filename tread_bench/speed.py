@@ -1,18 +1,26 @@
-"""Speed and memory of a row, measured alone, in a process that does nothing else."""
+"""Speed and memory of training steps, measured alone, in a process that does nothing else."""
 
 from __future__ import annotations
 
-import statistics as python_statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from tread_bench import draws
 from tread_bench.cell import Job
-from tread_bench.config import Timing
+from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timing, Training, TreadMethod
+from tread_bench.data import DataSource, ImageSet
 from tread_bench.measure.memory import peak_memory
 from tread_bench.measure.throughput import interleave
+from tread_bench.methods import build_method
+from tread_bench.numerics import apply_numerics, resolve_numerics
+from tread_bench.objectives import build_objective
 from tread_bench.records import TimingFigures
+from tread_bench.registry import BackboneSpec, Family
+from tread_bench.routes import Route
 from tread_bench.statistics import median_interval, paired_ratio
 from tread_bench.training.step import Trainer
 
@@ -28,35 +36,11 @@ class Steps:
         self.done += 1
 
 
-def measure_speed(root: Path, cell_id: str, reference_id: str) -> dict[str, Any]:
-    """Training steps of a cell beside those of its dense reference (itself, for a dense one: the control)."""
-    job, reference = Job.open(root, cell_id), Job.open(root, reference_id)
+def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
+    """Training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
+    job = Job.open(root, cell_id)
     timing = Timing.model_validate(job.plan["timing"])
-    device = job.device
-    times = interleave(
-        Steps(reference.trainer()),
-        Steps(job.trainer()),
-        timing.pairs,
-        timing.warmup,
-        torch.cuda.synchronize if device.type == "cuda" else lambda: None,
-    )
-    _, low, high = median_interval(times.subject_ms)
-    speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
-    median = python_statistics.median(times.subject_ms)
-    figures = TimingFigures(
-        step_time_ms=median,
-        step_time_low_ms=low,
-        step_time_high_ms=high,
-        images_per_s=job.cell.training.batch / median * 1e3,
-        speedup=speedup,
-        speedup_low=speedup_low,
-        speedup_high=speedup_high,
-        step_times_ms=times.subject_ms,
-        reference_step_times_ms=times.reference_ms,
-        batch=job.cell.training.batch,
-        warmup=timing.warmup,
-    )
-    return figures.model_dump(mode="json")
+    return time_pair(job.trainer(_dense_twin(job.cell)), job.trainer(), timing).model_dump(mode="json")
 
 
 def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
@@ -64,3 +48,63 @@ def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
     job = Job.open(root, cell_id)
     peak, kind = peak_memory(job.trainer().step, job.device)
     return {"peak_memory_mib": peak, "memory_kind": kind}
+
+
+def time_backbone(
+    family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
+) -> dict[str, Any]:
+    """Training steps of a backbone on random images, beside the dense ones, in this process."""
+    numerics = resolve_numerics(Compute(), device)
+    where = apply_numerics(numerics)
+    cell = Cell(
+        backbone=BackboneChoice(name=family.name),
+        method=TreadMethod() if routes else DenseMethod(),
+        routes=tuple(routes),
+        selector=selector,
+        training=Training(iterations=1, batch=batch),
+    )
+
+    def trainer(cell: Cell) -> Trainer:
+        model = family.build(spec, numerics["kernels"])
+        model.initialise(0)
+        method, objective = build_method(cell, model), build_objective(cell.objective)
+        return Trainer(cell, 0, model, method, objective, random_images(spec), where)
+
+    figures = time_pair(trainer(_dense_twin(cell)), trainer(cell), Timing())
+    return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}
+
+
+def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:
+    """Step times of `subject`, interleaved with those of `reference`."""
+    synchronize = torch.cuda.synchronize if subject.device.type == "cuda" else lambda: None
+    times = interleave(Steps(reference), Steps(subject), timing.pairs, timing.warmup, synchronize)
+    median, low, high = median_interval(times.subject_ms)
+    speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
+    batch = subject.cell.training.batch
+    return TimingFigures(
+        step_time_ms=median,
+        step_time_low_ms=low,
+        step_time_high_ms=high,
+        images_per_s=batch / median * 1e3,
+        speedup=speedup,
+        speedup_low=speedup_low,
+        speedup_high=speedup_high,
+        step_times_ms=times.subject_ms,
+        reference_step_times_ms=times.reference_ms,
+        batch=batch,
+        warmup=timing.warmup,
+    )
+
+
+def random_images(spec: BackboneSpec, count: int = 64) -> DataSource:
+    """Images of noise in the shape that a backbone sees: enough to time a step, nothing to learn."""
+    shape = (spec.channels, spec.image_size, spec.image_size)
+    pixels = (draws.uniform(0, "random images", 0, count, shape) * 256).astype(np.uint8)
+    labels = np.arange(count) % max(spec.num_classes, 1)
+    images = ImageSet(pixels, labels)
+    return DataSource(images, images, spec.num_classes)
+
+
+def _dense_twin(cell: Cell) -> Cell:
+    """The same cell without routes."""
+    return cell.model_copy(update={"method": DenseMethod(), "routes": ()})

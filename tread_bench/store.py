@@ -14,10 +14,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from tread_bench.errors import UserError
 from tread_bench.records import Record
 
 
-class StoreError(Exception):
+class StoreError(UserError):
     """A run folder that cannot be used, with the way out."""
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a suite, in the user's words: problems with their place, and pydantic's errors turned into them."""
+"""What is wrong with a suite, in the user's words: problems with their place, made from pydantic's errors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _locate(raw: Loc, model: type[BaseModel]) -> tuple[Loc, list[type[BaseModel]
             continue
         holders = below or holders
         loc.append(part)
-        fields = [holder.model_fields[part] for holder in below if isinstance(part, str) and part in holder.model_fields]
+        fields = [holder.model_fields[str(part)] for holder in below if part in holder.model_fields]
         if fields:
             below, description = _models(fields[0].annotation), fields[0].description or ""
     return tuple(loc), holders, description

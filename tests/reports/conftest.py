@@ -27,6 +27,11 @@ STUDY = {
     "2:10": ("2:10@0.5", 21.4, 1.27),
     "0:10": ("0:10@0.5", 31.1, 1.36),
 }
+NUMERICS = {
+    "device": "cpu", "threads": 1, "matmul_precision": "highest", "matmul_relative_error": 3.2e-7, "autocast": "none",
+    "kernels": {"attention": "torch", "scan": "torch"},
+}  # fmt: skip
+VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 HOSTILE = "<script>alert(1)</script> & \"quoted\" $\\foo$ =1+1"
 
 
@@ -90,7 +95,7 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         "routes": routes, "selector": "random" if routes else "", "num_blocks": BLOCKS, "reference": f"dense-dense-{seed}",
         "cost": cost(routes), "timing": timing(speedup, 0), "evaluations": [evaluation(400, middle), evaluation(1200, last)],
         "similarity": similarity(routes), "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
-        "conditions": {"device": "cpu", "threads": 1, "precision": "highest", "kernels": {"attention": "torch"}},
+        "conditions": {**NUMERICS, "versions": VERSIONS},
     }  # fmt: skip
     return Record(**{**fields, **changes})
 
@@ -114,11 +119,12 @@ def records() -> list[Record]:
 def plan() -> dict[str, Any]:
     return {
         "suite": {"name": "route_placement", "description": "Where to route: dense training against six placements."},
-        "compute": {"matmul_precision": "highest", "autocast": "none", "threads": 1, "kernels": {"attention": "torch"}},
-        "versions": {"tread-bench": "0.1.0", "torch": "2.15.0", "python": "3.11.9"},
-        "git": {"commit": "0123abc", "dirty": False},
-        "hardware": {"cpu": "Example CPU <b>", "cores": 2, "memory_gib": 16.0, "gpu": None},
-        "cells": [{"id": f"{i:04d}"} for i in range(36)],
+        "timing": {"pairs": 20, "warmup": 3},
+        "cells": [*(record.cell for record in study()), "tread-0-10-5"],
+        "git": {"commit": "0123abc", "changed": False},
+        "hardware": {"cpus": 2, "memory_mib": 16000},
+        "numerics": {**NUMERICS, "device_name": "Example CPU <b>"},
+        "versions": VERSIONS,
     }
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.errors import UserError
 
 if TYPE_CHECKING:
     from tread_bench.config import ParquetData
@@ -27,7 +28,7 @@ _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr
 
 
 def read_parquet(choice: ParquetData) -> DataSource:
-    """Both splits. Raises ValueError naming file, row (from 0) and rule."""
+    """Both splits. Raises UserError naming file, row (from 0) and rule."""
     return DataSource(_read_split(choice, choice.train), _read_split(choice, choice.held_out), choice.num_classes)
 
 
@@ -35,7 +36,7 @@ def _read_split(choice: ParquetData, paths: tuple[str, ...]) -> ImageSet:
     files = [_open(choice, path) for path in paths]
     count = sum(file.metadata.num_rows for file in files)
     if not count:
-        raise ValueError(f"{', '.join(paths)}: no rows; a split needs at least one image")
+        raise UserError(f"{', '.join(paths)}: no rows; a split needs at least one image")
     pixels = np.empty((count, choice.channels, choice.image_size, choice.image_size), dtype=np.uint8)
     classes = np.zeros(count, dtype=np.int64)
     rows = (row for file, path in zip(files, paths, strict=True) for row in _rows(choice, file, path))
@@ -48,16 +49,16 @@ def _open(choice: ParquetData, path: str) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such file (looked in {Path.cwd()})") from None
+        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
     except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(f"{path}: no readable Parquet file: {error}") from None
+        raise UserError(f"{path}: no readable Parquet file: {error}") from None
     schema = file.schema_arrow
     for column, key in zip(_columns(choice), ("image_column", "label_column"), strict=False):
         if column not in schema.names:
-            raise ValueError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
+            raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
     kind = schema.field(choice.image_column).type
     if not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
-        raise ValueError(
+        raise UserError(
             f"{path}: column {choice.image_column!r} is {kind}, not Hugging Face's image schema "
             "struct<bytes: binary, path: string>"
         )
@@ -75,7 +76,7 @@ def _rows(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[tupl
             try:
                 yield _decode(choice, record[choice.image_column]), _label(choice, record)
             except ValueError as error:
-                raise ValueError(f"{path}, row {row}: {error}") from None
+                raise UserError(f"{path}, row {row}: {error}") from None
             row += 1
 
 
@@ -89,7 +90,7 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None) -> NDArray[np.uint
         if image.size != (side, side):
             raise ValueError(f"image of {image.width}x{image.height} pixels where data.image_size is {side}")
         if image.mode not in accepted:
-            raise ValueError(f"image mode {image.mode}; with {choice.channels} channel(s) it must be {', '.join(accepted)}")
+            raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
         array = np.asarray(image.convert(target))
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise ValueError(f"no readable image: {error}") from None
@@ -101,5 +102,5 @@ def _label(choice: ParquetData, record: dict[str, Any]) -> int:
         return 0
     label = record[choice.label_column]
     if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < choice.num_classes:
-        raise ValueError(f"label {label!r} where data.num_classes {choice.num_classes} allows 0 to {choice.num_classes - 1}")
+        raise ValueError(f"label {label!r} where data.num_classes allows 0 to {choice.num_classes - 1}")
     return label

@@ -27,7 +27,7 @@ def to_uint8(images: Tensor) -> Tensor:
         FloatingPointError: a value is NaN or infinite; it would otherwise become some pixel without a trace.
     """
     if not torch.isfinite(images).all():
-        raise FloatingPointError("images hold NaN or infinite values and cannot be rounded to pixels: the model diverged")
+        raise FloatingPointError("images hold NaN or infinite values and have no pixels: the model diverged")
     return ((images.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
 
 
@@ -47,7 +47,7 @@ class ImageSet:
 
     Args:
         pixels: (N, C, H, W) uint8.
-        classes: (N,) int64 in 0 .. num_classes - 1; all zero where there are no labels (`y == num_classes` is no label).
+        classes: (N,) int64 in 0 .. num_classes - 1; all 0 where num_classes is 0 (y == num_classes is no label).
     """
 
     pixels: NDArray[np.uint8]
@@ -72,8 +72,8 @@ class ImageSet:
     def sha256(self) -> str:
         """Of shape, pixels and labels in their order."""
         digest = hashlib.sha256(repr(self.pixels.shape).encode())
-        digest.update(np.ascontiguousarray(self.pixels))
-        digest.update(np.ascontiguousarray(self.classes.astype("<i8")))
+        digest.update(np.ascontiguousarray(self.pixels).data)
+        digest.update(self.classes.astype("<i8").tobytes())
         return digest.hexdigest()
 
 
@@ -100,7 +100,7 @@ class DataSource:
 
 
 def open_data(choice: DataChoice) -> DataSource:
-    """Read a data source into memory. Raises ValueError with file, row and rule where the data do not fit."""
+    """Read a data source into memory. Raises UserError with file, row and rule where the data do not fit."""
     if choice.name == "digits":
         from tread_bench.data.digits import read_digits
 

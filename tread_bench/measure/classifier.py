@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch_fidelity import FeatureExtractorBase, register_feature_extractor
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
+
+from tread_bench.errors import UserError
 
 DIGITS_CLASSIFIER = "digits-classifier"
 DIGITS_WEIGHTS = Path(__file__).parent / "weights" / "digits_classifier.safetensors"
@@ -30,7 +32,7 @@ class ClassifierSpec(BaseModel):
     image_size: int = Field(ge=1)
     channels: int = Field(ge=1)
     num_classes: int = Field(ge=2)
-    widths: tuple[int, ...] = Field(min_length=1, description="channels after each convolution; the last are the features")
+    widths: tuple[int, ...] = Field(min_length=1, description="channels after each convolution; the last: features")
 
     @property
     def strides(self) -> list[int]:
@@ -42,7 +44,7 @@ class ClassifierSpec(BaseModel):
 
 
 class Classifier(nn.Module):
-    """uint8 (B, C, H, W) -> features (B, d), logits (B, num_classes); convolution, batch norm, ReLU, mean over pixels."""
+    """uint8 (B, C, H, W) -> features (B, d), logits (B, num_classes): convolutions, mean over pixels, linear head."""
 
     def __init__(self, spec: ClassifierSpec) -> None:
         super().__init__()
@@ -58,25 +60,27 @@ class Classifier(nn.Module):
         return features, self.head(features)
 
 
-def save_classifier(classifier: Classifier, path: Path, about: dict[str, str]) -> None:
-    """Write weights, architecture and `about` (how they came to be) into one safetensors file."""
+def classifier_file(classifier: Classifier, about: dict[str, Any]) -> bytes:
+    """A safetensors file of the weights, the architecture and `about`, how they came to be."""
+    one_entry = json.dumps({**about, "spec": classifier.spec.model_dump()})  # safetensors writes several in any order
     tensors = {name: tensor.contiguous() for name, tensor in classifier.state_dict().items()}
-    save_file(tensors, path, metadata={**about, "spec": classifier.spec.model_dump_json()})
+    return save(tensors, {"about": one_entry})
 
 
-def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, str]]:
-    """The network in a file of `save_classifier`, in evaluation mode, and the file's other entries. Raises ValueError."""
+def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
+    """The network in a `classifier_file`, in evaluation mode, and the file's other entries. Raises UserError."""
     try:
         with safe_open(path, framework="pt") as file:
-            about = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-        classifier = Classifier(ClassifierSpec.model_validate_json(about.pop("spec")))
+            about = json.loads((file.metadata() or {})["about"])
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+        classifier = Classifier(ClassifierSpec.model_validate(about.pop("spec")))
         classifier.load_state_dict(tensors)
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such file; train one with `tread-bench features SUITE --out FILE`") from None
-    except (OSError, SafetensorError, KeyError, ValidationError, RuntimeError) as error:
+        raise UserError(f"{path}: no such file; train one with `tread-bench features SUITE --out FILE`") from None
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"{path}: no feature network written by `tread-bench features` ({reason})") from None
+        raise UserError(f"{path}: no feature network written by `tread-bench features` ({reason})") from None
     return classifier.eval().requires_grad_(False), about
 
 
@@ -134,8 +138,3 @@ class ClassifierFeatures(FeatureExtractorBase):
 
 if DIGITS_CLASSIFIER not in FEATURE_EXTRACTORS_REGISTRY:  # a second registration of a name is an error there
     register_feature_extractor(DIGITS_CLASSIFIER, ClassifierFeatures)
-
-
-def metadata_of(**about: object) -> dict[str, str]:
-    """Values as the texts that safetensors keeps."""
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in about.items()}

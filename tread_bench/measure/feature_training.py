@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from torch import Tensor
 
 from tread_bench.data import DataSource, ImageSet, open_data
 from tread_bench.draws import integers, permuted
-from tread_bench.measure.classifier import Classifier, ClassifierSpec, metadata_of, save_classifier
+from tread_bench.errors import UserError
+from tread_bench.measure.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.store import write_atomically
 
 if TYPE_CHECKING:
     from tread_bench.config import DataChoice
@@ -28,7 +30,7 @@ _MAX_WIDTH = 128
 def default_spec(data: DataSource) -> ClassifierSpec:
     """Widths that double with every halving of the image, down to a 4x4 grid: 16, 32, 64 for the 8x8 digits."""
     if data.num_classes < 2:
-        raise ValueError(
+        raise UserError(
             f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: "
             "judge these images with metrics.inception_weights"
         )
@@ -52,12 +54,34 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
     classifier.train()
     for step in range(iterations):
         pixels, labels = _batch(data.train, seed, step * _BATCH)
-        loss = F.cross_entropy(classifier(pixels)[1], labels, label_smoothing=0.1)
+        loss = F.cross_entropy(classifier(pixels)[1], labels)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-    return classifier.eval().requires_grad_(False), accuracy(classifier, data.held_out)
+    classifier.eval().requires_grad_(False)
+    _standardise(classifier, data.train)
+    return classifier, accuracy(classifier, data.held_out)
+
+
+def _standardise(classifier: Classifier, images: ImageSet) -> None:
+    """Give every feature unit variance over the training images; the logits stay what they are.
+
+    The last batch norm is scaled, which commutes with ReLU and mean, and the head takes the scale back. Distances
+    between features then weigh all of them alike, and figures of two data sets are of one order of magnitude.
+    """
+    variance = torch.cat([features for features, _ in _outputs(classifier, images)]).double().var(0)
+    deviation = torch.where(variance > 1e-12, variance, 1.0).sqrt().float()
+    last_norm = [layer for layer in classifier.body if isinstance(layer, torch.nn.BatchNorm2d)][-1]
+    last_norm.weight.div_(deviation)
+    last_norm.bias.div_(deviation)
+    classifier.head.weight.mul_(deviation)
+
+
+def _outputs(classifier: Classifier, images: ImageSet) -> Iterator[tuple[Tensor, Tensor]]:
+    """Features and logits of all images in their order, batch by batch."""
+    for first in range(0, len(images), _BATCH):
+        yield classifier(images.uint8(np.arange(first, min(first + _BATCH, len(images)))))
 
 
 def _batch(images: ImageSet, seed: int, first: int) -> tuple[Tensor, Tensor]:
@@ -79,17 +103,15 @@ def _places(seed: int, stream: str, first: int, side: int, reach: int) -> Tensor
     return torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1))
 
 
-@torch.inference_mode()
 def accuracy(classifier: Classifier, images: ImageSet) -> float:
     """Share of images whose highest logit is their label."""
-    right = 0
-    for index in np.array_split(np.arange(len(images)), -(-len(images) // 1000)):
-        right += int((classifier(images.uint8(index))[1].argmax(1) == images.labels(index)).sum())
-    return right / len(images)
+    with torch.no_grad():
+        predicted = torch.cat([logits.argmax(1) for _, logits in _outputs(classifier, images)])
+    return float((predicted.numpy() == images.classes).mean())
 
 
 def train_and_save(
-    data_choice: DataChoice, path: str | Path, iterations: int = 1500, seed: int = 0, suite: str = "SUITE"
+    data_choice: DataChoice, path: str | Path, iterations: int = 1000, seed: int = 0, suite: str = "SUITE"
 ) -> dict[str, Any]:
     """Train the feature network of a data source and write it, whole or not at all, as a safetensors file.
 
@@ -109,8 +131,5 @@ def train_and_save(
         "data_sha256": data.sha256,
         "held_out_accuracy": round(held_out_accuracy, 4),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    save_classifier(classifier, unfinished, metadata_of(**about))
-    unfinished.replace(path)
+    write_atomically(path, classifier_file(classifier, about))
     return {**about, "path": str(path), "seconds": round(time.perf_counter() - start, 1)}

@@ -1,7 +1,6 @@
-"""Parameters and multiply-adds of a backbone, by closed form or counted on the meta device.
+"""Parameters and multiply-adds of a backbone, counted on the meta device.
 
-A family may state its cost in closed form, which needs no torch; without one it is counted. The tests hold the two
-against each other. torch's `FlopCounterMode` counts two per multiply-add and nothing for elementwise work.
+The tests hold a family's closed form (`costs.py`) against this count; a family without one is counted. torch's `FlopCounterMode` counts two per multiply-add and nothing for elementwise work.
 """
 
 from __future__ import annotations
@@ -12,9 +11,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.backbone import Backbone, TokenState
-from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs
-from tread_bench.routes import Route, tokens_per_block
+from tread_bench.routes import Route
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
 _SCAN = ("scan", "wkv")
@@ -41,33 +39,6 @@ def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (),
         blocks=blocks,
         outside=outside,
         inputs=3 * forward.total - _by_kind(counter).total,
-    )
-
-
-def cost_of(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> Cost:
-    """The closed form where the family states one, else counted."""
-    if family.cost is None:
-        return count_cost(family, spec, routes, selector)
-    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, family.num_prefix(spec))
-    return family.cost(spec, tokens)
-
-
-def cost_figures(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> CostFigures:
-    """What a record keeps; `routes` in any form."""
-    routes = family.resolve(spec, routes, selector)
-    cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)
-    prefix = family.num_prefix(spec)
-    return CostFigures(
-        params=cost.params,
-        trainable_params=cost.trainable_params,
-        tokens_per_block=tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, prefix),
-        dense_tokens=prefix + spec.num_tokens,
-        forward_macs=cost.forward.total,
-        dense_forward_macs=dense.forward.total,
-        attention_macs=cost.forward.attention,
-        scan_macs=cost.forward.scan,
-        train_step_macs=cost.train_step,
-        block_macs=[block.total for block in cost.blocks],
     )
 
 

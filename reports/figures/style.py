@@ -10,7 +10,7 @@ import io
 import itertools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -95,9 +95,10 @@ def save(figure: Figure) -> tuple[bytes, bytes]:
     return svg.getvalue(), png.getvalue()
 
 
-def looks(count: int) -> list[tuple[str, str]]:
-    """(colour, marker) of so many rows: they differ in both."""
-    return list(itertools.islice(zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS)), count))
+def looks(is_dense: Iterable[bool]) -> list[tuple[str, str]]:
+    """(colour, marker) of every row: dense a circle in the colour of the text, the others different in both."""
+    others = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), strict=False)
+    return [(INK, "o") if dense else next(others) for dense in is_dense]
 
 
 def clean(text: str, longest: int = 34) -> str:
@@ -107,6 +108,7 @@ def clean(text: str, longest: int = 34) -> str:
     return f"\N{ZERO WIDTH SPACE}{shown}" if shown.startswith("_") else shown
 
 
+_PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 
@@ -122,7 +124,8 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> str:
         child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
         child.text = text
         root.insert(0, child)
-    del root.attrib["width"], root.attrib["height"]
+    root.set("style", f"max-width: {_PIXELS_PER_POINT * float(root.attrib.pop('width').removesuffix('pt')):.0f}px")
+    del root.attrib["height"]
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-desc")
     return ElementTree.tostring(root, encoding="unicode")

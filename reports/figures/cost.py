@@ -1,0 +1,109 @@
+"""FID against what training has cost: counted MACs, and measured seconds where steps were timed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
+
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.style import INK, MUTED, SURFACE, Picture, clean
+from reports.numbers import decimals, interval, number, scaled_macs
+from tread_bench.statistics import Estimate, mean_interval
+
+
+class Point(NamedTuple):
+    """A row at one evaluated iteration."""
+
+    row: int
+    iteration: int
+    macs: float  # of training up to here, all images
+    seconds: float | None  # median step timed alone, times iterations
+    fids: tuple[float, ...]  # one per seed
+
+    @property
+    def fid(self) -> Estimate:
+        return mean_interval(self.fids)
+
+
+def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Every evaluated iteration, joined per row, with 95 % intervals over seeds."""
+    points = [point for index, row in enumerate(rows) for point in _points(index, row)]
+    if not points:
+        return None
+    divisor, unit = scaled_macs(max(point.macs for point in points))
+    figure = _figure(rows, points, divisor, unit)
+    svg, png = style.save(figure)
+    places = decimals(point.fid.mean for point in points)
+    return Picture(
+        name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, png=png,
+        headers=("row", "iteration", f"training {unit}", "training s", "FID", "95 % interval"),
+        table=[
+            (rows[p.row].label, f"{p.iteration:,}", number(p.macs / divisor), number(p.seconds, 1),
+             number(p.fid.mean, places), interval(p.fid, places))
+            for p in points
+        ],
+        description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
+        f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
+        caption="MACs are counted: those of a training step, times batch, times iterations. "
+        "Seconds are the median training step, timed alone, times iterations. Lines at the points are 95 % t intervals over seeds.",
+    )  # fmt: skip
+
+
+def _points(index: int, row: Row) -> list[Point]:
+    """The row at every iteration at which its finished cells were judged under the group's protocol."""
+    fids: dict[int, list[float]] = {}
+    for record in row.done:
+        for evaluation in record.evaluations:
+            if evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
+                fids.setdefault(evaluation.iteration, []).append(evaluation.fid)
+    images_per_step = row.first.config.get("training", {}).get("batch")
+    step_macs, step_ms = row.cost("train_step_macs"), row.timing("step_time_ms")
+    if not images_per_step or not step_macs:
+        return []
+    return [
+        Point(index, i, step_macs * images_per_step * i, step_ms * i / 1e3 if step_ms else None, tuple(fids[i]))
+        for i in sorted(fids)
+    ]
+
+
+def _figure(rows: Sequence[Row], points: Sequence[Point], divisor: float, unit: str) -> Figure:
+    timed = [point for point in points if point.seconds is not None]
+    panels = [("macs", points, divisor, f"training cost in {unit}")]
+    panels += [("seconds", timed, 1.0, "training time in s, measured alone")] if timed else []
+    figure = Figure(figsize=(9.6, max(3.7, 0.24 * len(rows) + 0.6)), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
+        _panel(one, rows, shown, what, scale)
+        one.set_xlabel(label)
+    axes[0].set_ylabel("FID", color=MUTED)
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right upper")
+    return figure
+
+
+def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, scale: float) -> None:
+    for index, (colour, marker) in enumerate(style.looks(row.is_dense for row in rows)):
+        own = [point for point in points if point.row == index]
+        if not own:
+            continue
+        x = [getattr(point, what) / scale for point in own for _ in point.fids]
+        y = [fid for point in own for fid in point.fids]
+        sns.lineplot(
+            x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, label=clean(rows[index].label),
+            legend=False, err_style="bars", errorbar=_t_interval, seed=0, err_kws={"elinewidth": 1.4}, zorder=2.5 if colour == INK else 2,
+        )  # fmt: skip
+    axes.set(yscale="log", xlim=(0, None))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _t_interval(values: Sequence[float]) -> tuple[float, float]:
+    estimate = mean_interval(values)
+    return (estimate.mean, estimate.mean) if estimate.low is None else (estimate.low, estimate.high)

@@ -1,0 +1,174 @@
+"""The report of a run: one HTML file that needs nothing beside it, the figures as files, and results.csv."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.columns import COLUMNS
+from reports.comparison import Group, Row, comparison, record_order
+from reports.figures import NAMES, pictures
+from reports.figures.style import Picture
+from reports.numbers import decimals, number, plural
+from reports.tables import flat, results_frame, write_csv
+from reports.table_view import comparison_view
+from reports.verdict import verdicts
+from tread_bench.records import Record
+from tread_bench.store import write_atomically
+
+SAMPLE_BUDGET_BYTES = 400_000  # of all embedded sample grids together, so that the page can be mailed
+_PNG = b"\x89PNG\r\n\x1a\n"
+_NOT_CONDITIONS = ("suite", "cells")
+
+
+def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) -> None:
+    """Write results.csv, figures/*.svg, figures/*.png and index.html into `run_dir`, each whole.
+
+    Args:
+        records: of the run's cells, in any order.
+        plan: the run's plan.json; `cells` names all cells that were planned.
+        run_dir: holds the sample grids under cells/<id>/.
+    """
+    records = sorted(records, key=record_order)
+    write_csv(results_frame(records), run_dir / "results.csv")
+    rows = comparison(records)
+    groups = [(group, list(members)) for group, members in groupby(rows, lambda row: row.group)]
+    drawn = [pictures(members, f"-{i + 1}" if i else "") for i, (_, members) in enumerate(groups)]
+    _write_figures([picture for some in drawn for picture in some], run_dir / "figures")
+    page = _template(**_context(records, rows, groups, drawn, plan, run_dir))
+    write_atomically(run_dir / "index.html", page.encode("utf-8", "replace"))
+
+
+def _write_figures(drawn: Sequence[Picture], folder: Path) -> None:
+    """The pictures as files; those of an earlier report that are no longer drawn go."""
+    for picture in drawn:
+        write_atomically(folder / f"{picture.name}.svg", picture.svg)
+        write_atomically(folder / f"{picture.name}.png", picture.png)
+    current = {picture.name for picture in drawn}
+    for path in folder.glob("*.*") if folder.is_dir() else ():
+        if path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in NAMES and path.stem not in current:
+            path.unlink()
+
+
+def _template(**context: Any) -> str:
+    loader = PackageLoader("reports")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(flat=flat, number=number, plural=plural)
+    templates = files("reports") / "templates"
+    script = (templates / "page.js").read_text(encoding="utf-8")
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (templates / "page.css").read_text(encoding="utf-8")
+    return environment.get_template("page.html.j2").render(
+        **context, script=Markup(script), style=Markup(style), script_hash=script_hash  # noqa: S704  # the package's own files
+    )
+
+
+def _context(
+    records: Sequence[Record],
+    rows: Sequence[Row],
+    groups: Sequence[tuple[Group, list[Row]]],
+    drawn: Sequence[Sequence[Picture]],
+    plan: Mapping[str, Any],
+    run_dir: Path,
+) -> dict[str, Any]:
+    suite = plan.get("suite", {})
+    said = verdicts(rows)
+    return {
+        "name": suite.get("name") or (records[0].suite if records else "empty run"),
+        "description": suite.get("description", ""),
+        "verdicts": [(_group_title(group, True) if len(said) > 1 else "", *sentences) for group, *sentences in said],
+        "counts": _counts(records, plan),
+        "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
+        "facts": _facts(records, plan),
+        "groups": [
+            {"title": _group_title(group, len(groups) > 1), "table": comparison_view(members), "pictures": some}
+            for (group, members), some in zip(groups, drawn, strict=True)
+        ],
+        "samples": _samples(rows, run_dir),
+        "not_done": [record for record in records if record.status != "done"],
+        "cells": _cells(records),
+        "conditions": {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
+        "protocols": _protocols(records),
+        "columns": COLUMNS,
+    }
+
+
+def _group_title(group: Group, with_protocol: bool) -> str:
+    at = f", iteration {group.iteration:,}" if group.iteration else ""
+    return f"{group.backbone}{at}{f', protocol {group.protocol}' if group.protocol and with_protocol else ''}"
+
+
+def _counts(records: Sequence[Record], plan: Mapping[str, Any]) -> dict[str, int]:
+    have = {record.cell for record in records}
+    by_status = {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
+    return {**by_status, "missing": len(set(plan.get("cells", ())) - have)}
+
+
+def _facts(records: Sequence[Record], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a reader wants to know first, in a line."""
+    numerics = plan.get("numerics", {})
+    facts = {
+        "backbone": ", ".join(sorted({record.backbone for record in records})),
+        "data": ", ".join(sorted({str(record.config.get("data", {}).get("name", "")) for record in records})),
+        "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
+        "device": str(numerics.get("device_name") or numerics.get("device") or ""),
+    }
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _samples(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
+    """One grid per row: first seed, highest iteration, as a data URI while the budget lasts."""
+    found, left = [], SAMPLE_BUDGET_BYTES
+    for row in rows:
+        record = next((r for r in row.done if r.last and r.last.samples), None)
+        if record is None:
+            continue
+        path, picture = _grid(run_dir, record)
+        fits = picture is not None and len(picture) <= left
+        left -= len(picture) if fits else 0
+        found.append(
+            {
+                "row": row.label,
+                "about": f"seed {record.seed}, iteration {record.last.iteration:,}",
+                "uri": f"data:image/png;base64,{base64.b64encode(picture).decode()}" if fits else "",
+                "path": path,
+                "why": "" if fits else "not found" if picture is None else "left out to keep this page small",
+            }
+        )
+    return found
+
+
+def _grid(run_dir: Path, record: Record) -> tuple[str, bytes | None]:
+    """The grid's path in the run folder and its bytes; None for a file that is missing, elsewhere, or no PNG."""
+    cell = run_dir / "cells" / record.cell
+    path = cell / record.last.samples
+    shown = f"cells/{record.cell}/{record.last.samples}"
+    if not path.resolve().is_relative_to(cell.resolve()) or not path.is_file():
+        return shown, None
+    content = path.read_bytes()
+    return shown, content if content.startswith(_PNG) else None
+
+
+def _cells(records: Sequence[Record]) -> dict[str, Any]:
+    """Every cell at its last iteration, and the decimals of each column."""
+    evaluations = [record.last for record in records if record.last]
+    metrics = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
+    return {
+        "metrics": metrics,
+        "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in metrics},
+        "records": records,
+    }
+
+
+def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
+    """Fingerprint -> its details."""
+    evaluations = [e for record in records for e in record.evaluations if e.protocol]
+    return {e.protocol: e.protocol_details for e in sorted(evaluations, key=lambda e: e.protocol)}

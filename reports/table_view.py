@@ -1,0 +1,93 @@
+"""The comparison as a table for people: each column sorts by a number and shows it with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from reports.comparison import Row
+from reports.numbers import DASH, decimals, interval, number
+from tread_bench.statistics import Estimate
+
+_TITLES = {"fid": "FID", "kid": "KID", "validation_loss": "Val. loss"}
+
+
+class Shown(NamedTuple):
+    """One cell of the table: the text, a smaller second line, and what it is sorted by."""
+
+    text: str
+    below: str = ""
+    key: float | None = None
+
+
+class TableView(NamedTuple):
+    headers: list[tuple[str, str]]  # title, hint
+    rows: list[tuple[Row, list[Shown]]]
+
+
+def comparison_view(rows: Sequence[Row]) -> TableView:
+    """The rows of one group. A column that no row fills is left out."""
+    columns = [column for column in _columns(rows) if any(column[2](row).key is not None for row in rows)]
+    headers = [(title, hint) for title, hint, _ in columns]
+    return TableView(headers, [(row, [cell(row) for _, _, cell in columns]) for row in rows])
+
+
+def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+    gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
+    return [
+        ("Seeds", "finished, of those that have a record", _seeds),
+        *_metric_columns(rows, "fid"),
+        ("Speed-up", "of a training step, measured beside dense", _speedup),
+        ("Ideal", "speed-up without overhead: dense over routed forward MACs", lambda row: _plain(row.cost("ideal_speedup"), 2)),
+        ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
+        ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
+        ("Images/s", "training throughput, measured alone", lambda row: _timing(rows, row, "images_per_s")),
+        ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
+        *_metric_columns(rows, "validation_loss"),
+        *_metric_columns(rows, "kid"),
+    ]
+
+
+def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+    title, places = _TITLES[metric], decimals(e.mean for row in rows if (e := row.metric(metric)))
+
+    def mean(row: Row) -> Shown:
+        return _estimate(row.metric(metric), places)
+
+    def difference(row: Row) -> Shown:
+        estimate = row.difference(metric)
+        return Shown("reference") if estimate is None and row.is_dense else _estimate(estimate, places, signed=True)
+
+    return [(title, "mean over seeds", mean), (f"Δ {title}", "paired difference to dense", difference)]
+
+
+def _seeds(row: Row) -> Shown:
+    done, asked = len(row.done), len(row.records)
+    return Shown(f"{done}" if done == asked else f"{done} of {asked}", "", done)
+
+
+def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> Shown:
+    if estimate is None:
+        return Shown(DASH)
+    below = "one seed" if estimate.low is None else interval(estimate, places, signed)
+    return Shown(number(estimate.mean, places, signed), below, estimate.mean)
+
+
+def _macs(row: Row, factor: int, places: int) -> Shown:
+    macs = row.cost("forward_macs")
+    return _plain(None if macs is None else factor * macs / 1e9, places)
+
+
+def _speedup(row: Row) -> Shown:
+    if row.speedup is None:
+        return Shown(DASH)
+    ratio, low, high = row.speedup
+    return Shown(number(ratio), f"{number(low)} to {number(high)}", ratio)
+
+
+def _timing(rows: Sequence[Row], row: Row, name: str) -> Shown:
+    return _plain(row.timing(name), min(1, decimals(r.timing(name) for r in rows)))
+
+
+def _plain(value: float | None, places: int) -> Shown:
+    return Shown(number(value, places), "", value)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from tread_bench.costs import cost_of
+from tread_bench.measure.macs import count_cost
+from tread_bench.registry import make_spec
+from tread_bench.routes import Route
+
+
+@pytest.mark.parametrize("name", ["DiT-S/8", "DiT-XL/2", "SiT-B/4"])
+@pytest.mark.parametrize("routes", [[], [Route(2, 8, 0.5)], [Route(0, 3, 0.25), Route(5, -1, 0.75)]], ids=str)
+def test_closed_form_equals_the_count_on_the_meta_device(name, routes):
+    family, spec = make_spec(name)
+    resolved = family.resolve(spec, routes, "random")
+    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
+
+
+def test_a_linear_layer_is_counted_once_per_multiply_add():
+    family, spec = make_spec("DiT", depth=1, hidden=8, heads=1, patch=1, image_size=2, channels=1, num_classes=0)
+    block = cost_of(family, spec).blocks[0]
+    assert block.linear == 4 * (3 * 8 * 8 + 8 * 8 + 2 * 8 * 32) + 8 * 48  # 4 tokens: qkv, projection, MLP; once: adaLN
+    assert block.attention == 2 * 4 * 4 * 8

@@ -1,0 +1,176 @@
+"""The command line: parse, call, print. Results go to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="tread-bench",
+    help="Decide whether, where and how to route tokens in a diffusion backbone.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite")]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
+]
+SeedsOption = Annotated[int | None, typer.Option("--seeds", min=1, help="number of seeds instead of the suite's")]
+JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Listed(StrEnum):
+    """What can be listed."""
+
+    BACKBONES = "backbones"
+    SUITES = "suites"
+    DATASETS = "datasets"
+    OBJECTIVES = "objectives"
+    SAMPLERS = "samplers"
+    SELECTORS = "selectors"
+    METHODS = "methods"
+    EXTRACTORS = "extractors"
+    KERNELS = "kernels"
+
+
+DeviceOption = Annotated[Device, typer.Option("--device", help="where to compute")]
+
+
+@app.command()
+def run(
+    suite: SuiteArgument,
+    overrides: SetOption = [],  # noqa: B006  (typer reads it once)
+    seeds: SeedsOption = None,
+    out: Annotated[Path | None, typer.Option("--out", help="run folder; default runs/<suite>")] = None,
+    device: DeviceOption = Device.CPU,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="cells trained at a time")] = None,
+    smoke: Annotated[bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="run failed cells again")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the run folder holds of this suite")] = False,
+) -> None:
+    """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
+    from tread_bench.commands.run import run_suite
+    from tread_bench.runner import Options
+
+    options = Options(device.value, workers, retry_failed, fresh)
+    raise typer.Exit(run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options))
+
+
+@app.command()
+def plan(
+    suite: SuiteArgument,
+    overrides: SetOption = [],  # noqa: B006
+    seeds: SeedsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training."""
+    from tread_bench.commands.plan import show_plan
+
+    show_plan(suite, _with_seeds(overrides, seeds), as_json)
+
+
+@app.command()
+def profile(
+    backbone: Annotated[str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")],
+    route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
+    selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
+    image_size: Annotated[int, typer.Option("--image-size", min=1, help="side of what the backbone sees")] = 32,
+    channels: Annotated[int, typer.Option("--channels", min=1, help="channels of what the backbone sees")] = 4,
+    num_classes: Annotated[int, typer.Option("--num-classes", min=0, help="0: unconditional")] = 1000,
+    overrides: SetOption = [],  # noqa: B006
+    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside the dense ones")] = False,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="images per timed step")] = 8,
+    device: DeviceOption = Device.CPU,
+    as_json: JsonOption = False,
+) -> None:
+    """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
+    from tread_bench.commands.profile import ProfileRequest, show_profile
+
+    shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
+    show_profile(
+        ProfileRequest(backbone, tuple(route), selector, shape, tuple(overrides)),
+        (batch, device.value) if train else None,
+        as_json,
+    )
+
+
+@app.command()
+def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")]) -> None:
+    """Write records.jsonl, results.csv, the figures and index.html of a run again."""
+    from tread_bench.commands.run import render_report
+
+    typer.echo(render_report(run_dir))
+
+
+@app.command("list")
+def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json: JsonOption = False) -> None:
+    """List what can be named in a suite."""
+    from tread_bench.commands.listing import show_list
+
+    show_list(what.value, as_json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a suite file, for editors."""
+    from tread_bench.plan import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """Say what this machine has: device, kernels, versions, weights."""
+    from tread_bench.commands.doctor import show_machine
+
+    show_machine(as_json)
+
+
+@app.command()
+def features(
+    suite: SuiteArgument,
+    out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
+    overrides: SetOption = [],  # noqa: B006
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="training steps of the classifier")] = 1500,
+    seed: Annotated[int, typer.Option("--seed", help="of the classifier")] = 0,
+) -> None:
+    """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
+    from tread_bench.commands.features import train_features
+
+    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed)))
+
+
+def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:
+    return [*overrides, f"seeds={seeds}"] if seeds is not None else list(overrides)
+
+
+def main() -> None:
+    """Run a command; what the user can mend is said in one message and ends with status 2."""
+    from tread_bench.errors import UserError
+
+    try:
+        app()
+    except UserError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone; nothing is left to say
+        sys.exit(1)

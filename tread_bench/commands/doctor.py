@@ -1,0 +1,68 @@
+"""`doctor`: what this machine has, and what a run here would be like."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import psutil
+import torch
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tread_bench.config import Compute, DigitsData, Metrics
+from tread_bench.kernels import KERNELS, availability
+from tread_bench.measure.features import choose_extractor
+from tread_bench.numerics import cpu_name, resolve_numerics, versions
+from tread_bench.registry import families
+
+
+def examine() -> dict[str, Any]:
+    """Everything the command says, as JSON values."""
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    return {
+        "cpu": f"{cpu_name()}, {os.cpu_count()} processors, {torch.backends.cpu.get_cpu_capability()}",
+        "memory_mib": psutil.virtual_memory().total // 2**20,
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "cuda": _cuda(),
+        "versions": versions(),
+        "families": {family.name: family.source for family in families().values()},
+        "numerics": {device: resolve_numerics(Compute(), device) for device in devices},
+        "kernels": {
+            f"{kind}.{name}": availability(kind, name) or "yes" for kind, names in KERNELS.items() for name in names
+        },
+        "feature_networks": {"digits": _digits_network()},
+    }
+
+
+def show_machine(as_json: bool) -> None:
+    """Print the examination."""
+    found = examine()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table(show_header=False)
+    for key, value in found.items():
+        for name, text in value.items() if isinstance(value, dict) else {"": value}.items():
+            table.add_row(f"{key} {name}".strip(), _text(text))
+    Console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_text(v)}" for k, v in value.items())
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)
+
+
+def _cuda() -> str:
+    if torch.cuda.is_available():
+        return f"CUDA {torch.version.cuda}"
+    built = "was built without CUDA" if torch.version.cuda is None else f"was built for CUDA {torch.version.cuda}"
+    return f"torch sees no GPU (it {built})"
+
+
+def _digits_network() -> str:
+    extractor = choose_extractor(Metrics(), DigitsData())
+    return f"{extractor.name}, sha256 {extractor.sha256[:12]}"

@@ -1,0 +1,75 @@
+"""`run` and `report`: a suite to its comparison."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from tread_bench.errors import UserError
+from tread_bench.plan import expand
+from tread_bench.progress import make_display
+from tread_bench.records import Record
+from tread_bench.runner import Options, run
+from tread_bench.store import RunFolder
+from tread_bench.suite_file import find_suite, load_suite
+
+# What --smoke asks of every cell: everything once, nothing long enough to mean something.
+SMOKE = (
+    "training.iterations=4",
+    "training.checkpoint_every=2",
+    "metrics.at=[2, 4]",
+    "metrics.num_samples=32",
+    "metrics.validation_samples=16",
+    "metrics.similarity_samples=8",
+    "metrics.kid_subset_size=16",
+    "sampling.steps=2",
+    "timing.pairs=2",
+    "timing.warmup=1",
+)
+
+
+def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
+    """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
+    path = find_suite(name)
+    suite = load_suite(path, [*overrides, *(SMOKE if smoke else ())])
+    plan = expand(suite)
+    root = out or Path("runs") / (f"{suite.name}-smoke" if smoke else suite.name)
+    console = Console(stderr=True)
+    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
+    page = root / "index.html"
+    failed = [record for record in result.records if record.status == "failed"]
+    if result.finished_now or not page.exists():
+        render_report(root)
+        _print_table(result.records)
+    else:
+        typer.echo(f"nothing to do: all {len(result.records)} cells have their records" + _again(failed))
+    typer.echo(str(page))
+    return 1 if failed else 0
+
+
+def _again(failed: list[Record]) -> str:
+    return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""
+
+
+def _print_table(records: list[Record]) -> None:
+    from reports.tables import summary_lines
+
+    sys.stdout.write("\n".join(summary_lines(records)) + "\n")
+
+
+def render_report(root: Path) -> str:
+    """Everything that is derived from the records, made again; the page's path. Raises UserError without a plan."""
+    folder = RunFolder(root)
+    plan = folder.plan()
+    if plan is None:
+        raise UserError(f"{root} is no run folder: it has no plan.json; `tread-bench run SUITE --out {root}` makes one")
+    records = folder.records(plan["cells"])
+    from reports.page import render
+
+    render(records, plan, root)
+    return str(root / "index.html")
+
+

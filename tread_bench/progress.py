@@ -1,0 +1,136 @@
+"""How a run shows itself on stderr: bars with times in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+QUIET_S = 20.0  # between two lines about a cell that is still running
+
+
+class Display(Protocol):
+    """What the runner tells while it works."""
+
+    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None: ...
+    def started(self, key: str) -> None: ...
+    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
+    def failed(self, key: str, reason: str) -> None: ...
+    def ended(self, key: str) -> None: ...
+    def end(self) -> None: ...
+
+
+def make_display(console: Console) -> Display:
+    """Bars where the console is a terminal, else lines."""
+    return Bars(console) if console.is_terminal else Lines(console.print)
+
+
+class Lines:
+    """A line when a cell ends, and now and then one about those that run."""
+
+    def __init__(self, write: Callable[..., object], clock: Callable[[], float] = time.monotonic) -> None:
+        self.write, self.clock = write, clock
+        self.labels: Mapping[str, str] = {}
+        self.shares: dict[str, float] = {}  # of each cell that has started: how much of it is done
+
+    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None:
+        self.labels, self.shares = labels, {}
+        self.since = self.spoke = self.clock()
+        if labels:
+            self._say(f"{phase}: {len(labels)} to do, {workers} at a time")
+
+    def started(self, key: str) -> None:
+        self.shares.setdefault(key, 0.0)
+
+    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
+        self.shares[key] = min(done / of, 0.999)
+        if self.clock() - self.spoke >= QUIET_S:
+            self.spoke = self.clock()
+            self._say(f"{self.labels[key]}: {phase} {done}/{of}{_loss(loss)}{self._remaining()}")
+
+    def failed(self, key: str, reason: str) -> None:
+        self._say(f"{self.labels[key]}: FAILED: {reason}")
+
+    def ended(self, key: str) -> None:
+        self.shares[key] = 1.0
+        finished = sum(share == 1.0 for share in self.shares.values())
+        self._say(f"[{finished}/{len(self.labels)}] {self.labels[key]}{self._remaining()}")
+
+    def end(self) -> None:
+        pass
+
+    def _remaining(self) -> str:
+        """From the share of all cells that is done; cells are taken to cost the same."""
+        share = sum(self.shares.values()) / len(self.labels)
+        elapsed = self.clock() - self.since
+        return f", {_duration(elapsed)} gone, about {_duration(elapsed * (1 - share) / share)} left" if share else ""
+
+    def _say(self, text: str) -> None:
+        self.write(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Bars:
+    """One bar over all cells and one for each that runs."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.progress: Progress | None = None
+
+    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None:
+        self.end()
+        self.labels, self.bars = labels, dict[str, TaskID]()
+        if not labels:
+            return
+        columns = ("[progress.description]{task.description}", "{task.fields[news]}")
+        self.progress = Progress(
+            TextColumn(columns[0]),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn(columns[1], markup=False),
+            console=self.console,
+        )
+        self.progress.start()
+        self.overall = self.progress.add_task(phase, total=float(len(labels)), news=f"{workers} at a time")
+        self.shares: dict[str, float] = {}
+
+    def started(self, key: str) -> None:
+        if self.progress and key not in self.bars:
+            self.bars[key] = self.progress.add_task(f"  {self.labels[key]}", total=None, news="")
+
+    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
+        if self.progress:
+            self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
+            self._advance(key, min(done / of, 0.999))
+
+    def failed(self, key: str, reason: str) -> None:
+        self.console.print(f"{self.labels[key]}: FAILED: {reason}", style="bold red", markup=False, highlight=False)
+
+    def ended(self, key: str) -> None:
+        if self.progress and key in self.bars:
+            self.progress.remove_task(self.bars.pop(key))
+            self._advance(key, 1.0)
+
+    def end(self) -> None:
+        if self.progress:
+            self.progress.stop()
+            self.progress = None
+
+    def _advance(self, key: str, share: float) -> None:
+        self.shares[key] = share
+        if self.progress:
+            self.progress.update(self.overall, completed=round(sum(self.shares.values()), 2))
+
+
+def _loss(loss: float | None) -> str:
+    return "" if loss is None else f", loss {loss:.4f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
