@@ -26,6 +26,14 @@ from tread_bench.store import write_atomically
 
 SAMPLE_BUDGET_BYTES = 400_000  # of all embedded sample grids together, so that the page can be mailed
 _PNG = b"\x89PNG\r\n\x1a\n"
+_CELL_METRICS = {
+    "fid": "FID",
+    "kid": "KID",
+    "validation_loss": "Validation loss",
+    "inception_score": "IS",
+    "precision": "Precision",
+    "recall": "Recall",
+}
 _NOT_CONDITIONS = ("suite", "cells")
 
 
@@ -160,10 +168,9 @@ def _grid(run_dir: Path, record: Record) -> tuple[str, bytes | None]:
 def _cells(records: Sequence[Record]) -> dict[str, Any]:
     """Every cell at its last iteration, and the decimals of each column."""
     evaluations = [record.last for record in records if record.last]
-    metrics = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
     return {
-        "metrics": metrics,
-        "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in metrics},
+        "metrics": _CELL_METRICS,
+        "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in _CELL_METRICS},
         "records": records,
     }
 

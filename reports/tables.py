@@ -86,4 +86,6 @@ def flat(value: object) -> str:
         return ", ".join(f"{name}={flat(value[name])}" for name in sorted(value, key=str))
     if isinstance(value, list | tuple):
         return ", ".join(flat(item) for item in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return "" if value is None else str(value)

@@ -106,7 +106,7 @@ def clone(**changes):
 
 def test_two_distributions_cannot_announce_one_name(monkeypatch):
     other = clone(name="Other", aliases=("TOY",), published={})
-    with pytest.raises(ValueError, match=r"'toy' is announced twice: by .*one 1.* and by .*two 1|by two 1 and by one 1"):
+    with pytest.raises(ValueError, match="'toy' is announced twice: by two 1 and by one 1"):
         announced(monkeypatch, (clone(), "one"), (other, "two"))
 
 

@@ -47,8 +47,9 @@ class Draft:
             self.set((*path, *key.split(".")), item, (*loc, key))
 
     def moved(self, problem: Problem) -> Problem:
-        """A problem of the cell, at the spot of the suite that wrote the value."""
+        """A problem of the cell, at the spot of the suite that wrote the value, or the last part of it."""
         path = problem.loc
+        path = self.latest(path, *(known for known in self.origins if known[: len(path)] == path))
         length = next((n for n in range(len(path), 0, -1) if path[:n] in self.origins), 0)
         loc, rest = self.origins.get(path[:length], ("base",)), path[length:]
         if all(isinstance(part, int) for part in rest):

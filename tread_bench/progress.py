@@ -18,8 +18,7 @@ class Display(Protocol):
     def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None: ...
     def started(self, key: str) -> None: ...
     def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
-    def failed(self, key: str, reason: str) -> None: ...
-    def ended(self, key: str) -> None: ...
+    def ended(self, key: str, failure: str = "") -> None: ...
     def end(self) -> None: ...
 
 
@@ -51,13 +50,11 @@ class Lines:
             self.spoke = self.clock()
             self._say(f"{self.labels[key]}: {phase} {done}/{of}{_loss(loss)}{self._remaining()}")
 
-    def failed(self, key: str, reason: str) -> None:
-        self._say(f"{self.labels[key]}: FAILED: {reason}")
-
-    def ended(self, key: str) -> None:
+    def ended(self, key: str, failure: str = "") -> None:
         self.shares[key] = 1.0
         finished = sum(share == 1.0 for share in self.shares.values())
-        self._say(f"[{finished}/{len(self.labels)}] {self.labels[key]}{self._remaining()}")
+        told = f": FAILED: {failure}" if failure else ""
+        self._say(f"[{finished}/{len(self.labels)}] {self.labels[key]}{told}{self._remaining()}")
 
     def end(self) -> None:
         pass
@@ -107,10 +104,9 @@ class Bars:
             self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
             self._advance(key, min(done / of, 0.999))
 
-    def failed(self, key: str, reason: str) -> None:
-        self.console.print(f"{self.labels[key]}: FAILED: {reason}", style="bold red", markup=False, highlight=False)
-
-    def ended(self, key: str) -> None:
+    def ended(self, key: str, failure: str = "") -> None:
+        if failure:
+            self.console.print(f"{self.labels[key]}: FAILED: {failure}", style="bold red", markup=False, highlight=False)
         if self.progress and key in self.bars:
             self.progress.remove_task(self.bars.pop(key))
             self._advance(key, 1.0)

@@ -135,9 +135,9 @@ def _train(cells: list[PlannedCell], folder: RunFolder, options: Options, displa
         if event.failure:
             about = read_json(folder.cell(event.key) / "cell.json")
             folder.write_record(blank_record(about, plan, reason=event.failure), "outcome.json")
-            display.failed(event.key, event.failure)
-        elif event.value.status == "failed":
-            display.failed(event.key, event.value.reason)
+            display.ended(event.key, event.failure)
+        else:
+            display.ended(event.key, event.value.reason)
 
 
 def _measure(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: Display) -> None:
@@ -171,7 +171,7 @@ def _time_row(key: str, example: Record, folder: RunFolder, display: Display) ->
         display.started(key)
         ended = _one(Task(key, f"tread_bench.speed:{function}", (folder.root, example.cell), log))
         if ended.failure:
-            display.failed(key, ended.failure)
+            display.ended(key, ended.failure)
             return {"failure": f"measuring speed and memory: {ended.failure}"}
         figures |= ended.value
     display.ended(key)
@@ -195,8 +195,7 @@ def _shown(events: Iterable[Event], display: Display) -> Iterator[Ended]:
                 display.started(key)
             case Told(key, phase, done, of, loss):
                 display.told(key, phase, done, of, loss)
-            case Ended(key):
-                display.ended(key)
+            case Ended():
                 yield event
 
 

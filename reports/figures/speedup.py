@@ -30,7 +30,7 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
             row.cost("ideal_speedup"), ratio, yerr=[[ratio - bottom], [top - ratio]], color=colour, marker=marker,
             markersize=7, markeredgecolor=SURFACE, markeredgewidth=0.8, linestyle="none", elinewidth=1.6, label=clean(row.label),
         )  # fmt: skip
-    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal", anchor="W")
     axes.set(xlabel="ideal speed-up (dense / routed forward MACs)", ylabel="achieved speed-up of a training step")
     axes.yaxis.label.set_color(MUTED)
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1))

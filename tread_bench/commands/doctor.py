@@ -9,9 +9,9 @@ from typing import Any
 import psutil
 import torch
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from tread_bench.commands.console import stdout_console
 from tread_bench.config import Compute, DigitsData, Metrics
 from tread_bench.kernels import KERNELS, availability
 from tread_bench.measure.features import choose_extractor
@@ -47,7 +47,7 @@ def show_machine(as_json: bool) -> None:
     for key, value in found.items():
         for name, text in value.items() if isinstance(value, dict) else {"": value}.items():
             table.add_row(f"{key} {name}".strip(), _text(text))
-    Console().print(table)
+    stdout_console().print(table)
 
 
 def _text(value: Any) -> str:

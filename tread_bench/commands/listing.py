@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import typer
 from pydantic import BaseModel
-from rich.console import Console
 from rich.table import Table
 
+from tread_bench.commands.console import stdout_console
 from tread_bench import config
 from tread_bench.costs import cost_of
 from tread_bench.kernels import KERNELS, availability
@@ -27,7 +27,7 @@ def show_list(what: str, as_json: bool) -> None:
     table = Table(*rows[0]) if rows else Table(what)
     for row in rows:
         table.add_row(*(f"{v:,}" if isinstance(v, int) else ", ".join(v) if isinstance(v, list) else str(v) for v in row.values()))
-    Console().print(table)
+    stdout_console().print(table)
 
 
 def _backbones() -> list[dict[str, Any]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from tread_bench.commands.console import stdout_console
+from tread_bench.commands.profile import run_lengths
 from tread_bench.plan import expand, plan_table
 from tread_bench.suite_file import find_suite, load_suite
 
@@ -22,6 +24,22 @@ def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
         ]
         typer.echo(json.dumps({"suite": plan.suite.name, "rows": rows, "cells": cells}, indent=2))
         return
-    console = Console()
+    console = stdout_console()
     console.print(f"[bold]{plan.suite.name}[/]: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
-    console.print(rows)
+    console.print(_table(rows))
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(Column("row", no_wrap=True), "cells", "parameters", "forward\nMMACs", "training step\nMMACs", "ideal\nspeed-up", "tokens per block", "disk\nMiB")
+    for row in rows:
+        table.add_row(
+            row["row"],
+            str(row["cells"]),
+            f"{row['params']:,}",
+            f"{row['forward_macs'] / 1e6:,.2f}",
+            f"{row['train_step_macs'] / 1e6:,.2f}",
+            f"{row['ideal_speedup']:.3f}",
+            run_lengths(row["tokens_per_block"]),
+            f"{row['disk_bytes'] / 2**20:,.0f}",
+        )
+    return table

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 import yaml
 from pydantic import ValidationError
-from rich.console import Console
 from rich.table import Table
 
+from tread_bench.commands.console import stdout_console
 from tread_bench.errors import UserError
 from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Family, make_spec
@@ -60,7 +60,7 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
-        Console().print(_table(found, cost))
+        stdout_console().print(_table(found, cost))
 
 
 def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route, ...]]:
@@ -93,7 +93,7 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         ("forward, dense", f"{cost.dense_forward_macs / 1e9:.3f} GMACs; this is {found['macs_ratio']:.3f} of it"),
         ("training step", f"{cost.train_step_macs / 1e9:.3f} GMACs per image"),
         ("ideal speed-up", f"{cost.ideal_speedup:.3f}"),
-        ("tokens per block", _runs(cost.tokens_per_block)),
+        ("tokens per block", run_lengths(cost.tokens_per_block)),
     ]
     if "step_time_ms" in found:
         rows += [
@@ -106,7 +106,7 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
     return table
 
 
-def _runs(counts: Sequence[int]) -> str:
+def run_lengths(counts: Sequence[int]) -> str:
     """`2 x 256, 23 x 128, 3 x 256`."""
     runs: list[list[int]] = []
     for count in counts:

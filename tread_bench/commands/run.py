@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+from itertools import groupby
 from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.table import Column, Table
 
+from tread_bench.commands.console import stdout_console
 from tread_bench.errors import UserError
 from tread_bench.plan import expand
 from tread_bench.progress import make_display
@@ -55,9 +57,17 @@ def _again(failed: list[Record]) -> str:
 
 
 def _print_table(records: list[Record]) -> None:
-    from reports.tables import summary_lines
+    """The comparison on stdout: a table per group of rows that may be ranked together."""
+    from reports.comparison import comparison
+    from reports.table_view import comparison_view
 
-    sys.stdout.write("\n".join(summary_lines(records)) + "\n")
+    console = stdout_console()
+    for _, members in groupby(comparison(records), key=lambda row: row.group):
+        view = comparison_view(list(members))
+        table = Table(Column("row", no_wrap=True), *(title for title, _ in view.headers))
+        for row, cells in view.rows:
+            table.add_row(row.label, *(f"{cell.text}\n{cell.below}".strip() for cell in cells))
+        console.print(table)
 
 
 def render_report(root: Path) -> str:

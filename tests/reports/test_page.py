@@ -1,0 +1,113 @@
+"""The page holds what it promises, escapes everything, and needs nothing beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+
+import pytest
+from conftest import HOSTILE, evaluation, record, study, write_samples
+
+from reports.figures import NAMES
+from reports.page import SAMPLE_BUDGET_BYTES, render
+
+
+@pytest.fixture(scope="module")
+def page(run_dir):
+    return (run_dir / "index.html").read_text(encoding="utf-8")
+
+
+class Tags(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def test_the_run_folder_gets_page_figures_and_table(run_dir):
+    assert {"index.html", "results.csv", "figures", "cells"} == {path.name for path in run_dir.iterdir()}
+    assert {path.name for path in (run_dir / "figures").iterdir()} == {f"{n}.{kind}" for n in NAMES for kind in ("svg", "png")}
+
+
+def test_nothing_points_outside(page):
+    tags = Tags(page).found
+    for tag, attrs in tags:
+        for name in ("src", "href", "xlink:href", "action", "data"):
+            value = attrs.get(name) or "#"
+            assert value.startswith(("#", "data:")), (tag, value)
+    assert "@import" not in page and "url(http" not in page
+    assert len(page) < 500_000
+
+
+def test_only_the_pages_own_script_may_run(page):
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [a["content"] for t, a in Tags(page).found if a.get("http-equiv") == "Content-Security-Policy"]
+    assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
+    assert [t for t, _ in Tags(page).found].count("script") == 1
+    assert not [a for _, a in Tags(page).found if any(name.startswith("on") for name in a)]
+
+
+def test_reasons_and_names_are_escaped(page):
+    assert HOSTILE not in page and "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "Example CPU <b>" not in page and "Example CPU &lt;b&gt;" in page
+
+
+def test_counts_conditions_and_cautions(page, records):
+    for text in ("cells done", "missing", "Metric protocol", "9f3c1a7be042", "digits-classifier", "matmul relative error", "2.15.0"):
+        assert text in page
+    assert "do not compare with published" in page and "training loss are different quantities" in page
+    assert all(f'id="cell-{record.cell}"' in page for record in records)
+    assert page.count("data:image/png;base64,") >= 7
+
+
+def test_rendering_again_changes_no_byte(records, plan, run_dir):
+    before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+    render(list(reversed(records)), plan, run_dir)
+    assert before == {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
+
+
+def test_a_picture_that_is_no_longer_drawn_goes(tmp_path, plan):
+    render(study(seeds=1), plan, tmp_path)
+    (tmp_path / "figures" / "mine.svg").write_text("kept")
+    render([], plan, tmp_path)
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.svg"]
+    assert "No cell has left a record yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"secret")
+    outside = evaluation(1200, 17.0).model_copy(update={"samples": "../../secret.png"})
+    not_a_picture = evaluation(1200, 17.0).model_copy(update={"samples": "text.png"})
+    records = [record("dense", "", 0, 17.0, evaluations=[outside]), record("2:8", "2:8@0.5", 0, 17.0, evaluations=[not_a_picture])]
+    text = tmp_path / "cells" / records[1].cell / "text.png"
+    text.parent.mkdir(parents=True)
+    text.write_text("no picture")
+    render(records, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("not found") == 2 and base64.b64encode(b"secret").decode().rstrip("=") not in page
+
+
+def test_two_hundred_cells_stay_below_a_megabyte(tmp_path, plan):
+    records = [record(f"row {i}", f"{i % 8}:{8 + i % 4}@0.{1 + i // 8}", s, 20.0 + i) for i in range(40) for s in range(5)]
+    write_samples(records, tmp_path)
+    for one in records[::5]:
+        path = tmp_path / "cells" / one.cell / one.last.samples
+        path.write_bytes(path.read_bytes() + bytes(SAMPLE_BUDGET_BYTES // 10))
+    render(records, plan, tmp_path)
+    page = (tmp_path / "index.html").read_bytes()
+    assert len(page) < 1_000_000
+    assert b"left out to keep this page small" in page
+
+
+def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
+    other = [record("2:8", "2:8@0.5", s, 1.0, evaluations=[evaluation(1200, 18.0 + s, "other")]) for s in range(2)]
+    render([record("dense", "", s, 17.0) for s in range(2)] + other, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'id="group-1"' in page and 'id="group-2"' in page and "protocol other" in page
+    assert len(re.findall(r'<p class="quality">', page)) == 2

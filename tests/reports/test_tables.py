@@ -1,0 +1,124 @@
+"""results.csv keeps its contract, and the comparison pairs what belongs together."""
+
+from __future__ import annotations
+
+import io
+import random
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import HOSTILE, evaluation, failed, record, study, timing
+
+from reports.columns import COLUMNS
+from reports.tables import comparison, results_frame, write_csv
+
+CONTRACT = """cell, suite, backbone, family, method, routes, rate, selector, guidance, guidance_scale, seed, iteration, status, reason,
+params, tokens_kept, forward_macs, train_step_macs, gmacs, gflops, images_per_s, step_time_ms, ideal_speedup, speedup, speedup_low,
+speedup_high, train_seconds, peak_memory_mib, validation_loss, fid, sfid, kid, inception_score, precision, recall, num_samples, protocol,
+precision_mode, kernels, threads, device"""
+
+
+def by_name(rows):
+    return {row.name: row for row in rows}
+
+
+def test_the_columns_of_the_contract_come_first_and_in_order(records):
+    contract = [name.strip() for name in CONTRACT.split(",")]
+    assert list(results_frame(records).columns)[: len(contract)] == contract
+
+
+def test_the_documentation_defines_every_column():
+    text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    section = text.partition("## Columns of results.csv")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| `")]
+    assert lines == [f"| `{column.name}` | {column.unit} | {column.definition} |" for column in COLUMNS]
+
+
+def test_one_row_per_cell_and_evaluated_iteration(records):
+    frame = results_frame(records)
+    assert len(frame) == 34 * 2 + 1
+    lost = frame[frame.status == "failed"].iloc[0]
+    assert (lost.reason, lost.seed) == (HOSTILE, 4)
+    assert lost[["iteration", "fid", "speedup"]].isna().all()
+
+
+def test_figures_of_one_cell():
+    cell = record("2:8", "2:8@0.5", 0, 20.0)
+    line = results_frame([cell]).iloc[-1]
+    assert line.tokens_kept == "8" and line["rate"] == "0.5"
+    assert line.forward_macs == 50_000 * (5 * 16 + 7 * 8) + 400_000
+    assert line.gmacs == line.forward_macs / 1e9 and line.gflops == 2 * line.gmacs
+    assert line.fid == cell.last.fid and line.iteration == 1200
+    assert line.precision_mode == "autocast=none, matmul_precision=highest" and line.kernels == "attention=torch, scan=torch"
+    assert results_frame([record("dense", "", 0, 20.0)]).iloc[0].tokens_kept == ""
+
+
+def test_the_file_is_the_same_for_any_order_and_reads_back_exactly(records, tmp_path):
+    shuffled = list(records)
+    random.Random(0).shuffle(shuffled)
+    write_csv(results_frame(records), tmp_path / "a.csv")
+    write_csv(results_frame(shuffled), tmp_path / "b.csv")
+    content = (tmp_path / "a.csv").read_bytes()
+    assert content == (tmp_path / "b.csv").read_bytes()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    read = pd.read_csv(io.BytesIO(content), float_precision="round_trip")
+    assert np.array_equal(read.fid, results_frame(records).fid.astype(float), equal_nan=True)
+    assert read.reason.dropna().unique().tolist() == [HOSTILE]
+
+
+def test_no_records_give_an_empty_file_with_a_header(tmp_path):
+    write_csv(results_frame([]), tmp_path / "results.csv")
+    assert (tmp_path / "results.csv").read_text().startswith("cell,suite,backbone") and comparison([]) == []
+
+
+def test_dense_comes_first_and_rows_are_compared_seed_by_seed(records):
+    rows = comparison(records)
+    assert [row.name for row in rows] == ["dense", "0:8", "0:10", "1:8", "2:8", "2:10", "4:8"]
+    row, dense = by_name(rows)["2:8"], rows[0]
+    expected = [r.last.fid - d.last.fid for r, d in zip(row.records, dense.records, strict=True)]
+    difference = row.difference("fid")
+    assert difference.mean == pytest.approx(np.mean(expected)) and difference.n == 5
+    assert difference.high - difference.low < row.fid.high - row.fid.low  # the seeds' common part is gone
+    assert dense.difference("fid") is None
+
+
+def test_a_failed_cell_is_counted_named_and_left_out(records):
+    row = by_name(comparison(records))["0:10"]
+    assert (len(row.done), row.fid.n, row.difference("fid").n) == (4, 4, 4)
+    assert [(r.seed, r.reason) for r in row.not_done] == [(4, HOSTILE)]
+
+
+def test_a_row_that_failed_altogether_stays_with_its_group():
+    rows = comparison([record("dense", "", 0, 17.0), failed("2:8", "2:8@0.5", 0, "diverged at step 812")])
+    assert len({row.group for row in rows}) == 1
+    assert rows[1].fid is None and rows[1].difference("fid") is None
+
+
+def test_rows_of_different_protocols_are_never_ranked_together():
+    other = [record("2:8", "2:8@0.5", s, 1.0, evaluations=[evaluation(1200, 1.0, "other")]) for s in range(3)]
+    rows = comparison([record("dense", "", s, 17.0) for s in range(3)] + other)
+    assert len({row.group for row in rows}) == 2
+    assert all(row.is_lowest_fid for row in rows)  # each the lowest of its own group
+    assert rows[0].difference("fid") is None and rows[1].difference("fid") is None
+
+
+def test_differences_pair_the_same_iteration():
+    routed = record("2:8", "2:8@0.5", 0, 20.0, evaluations=[evaluation(400, 60.0)])
+    dense = record("dense", "", 0, 17.0, evaluations=[evaluation(400, 50.0), evaluation(1200, 17.0)])
+    row = by_name(comparison([dense, routed]))["2:8"]
+    assert row.difference("fid").mean == pytest.approx(10.0)
+
+
+def test_one_seed_has_no_interval():
+    row = by_name(comparison(study(seeds=1)))["2:8"]
+    assert row.fid.low is None and row.difference("fid").low is None and row.fid_p_value is None
+
+
+def test_a_measurement_that_seeds_share_counts_once():
+    shared, other = timing(1.2, 0), timing(1.2, 1)
+    one = comparison([record("2:8", "2:8@0.5", s, 20.0, timing=shared) for s in range(5)])[0]
+    assert one.speedup == (shared.speedup, shared.speedup_low, shared.speedup_high)
+    two = comparison([record("2:8", "2:8@0.5", s, 20.0, timing=t) for s, t in enumerate((shared, other))])[0]
+    assert len(two.timings) == 2 and two.speedup[1] < 1.2 < two.speedup[2]

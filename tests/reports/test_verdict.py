@@ -1,0 +1,96 @@
+"""The verdict claims what the figures carry and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import evaluation, failed, record, study
+
+from reports.tables import comparison
+from reports.verdict import verdicts
+
+
+def said(records):
+    ((_, quality, cost),) = verdicts(comparison(records))
+    assert (quality + cost).count(". ") == 0  # two sentences, one each
+    assert quality.endswith(".") and cost.endswith(".")
+    return quality, cost
+
+
+def rows_of(**fids):
+    """Five seeds of every row whose final FID is given; `dense` is the reference."""
+    routes = {"dense": "", "a": "2:8@0.5", "b": "1:8@0.5"}
+    return [
+        record(name, routes[name], seed, 0.0, evaluations=[evaluation(1200, fid + shift)])
+        for name, values in fids.items()
+        for seed, (fid, shift) in enumerate(zip(values, (0, 1, 2, 3, 4), strict=False))
+    ]
+
+
+def test_the_study():
+    quality, cost = said(study())
+    assert "Of 6 routes, 4:8@0.5 has the lowest FID" in quality and "5 seeds" in quality
+    assert "cannot be told from dense" in quality and "better" not in quality
+    assert "saves 20 % of the forward MACs" in cost and "1.12 times as fast" in cost and "ideal 1.25" in cost
+
+
+def test_a_gain_is_claimed_where_interval_and_holm_allow_it():
+    quality, _ = said(rows_of(dense=[20] * 5, a=[15, 15.1, 15, 14.9, 15], b=[19] * 5))
+    assert "better than dense, by 5.00 FID" in quality
+
+
+def test_no_gain_is_claimed_where_the_interval_contains_zero():
+    quality, _ = said(rows_of(dense=[20] * 5, a=[15, 26, 14, 25, 18], b=[30] * 5))
+    assert "cannot be told from dense" in quality and "better" not in quality and "worse" not in quality
+
+
+def test_a_gain_that_holm_does_not_confirm_is_not_claimed():
+    # a against dense: t = -3.16, p = 0.034; doubled by Holm
+    quality, _ = said(rows_of(dense=[20] * 5, a=[18, 20, 19, 18, 20], b=[22, 18, 22.5, 17, 21.2]))
+    assert "not beyond chance" in quality and "better" not in quality
+
+
+def test_worse_quality_is_said():
+    quality, _ = said(rows_of(dense=[20] * 5, a=[25, 25.2, 24.9, 25, 25.1]))
+    assert "its quality is worse than dense, by 5.04 FID" in quality
+
+
+def test_runners_up_are_named():
+    quality, _ = said(rows_of(dense=[20] * 5, a=[15, 16, 15, 16, 15], b=[16, 15, 16, 15, 16]))
+    assert "cannot be told from any other route" in quality
+
+
+def test_one_seed_settles_nothing():
+    quality, _ = said(study(seeds=1))
+    assert "one seed, so no interval" in quality and "settles nothing" in quality
+
+
+def test_without_dense_neither_gain_nor_loss_is_said():
+    quality, _ = said([r for r in study() if r.row != "dense"])
+    assert "no dense row finished" in quality and "better or worse than dense cannot be said" in quality
+
+
+def test_all_failed():
+    quality, cost = said([failed("2:8", "2:8@0.5", s, "diverged") for s in range(3)])
+    assert "No cell" in quality and "3 cells failed" in cost
+
+
+def test_no_fid():
+    records = [record(row, routes, 0, 1.0, evaluations=[evaluation(1200, None)]) for row, routes in (("dense", ""), ("a", "2:8@0.5"))]
+    quality, cost = said(records)
+    assert "FID was not measured" in quality and "2:8@0.5 saves" in cost
+
+
+def test_only_dense():
+    quality, cost = said([record("dense", "", s, 17.0) for s in range(3)])
+    assert "No routed row finished" in quality and "not known" in cost
+
+
+@pytest.mark.parametrize(("speedup", "words"), [(1.0, "cannot be told from the dense one"), (0.8, "0.80 times as fast")])
+def test_speed_is_not_talked_up(speedup, words):
+    _, cost = said([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, speedup)])
+    assert words in cost
+
+
+def test_speed_that_was_not_measured():
+    _, cost = said([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, timing=None)])
+    assert "its speed was not measured" in cost

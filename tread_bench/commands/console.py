@@ -1,0 +1,13 @@
+"""Where results are printed."""
+
+from __future__ import annotations
+
+from rich.console import Console
+
+WIDTH = 150  # of tables where stdout is no terminal
+
+
+def stdout_console() -> Console:
+    """As wide as the terminal, or wide enough for a table where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDTH)
