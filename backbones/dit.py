@@ -11,7 +11,7 @@ import torch
 from timm.layers import Attention, Mlp, PatchEmbed
 from torch import Tensor, nn
 
-from backbones.families import FREQUENCIES, DiTSpec
+from backbones.families.dit import FREQUENCIES, DiTSpec
 from tread_bench.backbone import Backbone, TokenState
 from tread_bench.ops.patching import sincos_positions, sinusoids, unpatchify
 

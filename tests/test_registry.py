@@ -87,10 +87,11 @@ def test_macs_add_up():
 
 
 def announced(monkeypatch, *found):
-    points = [
-        SimpleNamespace(name=f.name, value=f"{source}:X", load=lambda f=f: f, dist=SimpleNamespace(name=source, version="1"))
-        for f, source in found
-    ]
+    def point(family, source):
+        dist = SimpleNamespace(name=source, version="1")
+        return SimpleNamespace(name=family.name, value=f"{source}:X", load=lambda: family, dist=dist)
+
+    points = [point(family, source) for family, source in found]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
     registry.families.cache_clear()
     try:

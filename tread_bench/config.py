@@ -6,7 +6,6 @@ second into many of the first; `suite_file.py` reads YAML and gives every mistak
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -19,15 +18,12 @@ from pydantic import (
     model_validator,
 )
 
-from tread_bench.registry import BackboneSpec, Family, TokenOrder, find_family, make_spec
+from tread_bench.registry import BackboneSpec, Family, find_family, make_spec
 from tread_bench.routes import Route, format_routes, parse_routes
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
 MAX_SEEDS = 1000
-
-SELECTORS: Mapping[str, frozenset[TokenOrder]] = {"random": frozenset(TokenOrder)}
-"""Which tokens bypass: the selector's name and the token orders that it serves."""
 
 
 class Model(BaseModel):

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from importlib.util import find_spec
+
 KERNELS: dict[str, dict[str, str]] = {
     "attention": {
         "sdpa": "torch's scaled_dot_product_attention (fused where the device has it)",
         "math": "two batched products and a softmax: faster on a CPU up to a few hundred tokens",
     },
+    "scan": {
+        "torch": "selective scan in PyTorch with a backward pass of its own, any device",
+        "mamba_ssm": "the fused CUDA kernel of mamba-ssm",
+    },
+    "wkv": {
+        "torch": "Bi-WKV in PyTorch as one linear recurrence, any device",
+        "triton": "Bi-WKV in Triton, CUDA",
+    },
 }
+_ON_CUDA = {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")}  # the first available
+_ON_CPU = {"attention": "math", "scan": "torch", "wkv": "torch"}
+_PACKAGES = {"mamba_ssm": "mamba_ssm", "triton": "triton"}  # kernel -> the package that holds it
+_CUDA_ONLY = {"mamba_ssm", "triton"}
 
 
-def resolve_kernels(chosen: dict[str, str], device_type: str) -> dict[str, str]:
-    """A name for every kind in place of `auto`.
+def missing(name: str, device_type: str) -> str | None:
+    """Why a formulation cannot be used on that kind of device; None where it can."""
+    if name in _CUDA_ONLY and device_type != "cuda":
+        return "needs a CUDA device"
+    package = _PACKAGES.get(name)
+    if package is not None and find_spec(package) is None:
+        return f"package {package} is not installed"
+    return None
+
+
+def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, str]:
+    """A name for every kind in place of `auto`; nothing falls back once a name was asked for.
 
     Raises:
-        ValueError: an unknown name, with the known ones.
+        ValueError: an unknown name, or one that this machine does not have, with the way out.
     """
-    best = {"attention": "sdpa" if device_type == "cuda" else "math"}
     resolved = {}
     for kind, known in KERNELS.items():
         name = chosen.get(kind, "auto")
-        if name != "auto" and name not in known:
+        if name == "auto":
+            candidates = _ON_CUDA[kind] if device_type == "cuda" else (_ON_CPU[kind],)
+            name = next(candidate for candidate in candidates if missing(candidate, device_type) is None)
+        if name not in known:
             raise ValueError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
-        resolved[kind] = best[kind] if name == "auto" else name
+        why = missing(name, device_type)
+        if why is not None:
+            raise ValueError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
+        resolved[kind] = name
     return resolved
-
-
-def availability(kind: str, name: str) -> str | None:
-    """Why this machine cannot use a formulation; None where it can."""
-    return None

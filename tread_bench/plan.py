@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tread_bench.config import Cell, Suite
 from tread_bench.layers import draft_rows
-from tread_bench.registry import BackboneSpec, Cost, Family
+from tread_bench.records import CostFigures
+from tread_bench.registry import BackboneSpec, Family
 from tread_bench.resolve import Resolved, Resolver
-from tread_bench.routes import Route, format_routes, tokens_per_block
+from tread_bench.routes import Route, format_routes
 from tread_bench.suite_errors import Loc, Problem, SuiteError
 
 CHECKPOINTS_KEPT = 2
-Counter = Callable[[Family, BackboneSpec, Sequence[int]], Cost]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +148,7 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
         names.add(row.name)
 
 
-def plan_table(plan: Plan, count: Counter | None = None) -> list[dict[str, Any]]:
+def plan_table(plan: Plan, cost_figures: Callable[..., CostFigures]) -> list[dict[str, Any]]:
     """What each row of a plan costs, without training: one JSON-able mapping per row.
 
     MACs are those of one image, `train_step_macs` of forward and backward; `ideal_speedup` is dense over routed forward
@@ -156,17 +156,14 @@ def plan_table(plan: Plan, count: Counter | None = None) -> list[dict[str, Any]]
     in float32) and the 8-bit samples of every evaluation.
 
     Args:
-        count: for families without a closed form, (family, spec, tokens per block) -> Cost.
+        cost_figures: (family, spec, routes, selector) -> CostFigures, as `costs.cost_figures`, which stands above.
     """
-    return [_costs(cells, count) for cells in plan.rows.values()]
+    return [_costs(cells, cost_figures) for cells in plan.rows.values()]
 
 
-def _costs(cells: list[PlannedCell], count: Counter | None) -> dict[str, Any]:
-    first, blocks = cells[0], cells[0].family.num_blocks(cells[0].spec)
-    spec, prefix = first.spec, first.family.num_prefix(first.spec)
-    tokens = tokens_per_block(first.routes, blocks, spec.num_tokens, prefix)
-    cost = _cost(first, tokens, count)
-    dense = _cost(first, tokens_per_block((), blocks, spec.num_tokens, prefix), count)
+def _costs(cells: list[PlannedCell], cost_figures: Callable[..., CostFigures]) -> dict[str, Any]:
+    first = cells[0]
+    cost = cost_figures(first.family, first.spec, first.routes, first.cell.selector)
     return {
         "row": first.row,
         "cells": len(cells),
@@ -174,20 +171,12 @@ def _costs(cells: list[PlannedCell], count: Counter | None) -> dict[str, Any]:
         "method": first.cell.method.name,
         "routes": format_routes(first.routes),
         "params": cost.params,
-        "forward_macs": cost.forward.total,
-        "train_step_macs": cost.train_step,
-        "tokens_per_block": tokens,
-        "ideal_speedup": dense.forward.total / cost.forward.total,
+        "forward_macs": cost.forward_macs,
+        "train_step_macs": cost.train_step_macs,
+        "tokens_per_block": cost.tokens_per_block,
+        "ideal_speedup": cost.ideal_speedup,
         "disk_bytes": len(cells) * _disk_bytes(first, cost.params),
     }
-
-
-def _cost(planned: PlannedCell, tokens: list[int], count: Counter | None) -> Cost:
-    if planned.family.cost:
-        return planned.family.cost(planned.spec, tokens)
-    if count is None:
-        raise ValueError(f"{planned.family.name} has no closed-form cost: pass a counter")
-    return count(planned.family, planned.spec, tokens)
 
 
 def _disk_bytes(planned: PlannedCell, params: int) -> int:

@@ -159,11 +159,12 @@ class Family:
         """Routes in block numbers, checked against this family's rules. Raises ValueError."""
         resolved = resolve_routes(routes, self.num_blocks(spec))
         if resolved:
-            self._check_selector(selector)
+            self.check_selector(selector)
             self.check_routes(spec, resolved, selector)
         return resolved
 
-    def _check_selector(self, selector: str) -> None:
+    def check_selector(self, selector: str) -> None:
+        """Raises ValueError where the selector is unknown or does not serve this family."""
         if selector not in SELECTORS:
             raise ValueError(unknown("selector", selector, SELECTORS))
         served = self.selectors or [name for name, orders in SELECTORS.items() if self.token_order in orders]

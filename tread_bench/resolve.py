@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.config import SELECTORS, Cell, ParquetData
+from tread_bench.config import Cell, ParquetData
 from tread_bench.layers import Draft
 from tread_bench.names import unknown
-from tread_bench.registry import BackboneSpec, Family
-from tread_bench.routes import Route, format_routes
+from tread_bench.registry import SELECTORS, BackboneSpec, Family
+from tread_bench.routes import Route, format_routes, resolve_routes
 from tread_bench.suite_errors import Loc, Problem, validation_problems
 
 
@@ -87,7 +87,7 @@ def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
     except ValueError as error:
         return [Problem(str(error), ("backbone", "name"))]
     shape = {key: getattr(cell.data, key) for key in ("image_size", "channels", "num_classes")}
-    found = [
+    problems = [
         Problem(f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out", ("backbone", key))
         for key, value in cell.backbone.sizes.items()
         if key in shape and value != shape[key]
@@ -95,19 +95,23 @@ def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
     try:
         spec = cell.backbone.spec(cell.data)
     except ValidationError as error:
-        return [*found, *validation_problems(error, family.spec, ("backbone",))]
-    return found or (family, spec)
+        return [*problems, *validation_problems(error, family.spec, ("backbone",))]
+    return problems or (family, spec)
 
 
 def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[Route, ...] | list[Problem]:
-    suits = family.selectors or [name for name, orders in SELECTORS.items() if family.token_order in orders]
-    if cell.routes and cell.selector in SELECTORS and cell.selector not in suits:
-        message = f"selector {cell.selector!r} does not suit {family.name}: choose from {', '.join(suits)}"
-        return [Problem(message, ("selector",))]
+    problems = list(_broken(("routes",), resolve_routes, cell.routes, family.num_blocks(spec)))
+    if cell.routes:
+        problems += _broken(("selector",), family.check_selector, cell.selector)
+    problems = problems or list(_broken(("routes",), family.resolve, spec, cell.routes, cell.selector))
+    return problems or family.resolve(spec, cell.routes, cell.selector)
+
+
+def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[Problem]:
     try:
-        return family.resolve(spec, cell.routes, cell.selector)
+        rule(*values)
     except ValueError as error:
-        return [Problem(str(error), ("routes",))]
+        yield Problem(str(error), loc)
 
 
 def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from tread_bench.errors import UserError
 from tread_bench.names import unknown
 
 Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
@@ -53,7 +54,7 @@ class Problem:
         return f"{dotted(self.loc)}: {self.message}" if self.loc else self.message
 
 
-class SuiteError(ValueError):
+class SuiteError(UserError):
     """All mistakes of a suite at once; `problems` holds each exactly once."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.config import ROW_NAME, SELECTORS, Cell, Suite
+from tread_bench.config import ROW_NAME, Cell, Suite
 from tread_bench.layers import CHOICES
+from tread_bench.registry import SELECTORS
 
 
 def json_schema() -> dict[str, Any]:
-    """A suite file's schema (draft 2020-12); base, rows and overrides hold any part of a cell, keys nested or dotted."""
+    """A suite file's schema (draft 2020-12); base, rows and overrides hold any part of a cell, nested or dotted."""
     suite, cell = Suite.model_json_schema(), Cell.model_json_schema()
     parts = {**cell.pop("$defs"), "Cell": cell}
     for name in CHOICES:

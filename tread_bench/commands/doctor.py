@@ -13,7 +13,7 @@ from rich.table import Table
 
 from tread_bench.commands.console import stdout_console
 from tread_bench.config import Compute, DigitsData, Metrics
-from tread_bench.kernels import KERNELS, availability
+from tread_bench.kernels import KERNELS, missing
 from tread_bench.measure.features import choose_extractor
 from tread_bench.numerics import cpu_name, resolve_numerics, versions
 from tread_bench.registry import families
@@ -31,7 +31,7 @@ def examine() -> dict[str, Any]:
         "families": {family.name: family.source for family in families().values()},
         "numerics": {device: resolve_numerics(Compute(), device) for device in devices},
         "kernels": {
-            f"{kind}.{name}": availability(kind, name) or "yes" for kind, names in KERNELS.items() for name in names
+            f"{kind}.{name}": missing(name, devices[-1]) or "yes" for kind, names in KERNELS.items() for name in names
         },
         "feature_networks": {"digits": _digits_network()},
     }

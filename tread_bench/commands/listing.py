@@ -13,7 +13,7 @@ from rich.table import Table
 from tread_bench.commands.console import stdout_console
 from tread_bench import config
 from tread_bench.costs import cost_of
-from tread_bench.kernels import KERNELS, availability
+from tread_bench.kernels import KERNELS, missing
 from tread_bench.registry import SELECTORS, families
 from tread_bench.suite_file import shipped_suites
 
@@ -74,7 +74,7 @@ def _extractors() -> list[dict[str, Any]]:
 
 def _kernels() -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "name": name, "about": about, "available": availability(kind, name) or "yes"}
+        {"kind": kind, "name": name, "about": about, "cpu": missing(name, "cpu") or "yes", "cuda": missing(name, "cuda") or "yes"}
         for kind, names in KERNELS.items()
         for name, about in names.items()
     ]

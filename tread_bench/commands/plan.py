@@ -10,6 +10,7 @@ from rich.table import Column, Table
 
 from tread_bench.commands.console import stdout_console
 from tread_bench.commands.profile import run_lengths
+from tread_bench.costs import cost_figures
 from tread_bench.plan import expand, plan_table
 from tread_bench.suite_file import find_suite, load_suite
 
@@ -17,7 +18,7 @@ from tread_bench.suite_file import find_suite, load_suite
 def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
     """Print a row per row of the suite; with `as_json` the cells too."""
     plan = expand(load_suite(find_suite(name), overrides))
-    rows = plan_table(plan)
+    rows = plan_table(plan, cost_figures)
     if as_json:
         cells = [
             {"cell": c.id, "row": c.row, "seed": c.seed, "config": c.cell.model_dump(mode="json")} for c in plan.cells

@@ -16,7 +16,7 @@ from tread_bench.backbone import Backbone
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, to_uint8
 from tread_bench.measure.features import Extractor, choose_extractor
-from tread_bench.measure.fingerprint import describe_protocol
+from tread_bench.measure.fingerprint import protocol
 from tread_bench.measure.generation import evaluate_images
 from tread_bench.measure.reference import Reference, reference_of
 from tread_bench.measure.validation import validation_losses
@@ -40,7 +40,7 @@ class Evaluator:
 
     @cached_property
     def reference(self) -> Reference:
-        return reference_of(self.data.train, self.extractor)
+        return reference_of(self.data, self.extractor)
 
     def __call__(self, backbone: Backbone, iteration: int, train_seconds: float, seed: int) -> Evaluation:
         """Dense figures of `backbone`, sampled from the seed's noise. Raises FloatingPointError where one is not finite."""
@@ -50,14 +50,12 @@ class Evaluator:
             backbone, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
         )
         shown: list[Tensor] = []
-        figures, _ = evaluate_images(self._images(backbone, seed, shown), self.extractor, self.reference, metrics)
+        figures = evaluate_images(self._images(backbone, seed, shown), self.extractor, self.reference, metrics)
         figures["validation_loss"] = sum(per_time.values()) / len(per_time)
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model has diverged")
-        fingerprint, details = describe_protocol(
-            self.extractor, self.reference, metrics, self.cell.sampling, backbone.spec.num_classes
-        )
+        fingerprint, details = protocol(self.cell, self.extractor, self.reference)
         return Evaluation(
             iteration=iteration,
             train_seconds=train_seconds,

@@ -1,4 +1,4 @@
-"""The families that this package announces: sizes, published names and closed-form costs, without torch."""
+"""DiT and SiT: sizes, published names and closed-form cost, without torch."""
 
 from __future__ import annotations
 

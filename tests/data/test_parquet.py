@@ -1,0 +1,124 @@
+"""Parquet files as Hugging Face writes them, and one clear error for each way in which they can be wrong."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from tread_bench.config import ParquetData
+from tread_bench.data import DataSource, open_data
+from tread_bench.errors import UserError
+
+SIDE = 4
+RANDOM = np.random.default_rng(0)
+COLOUR = RANDOM.integers(0, 256, (5, SIDE, SIDE, 3), dtype=np.uint8)
+GREY = RANDOM.integers(0, 256, (5, SIDE, SIDE), dtype=np.uint8)
+
+
+def png(array: Any) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    Image.fromarray(array).save(buffer, "PNG")
+    return {"bytes": buffer.getvalue(), "path": None}
+
+
+def write(path: Path, images: list[Any], labels: list[Any] | None, image_column: str = "image") -> str:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    columns = {image_column: pa.array(images, kind)}
+    if labels is not None:
+        columns["label"] = pa.array(labels, pa.int64())
+    pq.write_table(pa.table(columns), path, row_group_size=2)
+    return str(path)
+
+
+def read(train: str, *more: str, num_classes: int = 3, **choice: Any) -> DataSource:
+    return open_data(
+        ParquetData(
+            name="parquet",
+            train=(train, *more),
+            held_out=(train,),
+            image_size=SIDE,
+            num_classes=num_classes,
+            **choice,
+        )
+    )
+
+
+def test_images_and_labels_come_back_in_order_over_several_files(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.parquet", [png(image) for image in COLOUR[:3]], [0, 1, 2])
+    second = write(tmp_path / "b.parquet", [png(image) for image in COLOUR[3:]], [2, 0])
+    data = read(first, second)
+    assert np.array_equal(data.train.pixels, COLOUR.transpose(0, 3, 1, 2))
+    assert data.train.classes.tolist() == [0, 1, 2, 2, 0]
+    assert len(data.held_out) == 3
+    assert data.sha256 != read(first).sha256
+
+
+def test_grey_images_in_one_channel_or_repeated_to_three(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [png(image) for image in GREY], [0] * 5)
+    assert np.array_equal(read(path, channels=1).train.pixels, GREY[:, None])
+    assert np.array_equal(read(path).train.pixels, np.repeat(GREY[:, None], 3, axis=1))
+
+
+def test_without_labels_no_label_column_is_needed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [png(image) for image in COLOUR], None)
+    data = read(path, num_classes=0)
+    assert data.num_classes == 0
+    assert data.train.labels(np.array([0, 4])).tolist() == [0, 0]
+
+
+def test_other_column_names(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [png(COLOUR[0])], [1], image_column="img")
+    assert len(read(path, image_column="img").train) == 1
+    with pytest.raises(UserError, match=r"a\.parquet: no column 'image'; it has img, label: set data\.image_column"):
+        read(path)
+
+
+WRONG = {
+    "size": (png(np.zeros((SIDE, SIDE + 1, 3), np.uint8)), 0, "image of 5x4 pixels where data.image_size is 4"),
+    "alpha": (png(np.zeros((SIDE, SIDE, 4), np.uint8)), 0, "image mode RGBA; data.channels 3 takes RGB"),
+    "no image": ({"bytes": b"no image", "path": None}, 0, "no readable image"),
+    "cut off": ({"bytes": png(COLOUR[0])["bytes"][:60], "path": None}, 0, "no readable image"),
+    "path alone": ({"bytes": None, "path": "a.png"}, 0, "image holds no image bytes"),
+    "null": (None, 0, "image holds no image bytes"),
+    "label": (png(COLOUR[0]), 3, "label 3 where data.num_classes allows 0 to 2"),
+    "negative": (png(COLOUR[0]), -1, "label -1 where"),
+    "no label": (png(COLOUR[0]), None, "label None where"),
+}
+
+
+@pytest.mark.parametrize(("image", "label", "message"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_row_is_named_with_its_file_and_rule(tmp_path: Path, image: Any, label: Any, message: str) -> None:
+    path = write(tmp_path / "a.parquet", [png(COLOUR[0]), png(COLOUR[1]), png(COLOUR[2]), image], [0, 1, 2, label])
+    with pytest.raises(UserError, match=message) as raised:
+        read(path)
+    assert str(raised.value).startswith(f"{path}, row 3: ")
+
+
+def test_a_colour_image_is_not_made_grey_quietly(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"row 0: image mode RGB; data\.channels 1 takes L, 1"):
+        read(write(tmp_path / "a.parquet", [png(COLOUR[0])], [0]), channels=1)
+
+
+def test_a_missing_label_column_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no column 'label'; it has image: set data\.label_column"):
+        read(write(tmp_path / "a.parquet", [png(COLOUR[0])], None))
+
+
+def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.parquet: no such file"):
+        read(str(tmp_path / "none.parquet"))
+    (tmp_path / "text.parquet").write_text("image,label\n")
+    with pytest.raises(UserError, match=r"text\.parquet: no readable Parquet file"):
+        read(str(tmp_path / "text.parquet"))
+    with pytest.raises(UserError, match="no rows"):
+        read(write(tmp_path / "empty.parquet", [], []))
+    pq.write_table(pa.table({"image": [b"bytes"], "label": [0]}), tmp_path / "plain.parquet")
+    with pytest.raises(UserError, match="column 'image' is binary, not Hugging Face's image schema"):
+        read(str(tmp_path / "plain.parquet"))

@@ -1,0 +1,189 @@
+"""Feature networks: their choice, their identity, safe loading, and the training that made the shipped one."""
+
+from __future__ import annotations
+
+import pickle
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
+
+from tread_bench.config import DataChoice, DigitsData, Metrics, ParquetData
+from tread_bench.data import DataSource, ImageSet
+from tread_bench.errors import UserError
+from tread_bench.measure import classifier
+from tread_bench.measure.classifier import DIGITS_WEIGHTS, ClassifierFeatures, load_classifier
+from tread_bench.measure.feature_training import accuracy, default_spec, train_and_save, train_classifier
+from tread_bench.measure.features import choose_extractor, full_float32, open_classifier, open_inception
+
+COLOUR_DATA = ParquetData(name="parquet", train=("a",), held_out=("b",), image_size=32, num_classes=10)
+
+
+def test_the_shipped_network_is_small_and_knows_the_digits(digits: DataSource) -> None:
+    assert DIGITS_WEIGHTS.stat().st_size < 100_000
+    network, about = load_classifier(DIGITS_WEIGHTS)
+    assert accuracy(network, digits.held_out) > 0.97
+    assert about["data_sha256"] == digits.sha256
+    assert about["command"].startswith("tread-bench features ")
+
+
+def test_features_have_unit_variance_over_the_training_images(digits: DataSource) -> None:
+    features, logits = choose_extractor(Metrics(), DigitsData()).features(digits.train.uint8(np.arange(1438)))
+    assert features.shape == (1438, 64)
+    assert logits.shape == (1438, 10)
+    variance = features.var(0)
+    assert torch.allclose(variance[variance > 0], torch.ones(64)[variance > 0], rtol=1e-4)
+
+
+def test_features_do_not_follow_the_precision_of_the_training(digits: DataSource) -> None:
+    extractor, pixels = choose_extractor(Metrics(), DigitsData()), digits.train.uint8(np.arange(16))
+    expected = extractor.features(pixels)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(extractor.features(pixels)[0], expected)
+
+
+def test_the_training_gets_its_precision_back() -> None:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        with full_float32(torch.device("cpu")):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_training_is_a_function_of_its_seed(digits: DataSource) -> None:
+    weights = [train_classifier(digits, iterations=8, seed=seed)[0].state_dict() for seed in (0, 0, 1)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert not torch.equal(weights[0]["head.weight"], weights[2]["head.weight"])
+
+
+def test_a_short_training_reaches_most_of_the_accuracy(digits: DataSource) -> None:
+    assert train_classifier(digits, iterations=200, seed=3)[1] > 0.94
+
+
+@pytest.mark.slow
+def test_training_the_shipped_network_again(tmp_path: Path) -> None:
+    again = train_and_save(DigitsData(), tmp_path / "digits.safetensors", iterations=1000, seed=0)
+    assert again["held_out_accuracy"] > 0.97
+
+
+def test_a_trained_file_is_found_again_and_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "mine.safetensors"
+    train_and_save(DigitsData(), path, iterations=3, seed=1, suite="my.yaml")
+    extractor = choose_extractor(Metrics(extractor_weights=str(path)), DigitsData())
+    assert extractor.name == "digits-classifier"
+    assert extractor.sha256 != choose_extractor(Metrics(), DigitsData()).sha256
+    command = load_classifier(path)[1]["command"]
+    assert command == "tread-bench features my.yaml --iterations 3 --seed 1 --out mine.safetensors"
+
+
+@pytest.mark.parametrize(("size", "channels", "grid"), [(8, 1, 4), (28, 1, 4), (32, 3, 4), (4, 3, 4), (64, 3, 4)])
+def test_the_architecture_scales_with_the_image(size: int, channels: int, grid: int) -> None:
+    images = ImageSet(np.zeros((2, channels, size, size), np.uint8), np.zeros(2, np.int64))
+    spec = default_spec(DataSource(images, images, 7))
+    assert -(-size // int(np.prod(spec.strides))) == grid
+    assert spec.widths[-1] >= 64
+
+
+def test_unlabelled_images_train_no_classifier() -> None:
+    images = ImageSet(np.zeros((2, 3, 8, 8), np.uint8), np.zeros(2, np.int64))
+    with pytest.raises(UserError, match="num_classes is 0"):
+        train_classifier(DataSource(images, images, 0), iterations=1)
+
+
+def test_the_digits_network_is_registered_with_torch_fidelity_once() -> None:
+    assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
+    runpy.run_path(classifier.__file__)  # a second reading of the module must not raise
+    assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
+
+
+def test_under_torch_fidelity_the_digits_network_takes_grey_images_of_its_size_alone() -> None:
+    network = ClassifierFeatures("digits-classifier", ["features"])
+    assert network(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))[0].shape == (2, 64)
+    with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
+        network(torch.zeros(2, 3, 32, 32, dtype=torch.uint8))
+    with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
+        network(torch.zeros(2, 3, 8, 8))
+    with pytest.raises(ValueError, match="channels must be equal"):
+        network(torch.arange(3, dtype=torch.uint8)[None, :, None, None].expand(2, 3, 8, 8))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "data", "message"),
+    [
+        (
+            {},
+            COLOUR_DATA,
+            r"no feature network ships for data 'parquet'.*bench features SUITE.*inception_weights",
+        ),
+        ({"extractor": "inceptoin"}, DigitsData(), "did you mean 'inception'"),
+        ({"extractor": "inception"}, DigitsData(), r"set metrics\.inception_weights"),
+        ({"extractor": "trained-classifier"}, DigitsData(), r"set metrics\.extractor_weights"),
+        ({"extractor": "digits-classifier"}, COLOUR_DATA, "for 1x8x8 images, the data are 3x32x32"),
+        ({"inception_weights": "a", "extractor_weights": "b"}, DigitsData(), "both given"),
+        ({"inception_weights": "/nowhere"}, DigitsData(), "cannot read Inception weights"),
+        ({"extractor_weights": "/nowhere"}, DigitsData(), "no such file; train one"),
+    ],
+)
+def test_a_choice_that_cannot_be_met_says_the_way_out(metrics: dict[str, Any], data: DataChoice, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        choose_extractor(Metrics(**metrics), data)
+
+
+def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
+    path = tmp_path / "classifier.safetensors"
+    path.write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
+    with pytest.raises(UserError, match="no feature network"):
+        open_classifier(path)
+
+
+def test_one_changed_byte_changes_the_identity(tmp_path: Path) -> None:
+    content = bytearray(DIGITS_WEIGHTS.read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "changed.safetensors").write_bytes(content)
+    assert open_classifier(tmp_path / "changed.safetensors").sha256 != open_classifier(DIGITS_WEIGHTS).sha256
+
+
+class Hostile:
+    """Unpickling this creates a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("save", [torch.save, lambda thing, path: path.write_bytes(pickle.dumps(thing, protocol=2))])
+def test_a_hostile_weights_file_runs_nothing(tmp_path: Path, save: Any) -> None:
+    path, trace = tmp_path / "hostile.pth", tmp_path / "trace"
+    save({"fc.weight": Hostile(trace)}, path)
+    with pytest.raises(UserError, match="not safe to load"):
+        open_inception(path)
+    assert not trace.exists()
+    torch.load(path, weights_only=False) if save is torch.save else pickle.loads(path.read_bytes())
+    assert trace.exists()  # the file was hostile
+
+
+@pytest.mark.parametrize("content", [{}, [1, 2], {"fc.weight": 3}, {"fc.weight": torch.zeros(2)}])
+def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> None:
+    torch.save(content, tmp_path / "other.pth")
+    with pytest.raises(UserError, match="no state dict of torch-fidelity's Inception"):
+        open_inception(tmp_path / "other.pth")
+
+
+def test_inception_comes_from_a_local_file(inception_weights: Path) -> None:
+    extractor = choose_extractor(Metrics(inception_weights=str(inception_weights)), COLOUR_DATA)
+    features, logits = extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
+    assert (extractor.name, extractor.dims) == ("inception", 2048)
+    assert features.shape == (1, 2048)
+    assert logits.shape == (1, 1008)
+    stored = torch.load(inception_weights, weights_only=True)
+    loaded = extractor.network.state_dict()
+    assert all(torch.equal(loaded[name], stored[name]) for name in stored)

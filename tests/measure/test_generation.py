@@ -1,0 +1,345 @@
+"""Laws of the quality metrics, and the whole path against torch-fidelity's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from torch_fidelity import calculate_metrics
+from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
+
+from tread_bench.config import Cell, Metrics
+from tread_bench.data import DataSource, ImageSet, to_uint8
+from tread_bench.errors import UserError
+from tread_bench.measure import reference as reference_module
+from tread_bench.measure.classifier import DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.features import Extractor, open_classifier, open_inception
+from tread_bench.measure.fingerprint import protocol, protocol_fingerprint
+from tread_bench.measure.generation import FeatureStatistics, evaluate_images, frechet_distance, quality_metrics
+from tread_bench.measure.reference import Reference, cache_folder, reference_of, statistics_of
+
+KEYS = {
+    "fid": "frechet_inception_distance",
+    "kid": "kernel_inception_distance_mean",
+    "inception_score": "inception_score_mean",
+    "precision": "precision",
+    "recall": "recall",
+}
+CELL = {"backbone": "DiT-S/2", "training": {"iterations": 1}}
+
+
+class Pixels(Dataset[Tensor]):
+    """What torch-fidelity takes: uint8 (3, H, W), one by one."""
+
+    def __init__(self, pixels: Tensor) -> None:
+        self.pixels = pixels.expand(-1, 3, -1, -1)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.pixels[index]
+
+
+class DoubleFeatures(ClassifierFeatures):
+    """The same features in float64, so that torch-fidelity's sums are float64 like ours."""
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        return tuple(output.double() for output in super().forward(pixels))
+
+
+@pytest.fixture(autouse=True)
+def no_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(reference_module, "_IN_THIS_PROCESS", {})
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Extractor:
+    return open_classifier(DIGITS_WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def noisy(digits: DataSource) -> Tensor:
+    """200 held-out digits with some noise: neither the reference nor far from it."""
+    noise = torch.randn(200, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    return to_uint8(digits.held_out.images(np.arange(200)) + 0.3 * noise)
+
+
+def gaussian(count: int, dims: int, seed: int) -> Tensor:
+    return torch.randn(count, dims, generator=torch.Generator().manual_seed(seed))
+
+
+def statistics(features: Tensor, batch: int = 1000) -> FeatureStatistics:
+    result = FeatureStatistics(features.shape[1])
+    for part in features.split(batch):
+        result.add(part)
+    return result
+
+
+def standardised(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
+    """Samples whose own mean and covariance are exactly `mean` and diag(deviation^2)."""
+    centred = features.double() - features.double().mean(0)
+    root = torch.linalg.cholesky(centred.T @ centred / (len(features) - 1))
+    return torch.linalg.solve_triangular(root, centred.T, upper=False).T * deviation + mean
+
+
+def test_mean_and_covariance_are_numpys() -> None:
+    features = gaussian(500, 6, 0) * 3 + 10
+    got = statistics(features, batch=7)
+    assert np.allclose(got.mean, features.double().numpy().mean(0), rtol=1e-13)
+    assert np.allclose(got.covariance, np.cov(features.double().numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
+
+
+def test_the_distance_of_a_set_to_itself_is_zero() -> None:
+    assert frechet_distance(statistics(gaussian(500, 16, 0)), statistics(gaussian(500, 16, 0))) < 1e-6
+
+
+def test_the_distance_is_symmetric() -> None:
+    a, b = statistics(gaussian(400, 8, 1)), statistics(gaussian(300, 8, 2) * 2 + 1)
+    assert frechet_distance(a, b) == pytest.approx(frechet_distance(b, a), rel=1e-9)
+
+
+def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
+    # diagonal covariances: |m1 - m2|^2 + sum (s1 - s2)^2 (Dowson and Landau 1982)
+    first, second = torch.tensor([1.0, 2.0, 0.5]).double(), torch.tensor([3.0, 1.0, 0.5]).double()
+    mean = torch.tensor([0.3, -1.0, 2.0]).double()
+    a = statistics(standardised(gaussian(50, 3, 0), torch.zeros(3).double(), first))
+    b = statistics(standardised(gaussian(60, 3, 1), mean, second))
+    expected = mean.square().sum() + (first - second).square().sum()
+    assert frechet_distance(a, b) == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_batches_and_merge_order_change_no_figure(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
+    metrics, reference = Metrics(num_samples=200), reference_of(digits, extractor)
+    whole = evaluate_images([noisy], extractor, reference, metrics)
+    assert evaluate_images(noisy.split(33), extractor, reference, metrics) == pytest.approx(whole, rel=1e-5)
+    parts = [statistics(extractor.features(part)[0]) for part in noisy.split(70)]
+    merged = [parts[0].merge(parts[1]).merge(parts[2]), parts[2].merge(parts[1].merge(parts[0]))]
+    for each in merged:
+        assert each.count == 200
+        assert frechet_distance(each, reference.statistics) == pytest.approx(whole["fid"], rel=1e-5)
+
+
+def test_merging_keeps_features_and_logits_in_order() -> None:
+    parts = []
+    for seed in (0, 1):
+        parts.append(FeatureStatistics(2))
+        parts[seed].add(gaussian(3, 2, seed), gaussian(3, 4, seed))
+    merged = parts[0].merge(parts[1])
+    assert torch.equal(merged.features, torch.cat([gaussian(3, 2, 0), gaussian(3, 2, 1)]))
+    assert torch.equal(merged.logits, torch.cat([gaussian(3, 4, 0), gaussian(3, 4, 1)]))
+    assert len(parts[0].features) == 3
+
+
+@pytest.mark.parametrize(("network", "tolerance"), [(ClassifierFeatures, 2e-6), (DoubleFeatures, 1e-10)])
+def test_the_whole_path_agrees_with_torch_fidelity(
+    network: type[ClassifierFeatures],
+    tolerance: float,
+    extractor: Extractor,
+    digits: DataSource,
+    noisy: Tensor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(FEATURE_EXTRACTORS_REGISTRY, "digits-classifier", network)
+    real, metrics = digits.train.uint8(np.arange(400)), Metrics(num_samples=200, kid_subsets=20)
+    expected = calculate_metrics(
+        input1=Pixels(noisy),
+        input2=Pixels(real),
+        feature_extractor="digits-classifier",
+        kid_subset_size=metrics.kid_subset_size,
+        kid_subsets=metrics.kid_subsets,
+        **{**dict.fromkeys(("isc", "fid", "kid", "prc", "save_cpu_ram"), True), "cuda": False},
+        cache=False,
+        verbose=False,
+    )
+    reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor))
+    got = evaluate_images(noisy.split(64), extractor, reference, metrics)
+    assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=tolerance)
+    assert got["fid"] > 1
+
+
+@pytest.mark.slow
+def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: DataSource) -> None:
+    images = digits.train.uint8(np.arange(24))
+    fake, real = images[:12], images[12:]
+    settings = {"kid_subset_size": 10, "kid_subsets": 3}
+    expected = calculate_metrics(
+        input1=Pixels(fake),
+        input2=Pixels(real),
+        feature_extractor="inception-v3-compat",
+        feature_extractor_weights_path=str(inception_weights),
+        **{**dict.fromkeys(("isc", "fid", "kid", "prc", "save_cpu_ram"), True), "cuda": False},
+        **settings,
+        cache=False,
+        verbose=False,
+    )
+    extractor = open_inception(inception_weights)
+    reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
+    got = evaluate_images([fake], extractor, reference, Metrics(num_samples=12, **settings))
+    assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"num_samples": 50}, r"metrics\.num_samples 50 cannot fill a KID subset of 100"),
+        ({"num_samples": 200, "kid_subset_size": 150}, "a reference of 120 images cannot fill a KID subset of 150"),
+        ({"num_samples": 10, "kid_subset_size": 5, "neighbours": 10}, "leaves no neighbour number 10"),
+        ({"num_samples": 9, "kid_subset_size": 5}, "Inception score needs at least 10"),
+    ],
+)
+def test_too_few_images_are_an_error_before_any_is_made(metrics: dict[str, Any], message: str) -> None:
+    extractor = Extractor("none", torch.nn.Module(), "", 4)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=message):
+        evaluate_images(iter(()), extractor, Reference("", statistics(gaussian(120, 4, 0))), Metrics(**metrics))
+
+
+def test_the_number_of_images_is_the_number_asked_for(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
+    with pytest.raises(ValueError, match=r"200 images were generated where metrics\.num_samples is 512"):
+        evaluate_images([noisy], extractor, reference_of(digits, extractor), Metrics(num_samples=512))
+
+
+def test_features_that_are_not_finite_are_no_figure() -> None:
+    with pytest.raises(FloatingPointError, match="NaN"):
+        FeatureStatistics(2).add(torch.tensor([[0.0, float("nan")]]))
+
+
+def test_repeating_an_evaluation_gives_the_same_bits(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
+    reference, metrics = reference_of(digits, extractor), Metrics(num_samples=200)
+    first, second = (evaluate_images([noisy], extractor, reference, metrics) for _ in range(2))
+    assert first == second
+
+
+def test_precision_is_about_the_generated_and_recall_about_the_real() -> None:
+    real, few = gaussian(200, 2, 0), gaussian(200, 2, 1) * 0.05
+    generated = FeatureStatistics(2)
+    generated.add(few, torch.zeros(200, 2))
+    figures = quality_metrics(generated, statistics(real), Metrics(num_samples=200))
+    assert figures["precision"] > 0.9
+    assert figures["recall"] < 0.2
+
+
+def test_a_large_reference_keeps_evenly_spaced_features(
+    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = statistics_of(digits.train, extractor)
+    monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 500)
+    some = statistics_of(digits.train, extractor)
+    assert torch.equal(some.features, every.features[::3])
+    assert torch.equal(some.covariance, every.covariance)
+
+
+class TestReferenceCache:
+    """Reference statistics between processes."""
+
+    def forget(self) -> None:
+        reference_module._IN_THIS_PROCESS.clear()
+
+    def spoil(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Computing afresh would be seen."""
+
+        def fail(*_: object) -> None:
+            raise AssertionError("computed again")
+
+        monkeypatch.setattr(reference_module, "statistics_of", fail)
+
+    def test_is_found_again(self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = reference_of(digits, extractor)
+        self.forget()
+        self.spoil(monkeypatch)
+        second = reference_of(digits, extractor)
+        assert second.sha256 == digits.train.sha256
+        assert second.statistics.count == first.statistics.count == 1438
+        for name in ("total", "outer", "features"):
+            assert torch.equal(getattr(second.statistics, name), getattr(first.statistics, name))
+
+    def test_is_kept_in_the_process(
+        self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = reference_of(digits, extractor)
+        next(cache_folder().iterdir()).unlink()
+        self.spoil(monkeypatch)
+        assert reference_of(digits, extractor) is first
+
+    @pytest.mark.parametrize("place", [-1, 20])  # in the features, in the header
+    def test_a_changed_file_is_not_believed(self, extractor: Extractor, digits: DataSource, place: int) -> None:
+        first = reference_of(digits, extractor)
+        path = next(cache_folder().iterdir())
+        whole = path.read_bytes()
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        path.write_bytes(changed)
+        self.forget()
+        assert torch.equal(reference_of(digits, extractor).statistics.outer, first.statistics.outer)
+        assert reference_module._load(path, path.stem) is not None  # written anew
+
+    def test_other_data_get_another_entry(self, extractor: Extractor, digits: DataSource) -> None:
+        darker = ImageSet(digits.train.pixels // 2, digits.train.classes)
+        a = reference_of(digits, extractor)
+        b = reference_of(DataSource(darker, digits.held_out, 10), extractor)
+        assert len(list(cache_folder().iterdir())) == 2
+        assert frechet_distance(a.statistics, b.statistics) > 1
+
+    def test_a_folder_that_cannot_be_written_costs_only_time(
+        self, extractor: Extractor, digits: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        assert reference_of(digits, extractor).statistics.count == 1438
+
+
+def test_the_fingerprint_is_canonical() -> None:
+    assert protocol_fingerprint(a=1, b=[2.5, None]) == protocol_fingerprint(b=[2.5, None], a=1)
+    assert protocol_fingerprint(a=1) == "015abd7f5cc5"  # printf '{"a":1}' | sha256sum
+
+
+def test_what_moves_a_figure_moves_the_fingerprint(extractor: Extractor, digits: DataSource, tmp_path: Path) -> None:
+    content = bytearray(DIGITS_WEIGHTS.read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "changed.safetensors").write_bytes(content)
+    changed = open_classifier(tmp_path / "changed.safetensors")
+    reference = reference_of(digits, extractor)
+    variants = [
+        {},
+        {"metrics": {"num_samples": 256}},
+        {"metrics": {"ema": False}},
+        {"metrics": {"kid_subsets": 51}},
+        {"metrics": {"neighbours": 5}},
+        {"sampling": {"steps": 12}},
+        {"sampling": {"guidance": "cfg", "guidance_scale": 1.5}},
+    ]
+    cells = [Cell.model_validate({**CELL, **variant}) for variant in variants]
+    prints = [protocol(cell, extractor, reference)[0] for cell in cells]
+    prints += [
+        protocol(cells[0], changed, reference)[0],
+        protocol(cells[0], extractor, Reference("0" * 64, reference.statistics))[0],
+    ]
+    assert len(set(prints)) == len(prints)
+
+
+def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:
+    reference = reference_of(digits, extractor)
+    same = [
+        {},
+        {"metrics": {"batch": 32}},
+        {"routes": "2:8@0.5", "method": "tread"},
+        {"training": {"iterations": 9}},
+    ]
+    prints = {protocol(Cell.model_validate({**CELL, **variant}), extractor, reference)[0] for variant in same}
+    assert len(prints) == 1
+
+
+def test_few_samples_are_said_beside_the_figure(extractor: Extractor, digits: DataSource) -> None:
+    reference = reference_of(digits, extractor)
+    few, enough = (
+        protocol(Cell.model_validate({**CELL, "metrics": {"num_samples": n}}), extractor, reference)[1]
+        for n in (127, 128)
+    )
+    assert "FID from 127 samples of 64 features" in few["caution"]
+    assert "caution" not in enough
