@@ -67,7 +67,7 @@ class FinalLayer(nn.Module):
 
     def __init__(self, spec: DiTSpec) -> None:
         super().__init__()
-        self.norm_final = nn.LayerNorm(spec.hidden, elementwise_affine=False, eps=1e-6)
+        self.norm_final: nn.Module = nn.LayerNorm(spec.hidden, elementwise_affine=False, eps=1e-6)
         self.linear = nn.Linear(spec.hidden, spec.patch**2 * spec.out_channels)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(spec.hidden, 2 * spec.hidden))
 
@@ -80,6 +80,8 @@ class DiT(Backbone):
     """Positions are added once at the input, so attention sees a set and any kept tokens will do."""
 
     spec: DiTSpec
+    block_type: type[nn.Module] = Block
+    final_layer_type: type[nn.Module] = FinalLayer
 
     def __init__(self, spec: DiTSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
@@ -88,14 +90,15 @@ class DiT(Backbone):
         self.t_embedder = TimeEmbedder(spec.hidden)
         self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden), requires_grad=False)
-        self.blocks = nn.ModuleList(Block(spec, fused) for _ in range(spec.depth))
-        self.final_layer = FinalLayer(spec)
+        self.blocks = nn.ModuleList(self.block_type(spec, fused) for _ in range(spec.depth))
+        self.final_layer = self.final_layer_type(spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         c = self.t_embedder(t)
         if self.y_embedder is not None:
             c = c + self.y_embedder(y)
-        return TokenState({"x": self.x_embedder(x) + self.pos_embed}, grid=self.spec.grid, c=c)
+        tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
+        return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         return state.with_streams(x=self.blocks[block](state.streams["x"], state.c))

@@ -70,12 +70,23 @@ class Row:
         return self.first.method == "dense"
 
     @property
+    def blocks(self) -> int:
+        """Blocks of the backbone; 0 where no cell came to tell."""
+        return self.first.num_blocks or 0
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """(first, last) block of each route."""
+        return [(int(route.start), int(route.end)) for route in parse_routes(self.first.routes)]
+
+    @property
     def label(self) -> str:
         """What tells the row from the others: its route, with the name it goes by where that says more."""
         routes = self.first.routes
-        if not routes:
-            return self.name
-        return routes if self.name in routes else f"{self.name} ({routes})"
+        if self.name.removeprefix(f"{self.first.method}-") in routes:
+            return routes
+        told = all(f"{first}:{last}" in self.name for first, last in self.spans)
+        return self.name if told else f"{self.name} ({routes})"
 
     @property
     def fid(self) -> Estimate | None:
@@ -197,6 +208,11 @@ def _rank(rows: Sequence[Row]) -> list[Row]:
     scores = {str(i): row.scores["fid"] for i, row in enumerate(rows) if "fid" in row.scores}
     lowest = indistinguishable_from_best(scores)
     return [
-        replace(row, fid_p_value=adjusted.get(i), is_lowest_fid=str(i) in lowest[:1], is_among_lowest_fid=str(i) in lowest)
+        replace(
+            row,
+            fid_p_value=adjusted.get(i),
+            is_lowest_fid=str(i) in lowest[:1],
+            is_among_lowest_fid=str(i) in lowest,
+        )
         for i, row in enumerate(rows)
     ]

@@ -26,9 +26,9 @@ def number(value: float | None, places: int = 2, signed: bool = False) -> str:
 
 def interval(estimate: Estimate, places: int = 2, signed: bool = False) -> str:
     """low to high, or why there is none."""
-    if estimate.low is None:
+    if estimate.bounds is None:
         return "one seed, no interval"
-    return f"{number(estimate.low, places, signed)} to {number(estimate.high, places, signed)}"
+    return " to ".join(number(bound, places, signed) for bound in estimate.bounds)
 
 
 def plural(count: int, noun: str) -> str:

@@ -18,13 +18,13 @@ from reports.comparison import Group, Row, comparison, record_order
 from reports.figures import NAMES, pictures
 from reports.figures.style import Picture
 from reports.numbers import decimals, number, plural
-from reports.tables import flat, results_frame, write_csv
 from reports.table_view import comparison_view
+from reports.tables import flat, results_frame, write_csv
 from reports.verdict import verdicts
 from tread_bench.records import Record
 from tread_bench.store import write_atomically
 
-SAMPLE_BUDGET_BYTES = 400_000  # of all embedded sample grids together, so that the page can be mailed
+SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
 _PNG = b"\x89PNG\r\n\x1a\n"
 _CELL_METRICS = {
     "fid": "FID",
@@ -67,15 +67,23 @@ def _write_figures(drawn: Sequence[Picture], folder: Path) -> None:
 
 
 def _template(**context: Any) -> str:
-    loader = PackageLoader("reports")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters.update(flat=flat, number=number, plural=plural)
     templates = files("reports") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (templates / "page.css").read_text(encoding="utf-8")
     return environment.get_template("page.html.j2").render(
-        **context, script=Markup(script), style=Markup(style), script_hash=script_hash  # noqa: S704  # the package's own files
+        **context,
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=script_hash,  # the package's own files
     )
 
 
@@ -88,7 +96,7 @@ def _context(
     run_dir: Path,
 ) -> dict[str, Any]:
     suite = plan.get("suite", {})
-    said = verdicts(rows)
+    said, protocols = verdicts(rows), _protocols(records)
     return {
         "name": suite.get("name") or (records[0].suite if records else "empty run"),
         "description": suite.get("description", ""),
@@ -104,7 +112,8 @@ def _context(
         "not_done": [record for record in records if record.status != "done"],
         "cells": _cells(records),
         "conditions": {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
-        "protocols": _protocols(records),
+        "protocols": protocols,
+        "cautions": sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
         "columns": COLUMNS,
     }
 
@@ -137,32 +146,29 @@ def _samples(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
     found, left = [], SAMPLE_BUDGET_BYTES
     for row in rows:
         record = next((r for r in row.done if r.last and r.last.samples), None)
-        if record is None:
+        if record is None or record.last is None:
             continue
-        path, picture = _grid(run_dir, record)
-        fits = picture is not None and len(picture) <= left
-        left -= len(picture) if fits else 0
+        picture = _grid(run_dir / "cells" / record.cell, record.last.samples or "")
+        why = "not found" if not picture else "left out to keep this page small" if len(picture) > left else ""
+        left -= 0 if why else len(picture)
         found.append(
             {
                 "row": row.label,
                 "about": f"seed {record.seed}, iteration {record.last.iteration:,}",
-                "uri": f"data:image/png;base64,{base64.b64encode(picture).decode()}" if fits else "",
-                "path": path,
-                "why": "" if fits else "not found" if picture is None else "left out to keep this page small",
+                "uri": "" if why else f"data:image/png;base64,{base64.b64encode(picture).decode()}",
+                "why": f"cells/{record.cell}/{record.last.samples}: {why}",
             }
         )
     return found
 
 
-def _grid(run_dir: Path, record: Record) -> tuple[str, bytes | None]:
-    """The grid's path in the run folder and its bytes; None for a file that is missing, elsewhere, or no PNG."""
-    cell = run_dir / "cells" / record.cell
-    path = cell / record.last.samples
-    shown = f"cells/{record.cell}/{record.last.samples}"
+def _grid(cell: Path, name: str) -> bytes:
+    """The grid of samples; nothing for a file that is missing, outside the cell's folder, or no PNG."""
+    path = cell / name
     if not path.resolve().is_relative_to(cell.resolve()) or not path.is_file():
-        return shown, None
+        return b""
     content = path.read_bytes()
-    return shown, content if content.startswith(_PNG) else None
+    return content if content.startswith(_PNG) else b""
 
 
 def _cells(records: Sequence[Record]) -> dict[str, Any]:
@@ -177,5 +183,5 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     """Fingerprint -> its details."""
-    evaluations = [e for record in records for e in record.evaluations if e.protocol]
-    return {e.protocol: e.protocol_details for e in sorted(evaluations, key=lambda e: e.protocol)}
+    found = {e.protocol: e.protocol_details for record in records for e in record.evaluations if e.protocol}
+    return dict(sorted(found.items()))

@@ -38,7 +38,7 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("Seeds", "finished, of those that have a record", _seeds),
         *_metric_columns(rows, "fid"),
         ("Speed-up", "of a training step, measured beside dense", _speedup),
-        ("Ideal", "speed-up without overhead: dense over routed forward MACs", lambda row: _plain(row.cost("ideal_speedup"), 2)),
+        ("Ideal", "speed-up without overhead, from forward MACs", lambda row: _plain(row.cost("ideal_speedup"), 2)),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
         ("Images/s", "training throughput, measured alone", lambda row: _timing(rows, row, "images_per_s")),

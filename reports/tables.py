@@ -40,7 +40,7 @@ def results_frame(records: Iterable[Record]) -> pd.DataFrame:
     lines = [
         _line(record, evaluation)
         for record in sorted(records, key=record_order)
-        for evaluation in sorted(record.evaluations, key=lambda e: e.iteration) or [None]
+        for evaluation in (*sorted(record.evaluations, key=lambda e: e.iteration),) or (None,)
     ]
     frame = pd.DataFrame(lines, columns=[column.name for column in COLUMNS])
     return frame.astype({column.name: "Int64" for column in COLUMNS if column.whole})

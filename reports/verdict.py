@@ -7,7 +7,7 @@ from itertools import groupby
 
 from reports.comparison import Group, Row
 from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import LEVEL, indistinguishable_from_best
+from tread_bench.statistics import LEVEL, Estimate, indistinguishable_from_best
 
 
 def verdicts(rows: Sequence[Row]) -> list[tuple[Group, str, str]]:
@@ -18,17 +18,18 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[Group, str, str]]:
 def _verdict(rows: list[Row]) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison finished, so it says nothing yet.", _missing(rows)
-    routed = [row for row in rows if not row.is_dense and row.fid]
+    routed = [(row, fid) for row in rows if not row.is_dense and (fid := row.fid)]
     if not routed:
         return _without_routes(rows), _cheapest(rows)
-    best = min(routed, key=lambda row: row.fid.mean)
-    return f"{_quality(best, routed)}{_against_dense(best, rows)}.", _cost(best)
+    best, fid = min(routed, key=lambda pair: pair[1].mean)
+    lead = f"{_mean(best, fid, len(routed))}{_runners_up(best, [row for row, _ in routed])}"
+    return f"{lead}{_against_dense(best, rows, decimals([fid.mean]))}.", _cost(best)
 
 
 def _missing(rows: list[Row]) -> str:
     failed = sum(r.status == "failed" for row in rows for r in row.not_done)
     skipped = sum(len(row.not_done) for row in rows) - failed
-    return f"{plural(failed, 'cell')} failed and {skipped:,} {'was' if skipped == 1 else 'were'} skipped, for reasons listed below."
+    return f"Failed: {plural(failed, 'cell')}; skipped: {plural(skipped, 'cell')}; the reasons are listed below."
 
 
 def _without_routes(rows: list[Row]) -> str:
@@ -38,23 +39,18 @@ def _without_routes(rows: list[Row]) -> str:
 
 
 def _cheapest(rows: list[Row]) -> str:
-    routed = [row for row in rows if not row.is_dense and row.cost("forward_macs")]
-    if not routed:
+    priced = [(macs, row) for row in rows if not row.is_dense and (macs := row.cost("forward_macs"))]
+    if not priced:
         return "What a route would cost or save is not known from these rows."
-    return _cost(min(routed, key=lambda row: row.cost("forward_macs")))
+    return _cost(min(priced, key=lambda pair: pair[0])[1])
 
 
-def _quality(best: Row, routed: list[Row]) -> str:
-    text = f"Of {plural(len(routed), 'route')}, {best.label} has the lowest FID: {_mean(best)}"
-    if len(routed) == 1:
-        text = f"{best.label} has an FID of {_mean(best)}"
-    return text + _runners_up(best, routed)
-
-
-def _mean(row: Row) -> str:
-    fid, places = row.fid, decimals([row.fid.mean])
-    sure = f"95 % interval {interval(fid, places)}, {plural(fid.n, 'seed')}" if fid.n > 1 else "one seed, so no interval"
-    return f"{number(fid.mean, places)} ({sure})"
+def _mean(best: Row, fid: Estimate, num_routes: int) -> str:
+    places = decimals([fid.mean])
+    sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
+    if num_routes == 1:
+        return f"{best.label} has an FID of {number(fid.mean, places)} ({sure})"
+    return f"Of {num_routes} routes, {best.label} has the lowest FID: {number(fid.mean, places)} ({sure})"
 
 
 def _runners_up(best: Row, routed: list[Row]) -> str:
@@ -69,20 +65,21 @@ def _runners_up(best: Row, routed: list[Row]) -> str:
     return f", which cannot be told from {names(alike)}"
 
 
-def _against_dense(best: Row, rows: list[Row]) -> str:
+def _against_dense(best: Row, rows: list[Row], places: int) -> str:
     difference = best.difference("fid")
     if difference is None:
-        dense = "no dense row finished beside it" if not any(r.is_dense and r.done for r in rows) else "no seed has both"
-        return f"; whether that is better or worse than dense cannot be said, because {dense}"
-    places = decimals([best.fid.mean])
+        has_dense = any(row.is_dense and row.done for row in rows)
+        why = "no seed has both" if has_dense else "no dense row finished beside it"
+        return f"; whether that is better or worse than dense cannot be said, because {why}"
     size = number(abs(difference.mean), places)
-    if difference.low is None:
+    if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
         return f"; it is {size} {way} than dense on the one seed that both have, which settles nothing"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
-    if difference.low > 0:
+    low, high = difference.bounds
+    if low > 0:
         return f"; its quality is worse than dense, by {size} FID ({evidence})"
-    if difference.high >= 0:
+    if high >= 0:
         return f"; it cannot be told from dense ({evidence})"
     if best.fid_p_value is None or best.fid_p_value > LEVEL:
         return f"; that is {size} below dense ({evidence}), but not beyond chance among this many routes (Holm)"
@@ -95,12 +92,13 @@ def _cost(row: Row) -> str:
 
 def _macs(row: Row) -> str:
     forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
-    if not forward:
+    if not forward or not dense:
         return f"The MACs of {row.label} were not counted"
     if forward == dense:
         return f"{row.label} costs as many MACs as dense"
     word = "saves" if forward < dense else "adds"
-    return f"{row.label} {word} {abs(1 - forward / dense) * 100:.0f} % of the forward MACs ({_per_image(forward, dense)})"
+    share = abs(1 - forward / dense) * 100
+    return f"{row.label} {word} {share:.0f} % of the forward MACs ({_per_image(forward, dense)})"
 
 
 def _per_image(forward: float, dense: float) -> str:
@@ -113,5 +111,5 @@ def _speed(row: Row) -> str:
     ratio, low, high = row.speedup
     evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
-        return f"its training step cannot be told from the dense one in speed: {number(ratio)} times as fast ({evidence})"
+        return f"its training step cannot be told from dense in speed: {number(ratio)} times as fast ({evidence})"
     return f"its training step was measured {number(ratio)} times as fast as the dense one ({evidence})"

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from tread_bench.draws import key_of
 from tread_bench.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.ops.selecting import select
+from tread_bench.registry import TokenOrder
 from tread_bench.routes import Route
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class TokenState:
         *rest, skip = self.skips
         value = skip.value
         if skip.positions is not self.positions:
-            if skip.positions is not None:
+            if skip.positions is not None and skip.background is not None:
                 value = scatter_tokens(skip.background, value, skip.positions)
             if self.positions is not None:
                 value = gather_tokens(value, self.positions)
@@ -118,7 +120,10 @@ def run_blocks(
     for block in range(backbone.num_blocks):
         if block in starts:
             state = leave(state, starts[block])
-        state = backbone.run_block(block, state)
+        if backbone.gradient_checkpointing and torch.is_grad_enabled():
+            state = checkpoint(backbone.run_block, block, state, use_reentrant=False)
+        else:
+            state = backbone.run_block(block, state)
         if block in ends:
             state = come_back(state)
         if on_block is not None:
@@ -134,6 +139,7 @@ class Backbone(nn.Module):
 
     family: Family
     spec: BackboneSpec
+    gradient_checkpointing = False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
 
     @property
     def num_blocks(self) -> int:
@@ -210,7 +216,25 @@ class Backbone(nn.Module):
         resolved = self.family.resolve(self.spec, routes, selector)
         if ids is None:
             ids = [self._draw(route, selector, len(x), generator, x.device) for route in resolved]
+        else:
+            self.check_ids(resolved, ids, len(x))
         return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
+
+    def check_ids(self, routes: Sequence[Route], ids: Sequence[Tensor], batch: int) -> None:
+        """Raises ValueError where kept ids do not fit their routes; on a GPU only their shapes, so as not to wait for it."""
+        if len(ids) != len(routes):
+            raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
+        tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET
+        for route, kept in zip(routes, ids, strict=True):
+            shape = (batch, route.kept(tokens))
+            if kept.shape != shape:
+                raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}; {tokens} tokens keep (B, K) = {shape}")
+            if not kept.is_cpu:
+                continue
+            steps = (kept.sort(dim=1).values if any_order else kept).diff(dim=1)
+            if kept.min() < 0 or kept.max() >= tokens or (steps <= 0).any():
+                order = "distinct" if any_order else "ascending (sort them: the order counts here)"
+                raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 
     def _draw(self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
         drawn_on = generator.device if generator is not None else device

@@ -128,7 +128,7 @@ def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a suite file, for editors."""
-    from tread_bench.plan import json_schema
+    from tread_bench.suite_schema import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -146,7 +146,7 @@ def features(
     suite: SuiteArgument,
     out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
     overrides: SetOption = [],  # noqa: B006
-    iterations: Annotated[int, typer.Option("--iterations", min=1, help="training steps of the classifier")] = 1500,
+    iterations: Annotated[int, typer.Option("--iterations", min=1, help="training steps of the classifier")] = 1000,
     seed: Annotated[int, typer.Option("--seed", help="of the classifier")] = 0,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""

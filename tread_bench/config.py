@@ -25,6 +25,12 @@ NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
 MAX_SEEDS = 1000
 
+EXTRACTORS = {
+    "digits-classifier": "a small classifier of digits whose weights ship with the package",
+    "trained-classifier": "the same kind of network from metrics.extractor_weights (`tread-bench features`)",
+    "inception": "Inception v3 from metrics.inception_weights, as torch-fidelity has it",
+}
+
 
 class Model(BaseModel):
     """Frozen; an unknown key and a number that is not finite are errors."""
@@ -193,7 +199,7 @@ class Metrics(Model):
     at: tuple[Int, ...] | None = Field(
         None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
     )
-    num_samples: Int = Field(512, ge=2, description="generated images per evaluation")
+    num_samples: Int = Field(512, ge=10, description="generated images per evaluation; the Inception score has ten parts")
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
     ema: bool = Field(True, description="judge the averaged weights")
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
@@ -256,8 +262,10 @@ class Timing(Model):
 
 
 def _read_seeds(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, list | tuple):
         return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r}: must be a number of seeds, or a list of seeds such as [3, 7]")
     if not 1 <= value <= MAX_SEEDS:
         raise ValueError(f"{value} seeds: the number must lie in 1..{MAX_SEEDS}; [7] is the single seed 7")
     return tuple(range(value))

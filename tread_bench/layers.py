@@ -136,7 +136,7 @@ def _combinations(suite: Suite, problems: list[Problem]) -> list[tuple[str, Comb
     axes = _axes(suite)
     include, exclude = suite.matrix.get("include", []), suite.matrix.get("exclude", [])
     spots = [[(key, (value, ("matrix", key, i))) for i, value in enumerate(values)] for key, values in axes.items()]
-    made = [dict(chosen) for chosen in itertools.product(*spots)] if axes or not include else []
+    made: list[Combination] = [dict(chosen) for chosen in itertools.product(*spots)] if axes or not include else []
     kept = [c for c in made if not any(all(c[key][0] == v for key, v in rule.items()) for rule in exclude)]
     combinations = _included(kept, include, set(axes))
     if not combinations:
@@ -148,7 +148,7 @@ def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[
     """As in GitHub Actions: an entry extends the combinations whose matrix values it matches, or else is one itself."""
     extended, added = [dict(c) for c in kept], []
     for j, entry in enumerate(include):
-        spots = {key: (value, ("matrix", "include", j, key)) for key, value in entry.items()}
+        spots: Combination = {key: (value, ("matrix", "include", j, key)) for key, value in entry.items()}
         matched = [c for c in extended if all(c[key][0] == value for key, value in entry.items() if key in axes)]
         for combination in matched:
             combination.update(spots)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tread_bench.errors import UserError
 from tread_bench.names import unknown
 from tread_bench.routes import Route, resolve_routes
 
@@ -33,7 +34,26 @@ class TokenOrder(StrEnum):
     GRID = "grid"  # two-dimensional shifts: neighbours on the grid count
 
 
-SELECTORS: dict[str, frozenset[TokenOrder]] = {"random": frozenset(TokenOrder)}  # name -> token orders it serves
+# Name -> token orders it serves. Kept ids ascend whatever chose them, which is all that a scan asks of them; a shift on
+# the grid looks its neighbours up among the kept ids, so no choice of tokens is silently wrong.
+SELECTORS: dict[str, frozenset[TokenOrder]] = {
+    name: frozenset(TokenOrder) for name in ("random", "rows", "columns", "blocks", "strided")
+}
+
+
+def keeps_grid(selector: str, rate: float, grid: tuple[int, int]) -> bool:
+    """Whether the kept tokens always are all crossings of some rows and some columns, by `ops.selecting`'s definitions.
+
+    Fewer tokens than one row, column or window hold count as no grid.
+    """
+    rows, columns = grid
+    kept = Route(0, 0, rate).kept(rows * columns)
+    if kept == rows * columns:
+        return True
+    if selector in ("rows", "columns"):
+        return kept % (columns if selector == "rows" else rows) == 0
+    strides = [(2**bit, 2**power) for bit in range(max(grid).bit_length()) for power in (bit, bit + 1)]  # down, across
+    return selector == "strided" and any(kept == -(-rows // down) * -(-columns // across) for down, across in strides)
 
 
 class BackboneSpec(BaseModel):
@@ -191,7 +211,14 @@ def families() -> dict[str, Family]:
 
 
 def _load(point: EntryPoint) -> Family:
-    family = point.load()
+    try:
+        family = point.load()
+    except Exception as error:  # a plug-in may fail in any way; the user must learn which one it is
+        owner = point.dist.name if point.dist else point.value
+        raise UserError(
+            f"backbone plug-in {point.name} = {point.value} of {owner} cannot be imported "
+            f"({type(error).__name__}: {error}): mend it or uninstall {owner}"
+        ) from error
     if not isinstance(family, Family):
         raise ValueError(f"entry point {point.name} = {point.value} in group {GROUP} is no tread_bench.Family")
     source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value

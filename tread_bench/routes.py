@@ -106,7 +106,7 @@ def tokens_per_block(routes: Sequence[Route], num_blocks: int, num_tokens: int, 
     """Tokens that each block processes, prefix tokens included (they never route)."""
     counts = [num_prefix + num_tokens] * num_blocks
     for route in resolve_routes(routes, num_blocks):
-        for block in range(route.start, route.end + 1):
+        for block in range(int(route.start), int(route.end) + 1):
             counts[block] = num_prefix + route.kept(num_tokens)
     return counts
 

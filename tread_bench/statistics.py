@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +15,7 @@ CONFIDENCE = 0.95
 LEVEL = 0.05
 _RESAMPLES = 9999
 
-Seeds = Mapping[Hashable, float]  # seed -> value
+Seeds = Mapping[Any, float]  # seed -> value
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,14 @@ class Estimate:
     high: float | None
     n: int
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """(low, high), or None where there is no interval."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
     def excludes(self, value: float) -> bool:
         """Whether there is an interval and `value` lies outside it."""
-        return self.low is not None and self.high is not None and not self.low <= value <= self.high
+        return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
 
 
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Estimate:

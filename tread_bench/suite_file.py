@@ -141,7 +141,9 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
 
 def _absolute(data: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The suite with its relative file names resolved against the folder of the suite."""
-    layers = {key: _absolute_value((), data[key], folder) for key in ("base", "overrides") if key in data}
+    layers: dict[str, Any] = {
+        key: _absolute_value((), data[key], folder) for key in ("base", "overrides") if key in data
+    }
     if isinstance(data.get("rows"), dict):
         layers["rows"] = {name: _absolute_value((), row, folder) for name, row in data["rows"].items()}
     if isinstance(data.get("matrix"), dict):

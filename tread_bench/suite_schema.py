@@ -32,7 +32,7 @@ def json_schema() -> dict[str, Any]:
 
 def _or_name(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     """A choice as a mapping, or as its name alone."""
-    about = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    about: dict[str, Any] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
     references = [choice["$ref"].rpartition("/")[2] for choice in schema.get("oneOf", [schema])]
     names = [parts[reference]["properties"]["name"].get("const") for reference in references]
     name = {"type": "string", "enum": names} if all(names) else {"type": "string"}

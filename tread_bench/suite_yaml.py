@@ -23,7 +23,7 @@ _TAG = "tag:yaml.org,2002:"
 class _Loader(yaml.SafeLoader):
     """Composes nodes, with YAML 1.2's plain scalars and a bound on their number and depth."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]  # declared without ClassVar there
     depth = nodes = 0
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
@@ -114,7 +114,8 @@ class _Reader:
             return [self.value(item, (*loc, i), (*above, node)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, loc)
-        return self._unread_tag(node, loc)
+        self._unread_tag(node, loc)
+        return None
 
     def _mapping(self, node: yaml.MappingNode, loc: Loc, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
         data: dict[str, Any] = {}
@@ -149,7 +150,8 @@ class _Reader:
                 return text.lower() == "true"
             case "int" | "float" as kind:
                 return self._number(text, kind, loc)
-        return self._unread_tag(node, loc)
+        self._unread_tag(node, loc)
+        return None
 
     def _unread_tag(self, node: yaml.Node, loc: Loc) -> None:
         tag = node.tag.replace(_TAG, "!!")

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.style import INK, MUTED, SURFACE, Picture, clean
+from reports.figures.style import MUTED, SURFACE, Picture, clean
 from reports.numbers import decimals, interval, number, scaled_macs
 from tread_bench.statistics import Estimate, mean_interval
 
@@ -33,11 +33,11 @@ class Point(NamedTuple):
 
 def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Every evaluated iteration, joined per row, with 95 % intervals over seeds."""
-    points = [point for index, row in enumerate(rows) for point in _points(index, row)]
+    points = [point for index, row in enumerate(rows) for point in points_of(index, row)]
     if not points:
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
-    figure = _figure(rows, points, divisor, unit)
+    figure = draw(rows, points)
     svg, png = style.save(figure)
     places = decimals(point.fid.mean for point in points)
     return Picture(
@@ -51,11 +51,12 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
         f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
         caption="MACs are counted: those of a training step, times batch, times iterations. "
-        "Seconds are the median training step, timed alone, times iterations. Lines at the points are 95 % t intervals over seeds.",
+        "Seconds are the median training step, timed alone, times iterations. "
+        "Lines at the points are 95 % t intervals over seeds.",
     )  # fmt: skip
 
 
-def _points(index: int, row: Row) -> list[Point]:
+def points_of(index: int, row: Row) -> list[Point]:
     """The row at every iteration at which its finished cells were judged under the group's protocol."""
     fids: dict[int, list[float]] = {}
     for record in row.done:
@@ -72,7 +73,9 @@ def _points(index: int, row: Row) -> list[Point]:
     ]
 
 
-def _figure(rows: Sequence[Row], points: Sequence[Point], divisor: float, unit: str) -> Figure:
+def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+    """One panel against MACs, one against seconds where any row was timed."""
+    divisor, unit = scaled_macs(max(point.macs for point in points))
     timed = [point for point in points if point.seconds is not None]
     panels = [("macs", points, divisor, f"training cost in {unit}")]
     panels += [("seconds", timed, 1.0, "training time in s, measured alone")] if timed else []
@@ -81,6 +84,8 @@ def _figure(rows: Sequence[Row], points: Sequence[Point], divisor: float, unit: 
     for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
         _panel(one, rows, shown, what, scale)
         one.set_xlabel(label)
+    for one in axes:
+        _settle_axes(one)
     axes[0].set_ylabel("FID", color=MUTED)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper")
@@ -95,9 +100,13 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
         x = [getattr(point, what) / scale for point in own for _ in point.fids]
         y = [fid for point in own for fid in point.fids]
         sns.lineplot(
-            x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, label=clean(rows[index].label),
-            legend=False, err_style="bars", errorbar=_t_interval, seed=0, err_kws={"elinewidth": 1.4}, zorder=2.5 if colour == INK else 2,
+            x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, legend=False,
+            label=clean(rows[index].label), err_style="bars", errorbar=_t_interval, err_kws={"elinewidth": 1.4},
         )  # fmt: skip
+
+
+def _settle_axes(axes: Axes) -> None:
+    """After all lines are drawn: on a logarithmic axis seaborn would average logarithms."""
     axes.set(yscale="log", xlim=(0, None))
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
     axes.yaxis.set_major_formatter("{x:g}")
@@ -106,4 +115,4 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
 
 def _t_interval(values: Sequence[float]) -> tuple[float, float]:
     estimate = mean_interval(values)
-    return (estimate.mean, estimate.mean) if estimate.low is None else (estimate.low, estimate.high)
+    return estimate.bounds or (estimate.mean, estimate.mean)

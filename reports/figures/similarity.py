@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.style import MUTED, SURFACE, Picture, clean
 from reports.numbers import DASH, number
-from tread_bench.routes import parse_routes
+
+Matrix = NDArray[np.float64]
 
 
 def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -21,41 +24,48 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     means = [(row, mean) for row in rows if (mean := _mean_similarity(row)) is not None]
     if not means:
         return None
-    columns = min(4, len(means))
-    lines = -(-len(means) // columns)
-    figure = Figure(figsize=(9.6, 2.55 * lines * 4 / max(columns, 3)), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False).ravel()
-    lowest = min(0.0, *(float(mean.min()) for _, mean in means))
-    for axes, (row, mean) in zip(panels, means, strict=False):
-        image = _heat_map(axes, row, mean, lowest)
-    for axes in panels[len(means) :]:
-        axes.set_axis_off()
-    bar = figure.colorbar(image, ax=list(panels), shrink=0.8, aspect=30, pad=0.015)
-    bar.outline.set_visible(False)
-    bar.set_label("cosine similarity", color=MUTED)
+    figure = _figure(means)
     svg, png = style.save(figure)
     table = [(row.label, str(len(mean)), *_inside_and_outside(row, mean)) for row, mean in means]
     return Picture(
         name=f"similarity{suffix}", title="Layer cosine similarity", svg=svg, png=png, table=table,
         headers=("row", "blocks", "mean, neighbours inside a route", "mean, other neighbours"),
-        description="Heat maps of the similarity between the outputs of all blocks. " + "; ".join(
-            f"{label}: neighbouring blocks {inside} inside a route, {outside} elsewhere" for label, _, inside, outside in table
-        ),
-        caption="Cosine similarity between the outputs of every two blocks of the trained network, run without routing, averaged over "
-        "tokens, held-out images, times and seeds. The orange square marks the route that the row was trained with.",
+        description="Heat maps of the similarity between the outputs of all blocks. "
+        + "; ".join("{0}: neighbouring blocks {2} inside a route, {3} elsewhere".format(*line) for line in table),
+        caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
+        "averaged over tokens, held-out images, times and seeds. The orange square marks the route that the row was "
+        "trained with.",
     )  # fmt: skip
 
 
-def _mean_similarity(row: Row) -> np.ndarray | None:
+def _figure(means: Sequence[tuple[Row, Matrix]]) -> Figure:
+    """Square panels of the same size in lines of up to four, and one colour bar, laid out in inches."""
+    columns, side, left, gap, top, below = min(4, len(means)), 1.95, 0.3, 0.22, 0.3, 0.3
+    lines = -(-len(means) // columns)
+    width, height = left + columns * (side + gap) + 0.9, lines * (top + side + below)
+    figure = Figure(figsize=(width, height))
+    lowest = min(0.0, *(float(mean.min()) for _, mean in means))
+    for index, (row, mean) in enumerate(means):
+        line, column = divmod(index, columns)
+        x, y = left + column * (side + gap), height - line * (top + side + below) - top - side
+        image = _heat_map(figure.add_axes((x / width, y / height, side / width, side / height)), row, mean, lowest)
+    bar_place = (1 - 0.85 / width, 1 - (top + side) / height, 0.13 / width, side / height)
+    bar = figure.colorbar(image, cax=figure.add_axes(bar_place))
+    bar.outline.set_visible(False)
+    bar.set_label("cosine similarity", color=MUTED)
+    return figure
+
+
+def _mean_similarity(row: Row) -> Matrix | None:
     """(L, L) over the seeds."""
     found = [np.asarray(record.similarity.matrix) for record in row.done if record.similarity]
     return np.mean(found, axis=0) if found else None
 
 
-def _heat_map(axes: Axes, row: Row, mean: np.ndarray, lowest: float) -> object:
+def _heat_map(axes: Axes, row: Row, mean: Matrix, lowest: float) -> AxesImage:
     image = axes.imshow(mean, cmap="viridis", vmin=lowest, vmax=1, interpolation="none", origin="lower")
-    for route in parse_routes(row.first.routes):
-        corner, side = (route.start - 0.5, route.start - 0.5), route.end - route.start + 1
+    for first, last in row.spans:
+        corner, side = (first - 0.5, first - 0.5), last - first + 1
         axes.add_patch(Rectangle(corner, side, side, fill=False, clip_on=False, edgecolor=SURFACE, linewidth=3.2))
         axes.add_patch(Rectangle(corner, side, side, fill=False, clip_on=False, edgecolor=style.WORSE, linewidth=1.8))
     axes.set_title(clean(row.label, 24))
@@ -68,10 +78,13 @@ def _heat_map(axes: Axes, row: Row, mean: np.ndarray, lowest: float) -> object:
     return image
 
 
-def _inside_and_outside(row: Row, mean: np.ndarray) -> tuple[str, str]:
+def _inside_and_outside(row: Row, mean: Matrix) -> tuple[str, str]:
     """Mean similarity of neighbouring blocks whose two outputs lie inside one route, and of all other neighbours."""
-    routes = parse_routes(row.first.routes)
-    inside = [any(r.start <= i and i + 1 <= r.end for r in routes) for i in range(len(mean) - 1)]
+    inside = [any(first <= i < last for first, last in row.spans) for i in range(len(mean) - 1)]
     beside = np.diagonal(mean, 1)
     chosen = np.array(inside, dtype=bool)
-    return tuple(number(float(part.mean()), 3) if part.size else DASH for part in (beside[chosen], beside[~chosen]))
+    return _mean(beside[chosen]), _mean(beside[~chosen])
+
+
+def _mean(values: Matrix) -> str:
+    return number(float(values.mean()), 3) if values.size else DASH

@@ -15,8 +15,8 @@ from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 from tread_bench.config import DataChoice, DigitsData, Metrics, ParquetData
 from tread_bench.data import DataSource, ImageSet
 from tread_bench.errors import UserError
-from tread_bench.measure import classifier
-from tread_bench.measure.classifier import DIGITS_WEIGHTS, ClassifierFeatures, load_classifier
+from tread_bench.measure import classifier, feature_training
+from tread_bench.measure.classifier import DIGITS_WEIGHTS, Classifier, ClassifierFeatures, load_classifier
 from tread_bench.measure.feature_training import accuracy, default_spec, train_and_save, train_classifier
 from tread_bench.measure.features import choose_extractor, full_float32, open_classifier, open_inception
 
@@ -35,8 +35,21 @@ def test_features_have_unit_variance_over_the_training_images(digits: DataSource
     features, logits = choose_extractor(Metrics(), DigitsData()).features(digits.train.uint8(np.arange(1438)))
     assert features.shape == (1438, 64)
     assert logits.shape == (1438, 10)
-    variance = features.var(0)
-    assert torch.allclose(variance[variance > 0], torch.ones(64)[variance > 0], rtol=1e-4)
+    assert torch.allclose(features.var(0), torch.ones(64), rtol=1e-4)
+
+
+def test_unit_variance_leaves_the_logits(digits: DataSource) -> None:
+    network = Classifier(default_spec(digits)).eval().requires_grad_(False)
+    norm = network.body[-4]
+    norm.bias.normal_(generator=torch.Generator().manual_seed(0))
+    pixels = digits.train.uint8(np.arange(1438))
+    before = network(pixels)
+    feature_training._standardise(network, digits.train)
+    after = network(pixels)
+    assert torch.allclose(after[1], before[1], atol=1e-5)
+    varied = before[0].var(0) > 1e-12
+    assert torch.allclose(after[0].var(0)[varied], torch.ones(int(varied.sum())), rtol=1e-4)
+    assert torch.equal(after[0][:, ~varied], before[0][:, ~varied])
 
 
 def test_features_do_not_follow_the_precision_of_the_training(digits: DataSource) -> None:

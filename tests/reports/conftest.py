@@ -1,113 +1,20 @@
-"""Synthetic records with known figures, and a browser."""
+"""The rendered report of a synthetic study, and a browser to open it in."""
 
 from __future__ import annotations
 
-import io
-import random
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
-from tread_bench.records import CostFigures, Evaluation, Record, Similarity, TimingFigures
-from tread_bench.routes import parse_routes, tokens_per_block
-from tread_bench.statistics import paired_ratio
+from tread_bench.records import Record
 
-BLOCKS, TOKENS = 12, 16
-# row -> (routes, mean FID at the end, speed-up)
-STUDY = {
-    "dense": ("", 16.9, 1.0),
-    "2:8": ("2:8@0.5", 18.6, 1.19),
-    "1:8": ("1:8@0.5", 18.9, 1.22),
-    "4:8": ("4:8@0.5", 17.2, 1.12),
-    "0:8": ("0:8@0.5", 27.3, 1.25),
-    "2:10": ("2:10@0.5", 21.4, 1.27),
-    "0:10": ("0:10@0.5", 31.1, 1.36),
-}
-NUMERICS = {
-    "device": "cpu", "threads": 1, "matmul_precision": "highest", "matmul_relative_error": 3.2e-7, "autocast": "none",
-    "kernels": {"attention": "torch", "scan": "torch"},
-}  # fmt: skip
-VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
-HOSTILE = "<script>alert(1)</script> & \"quoted\" $\\foo$ =1+1"
+sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
 
-
-def cost(routes: str) -> CostFigures:
-    tokens = tokens_per_block(parse_routes(routes), BLOCKS, TOKENS)
-    block_macs = [50_000 * n for n in tokens]
-    forward, dense = sum(block_macs) + 400_000, 50_000 * TOKENS * BLOCKS + 400_000
-    return CostFigures(
-        params=887_000, trainable_params=886_000, tokens_per_block=tokens, dense_tokens=TOKENS, forward_macs=forward,
-        dense_forward_macs=dense, attention_macs=90_000, scan_macs=0, train_step_macs=3 * forward, block_macs=block_macs,
-    )  # fmt: skip
-
-
-def timing(speedup: float, seed: int) -> TimingFigures:
-    rng = random.Random(f"time {speedup} {seed}")
-    dense = [60 * rng.lognormvariate(0, 0.02) for _ in range(20)]
-    routed = [t / speedup * rng.lognormvariate(0, 0.02) for t in dense]
-    ratio, low, high = paired_ratio(dense, routed)
-    middle = sorted(routed)[10]
-    return TimingFigures(
-        step_time_ms=middle, step_time_low_ms=middle * 0.99, step_time_high_ms=middle * 1.01, images_per_s=64e3 / middle,
-        speedup=ratio, speedup_low=low, speedup_high=high, step_times_ms=routed, reference_step_times_ms=dense,
-        batch=64, warmup=3, peak_memory_mib=412.0 / speedup, memory_kind="resident set",
-    )  # fmt: skip
-
-
-def evaluation(iteration: int, fid: float | None, protocol: str = "9f3c1a7be042") -> Evaluation:
-    level = 1.0 if fid is None else fid
-    return Evaluation(
-        iteration=iteration, train_seconds=0.06 * iteration, validation_loss=0.3 + level / 400,
-        validation_loss_per_time={"0.5": 0.3}, fid=fid, kid=None if fid is None else fid / 1500, inception_score=7.9,
-        precision=0.71, recall=0.62, num_samples=512, protocol=protocol, samples=f"samples-{iteration}.png",
-        protocol_details={"extractor": "digits-classifier", "extractor_sha256": "ab12", "num_samples": 512, "ema": True},
-    )  # fmt: skip
-
-
-def similarity(routes: str) -> Similarity:
-    bounds = [(int(r.start), int(r.end)) for r in parse_routes(routes)]
-
-    def cosine(i: int, j: int) -> float:
-        inside = any(a <= i <= b and a <= j <= b for a, b in bounds)
-        return 1.0 if i == j else (0.97 if inside else 0.9) - 0.05 * abs(i - j) * (0.2 if inside else 1.0)
-
-    return Similarity(matrix=[[cosine(i, j) for j in range(BLOCKS)] for i in range(BLOCKS)], times=[0.5], num_samples=64)
-
-
-def record(row: str, routes: str, seed: int, fid: float | None, speedup: float = 1.2, **changes: Any) -> Record:
-    """A finished cell of the digits study, with its figures drawn around `fid`."""
-    rng = random.Random(f"fid {row} {seed}")
-    shared = random.Random(f"seed {seed}").gauss(0, 1.2)  # what all rows of a seed have in common
-    last = None if fid is None else fid + shared + rng.gauss(0, 0.5)
-    middle = None if last is None else 2.9 * last + rng.gauss(0, 1)
-    fields: dict[str, Any] = {
-        "cell": f"{'dense' if not routes else 'tread'}-{row.replace(':', '-')}-{seed}", "suite": "route_placement",
-        "row": row, "seed": seed, "status": "done",
-        "config": {
-            "data": {"name": "digits"}, "training": {"iterations": 1200, "batch": 64},
-            "sampling": {"sampler": "euler", "steps": 12, "guidance": "none", "guidance_scale": 1.0},
-        },
-        "backbone": "DiT (depth 12, hidden 64, heads 4, patch 2)", "family": "DiT", "method": "tread" if routes else "dense",
-        "routes": routes, "selector": "random" if routes else "", "num_blocks": BLOCKS, "reference": f"dense-dense-{seed}",
-        "cost": cost(routes), "timing": timing(speedup, 0), "evaluations": [evaluation(400, middle), evaluation(1200, last)],
-        "similarity": similarity(routes), "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
-        "conditions": {**NUMERICS, "versions": VERSIONS},
-    }  # fmt: skip
-    return Record(**{**fields, **changes})
-
-
-def failed(row: str, routes: str, seed: int, reason: str) -> Record:
-    return record(row, routes, seed, None, status="failed", reason=reason, evaluations=[], timing=None, similarity=None)
-
-
-def study(seeds: int = 5) -> list[Record]:
-    """Seven rows; with five seeds one cell has failed, for a hostile reason."""
-    records = [record(row, routes, s, fid, v) for row, (routes, fid, v) in STUDY.items() for s in range(seeds)]
-    return [failed("0:10", "0:10@0.5", 4, HOSTILE) if r.row == "0:10" and r.seed == 4 else r for r in records]
+from synthetic_records import NUMERICS, VERSIONS, study, write_samples
 
 
 @pytest.fixture(scope="session")
@@ -126,18 +33,6 @@ def plan() -> dict[str, Any]:
         "numerics": {**NUMERICS, "device_name": "Example CPU <b>"},
         "versions": VERSIONS,
     }
-
-
-def write_samples(records: list[Record], run_dir: Path) -> None:
-    """A small grid of grey digits-like tiles for every evaluation."""
-    for index, one in enumerate(records):
-        buffer = io.BytesIO()
-        noise = random.Random(index)
-        Image.frombytes("L", (64, 64), bytes(noise.randrange(256) for _ in range(64 * 64))).save(buffer, "PNG")
-        for item in one.evaluations:
-            path = run_dir / "cells" / one.cell / item.samples
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(buffer.getvalue())
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The page in a real browser: it runs, asks the network for nothing, sorts by keyboard, follows the scheme, and fits."""
+"""The page in a real browser: it asks the network for nothing, sorts by keyboard, follows the scheme, and fits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def opened(browser, run_dir):
 
 
 def set_scheme(browser, scheme):
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]})
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 def set_width(browser, width):
@@ -31,7 +32,8 @@ def set_width(browser, width):
 
 
 def rows(browser):
-    return browser.execute_script("return [...document.querySelectorAll('table')[0].tBodies[0].rows].map(r => r.cells[0].dataset.key)")
+    keys = "[...document.querySelector('tbody').rows].map(row => row.cells[0].dataset.key)"
+    return browser.execute_script(f"return {keys}")
 
 
 def test_it_opens_without_errors_and_without_the_network(opened):

@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from conftest import HOSTILE, evaluation, record, study, write_samples
+from synthetic_records import HOSTILE, evaluation, record, write_samples
 
 from reports.figures import NAMES
 from reports.page import SAMPLE_BUDGET_BYTES, render
@@ -31,7 +31,8 @@ class Tags(HTMLParser):
 
 def test_the_run_folder_gets_page_figures_and_table(run_dir):
     assert {"index.html", "results.csv", "figures", "cells"} == {path.name for path in run_dir.iterdir()}
-    assert {path.name for path in (run_dir / "figures").iterdir()} == {f"{n}.{kind}" for n in NAMES for kind in ("svg", "png")}
+    files = {f"{name}.{kind}" for name in NAMES for kind in ("svg", "png")}
+    assert {path.name for path in (run_dir / "figures").iterdir()} == files
 
 
 def test_nothing_points_outside(page):
@@ -59,7 +60,14 @@ def test_reasons_and_names_are_escaped(page):
 
 
 def test_counts_conditions_and_cautions(page, records):
-    for text in ("cells done", "missing", "Metric protocol", "9f3c1a7be042", "digits-classifier", "matmul relative error", "2.15.0"):
+    for text in (
+        "cells done",
+        "missing",
+        "Metric protocol",
+        "9f3c1a7be042",
+        "digits-classifier",
+        "matmul relative error",
+    ):
         assert text in page
     assert "do not compare with published" in page and "training loss are different quantities" in page
     assert all(f'id="cell-{record.cell}"' in page for record in records)
@@ -73,7 +81,8 @@ def test_rendering_again_changes_no_byte(records, plan, run_dir):
 
 
 def test_a_picture_that_is_no_longer_drawn_goes(tmp_path, plan):
-    render(study(seeds=1), plan, tmp_path)
+    render([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, similarity=None)], plan, tmp_path)
+    assert (tmp_path / "figures" / "route_placement.svg").exists()
     (tmp_path / "figures" / "mine.svg").write_text("kept")
     render([], plan, tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.svg"]
@@ -84,7 +93,8 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
     (tmp_path / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"secret")
     outside = evaluation(1200, 17.0).model_copy(update={"samples": "../../secret.png"})
     not_a_picture = evaluation(1200, 17.0).model_copy(update={"samples": "text.png"})
-    records = [record("dense", "", 0, 17.0, evaluations=[outside]), record("2:8", "2:8@0.5", 0, 17.0, evaluations=[not_a_picture])]
+    cells = (("dense", "", outside), ("2:8", "2:8@0.5", not_a_picture))
+    records = [record(row, routes, 0, 17.0, evaluations=[one], similarity=None) for row, routes, one in cells]
     text = tmp_path / "cells" / records[1].cell / "text.png"
     text.parent.mkdir(parents=True)
     text.write_text("no picture")
@@ -93,8 +103,10 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
     assert page.count("not found") == 2 and base64.b64encode(b"secret").decode().rstrip("=") not in page
 
 
+@pytest.mark.slow
 def test_two_hundred_cells_stay_below_a_megabyte(tmp_path, plan):
-    records = [record(f"row {i}", f"{i % 8}:{8 + i % 4}@0.{1 + i // 8}", s, 20.0 + i) for i in range(40) for s in range(5)]
+    rows = {f"row {i}": f"{i % 8}:{8 + i % 4}@0.{1 + i // 8}" for i in range(40)}
+    records = [record(row, routes, seed, 20.0) for row, routes in rows.items() for seed in range(5)]
     write_samples(records, tmp_path)
     for one in records[::5]:
         path = tmp_path / "cells" / one.cell / one.last.samples
@@ -106,8 +118,10 @@ def test_two_hundred_cells_stay_below_a_megabyte(tmp_path, plan):
 
 
 def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
-    other = [record("2:8", "2:8@0.5", s, 1.0, evaluations=[evaluation(1200, 18.0 + s, "other")]) for s in range(2)]
-    render([record("dense", "", s, 17.0) for s in range(2)] + other, plan, tmp_path)
+    biased = evaluation(1200, 18.0, "other").model_copy(update={"protocol_details": {"caution": "64 samples: biased"}})
+    other = [record("2:8", "2:8@0.5", seed, 1.0, evaluations=[biased]) for seed in range(2)]
+    render([record("dense", "", seed, 17.0) for seed in range(2)] + other, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert 'id="group-1"' in page and 'id="group-2"' in page and "protocol other" in page
     assert len(re.findall(r'<p class="quality">', page)) == 2
+    assert "<strong>Caution:</strong> 64 samples: biased" in page

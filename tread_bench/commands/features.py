@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.errors import UserError
-from tread_bench.plan import expand
-from tread_bench.suite_file import find_suite, load_suite
+from tread_bench.suite_file import find_suite, load_plan
 
 
 def train_features(suite: str, overrides: list[str], out: Path, iterations: int, seed: int) -> dict[str, Any]:
     """What was trained, with its held-out accuracy. Raises UserError where the suite's cells differ in data."""
-    plan = expand(load_suite(find_suite(suite), overrides))
+    plan = load_plan(find_suite(suite), overrides)
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
     if len(choices) > 1:
-        raise UserError(f"{suite} has cells on {len(choices)} data sources; a feature network is trained on one: narrow it with --set")
+        raise UserError(
+            f"{suite} has cells on {len(choices)} data sources; a feature network is trained on one: narrow it with --set"
+        )
     from tread_bench.measure.feature_training import train_and_save
 
-    return train_and_save(next(iter(choices.values())), out, iterations, seed)
+    return train_and_save(next(iter(choices.values())), out, iterations, seed, suite=suite)

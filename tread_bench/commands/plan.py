@@ -11,13 +11,13 @@ from rich.table import Column, Table
 from tread_bench.commands.console import stdout_console
 from tread_bench.commands.profile import run_lengths
 from tread_bench.costs import cost_figures
-from tread_bench.plan import expand, plan_table
-from tread_bench.suite_file import find_suite, load_suite
+from tread_bench.plan import plan_table
+from tread_bench.suite_file import find_suite, load_plan
 
 
 def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
     """Print a row per row of the suite; with `as_json` the cells too."""
-    plan = expand(load_suite(find_suite(name), overrides))
+    plan = load_plan(find_suite(name), overrides)
     rows = plan_table(plan, cost_figures)
     if as_json:
         cells = [

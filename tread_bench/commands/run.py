@@ -11,12 +11,11 @@ from rich.table import Table
 
 from tread_bench.commands.console import stdout_console
 from tread_bench.errors import UserError
-from tread_bench.plan import expand
 from tread_bench.progress import make_display
 from tread_bench.records import Record
 from tread_bench.runner import Options, run
 from tread_bench.store import RunFolder
-from tread_bench.suite_file import find_suite, load_suite
+from tread_bench.suite_file import find_suite, load_plan
 
 # What --smoke asks of every cell: everything once, nothing long enough to mean something.
 SMOKE = (
@@ -39,9 +38,8 @@ PRINTED = ("Seeds", "FID", "Δ FID", "Speed-up", "Ideal", "GMACs", "Images/s", "
 def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
     """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
     path = find_suite(name)
-    suite = load_suite(path, [*overrides, *(SMOKE if smoke else ())])
-    plan = expand(suite)
-    root = out or Path("runs") / (f"{suite.name}-smoke" if smoke else suite.name)
+    plan = load_plan(path, [*overrides, *(SMOKE if smoke else ())])
+    root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
     page = root / "index.html"

@@ -75,7 +75,8 @@ class _Running:
 
 def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[Event]:
     """Run all tasks, at most `workers` at a time, and yield what happens. Leaving the iterator ends what still runs."""
-    waiting, running = deque(tasks), {}
+    waiting = deque(tasks)
+    running: dict[int, _Running] = {}  # by their process's sentinel
     try:
         while waiting or running:
             while waiting and len(running) < workers:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch_fidelity import FeatureExtractorBase
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
+from tread_bench.config import EXTRACTORS
 from tread_bench.errors import UserError
 from tread_bench.measure.classifier import DIGITS_CLASSIFIER, DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.names import unknown
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 INCEPTION = "inception"
 TRAINED = "trained-classifier"
-EXTRACTORS = (DIGITS_CLASSIFIER, INCEPTION, TRAINED)
 _WAYS_OUT = (
     "train one with `tread-bench features SUITE --out FILE` and set metrics.extractor_weights: FILE, "
     "or give torch-fidelity's Inception weights as metrics.inception_weights: FILE"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -32,7 +34,7 @@ def validation_losses(
         x, y, noise = held_out_batch(backbone, held_out, first, min(batch, num_samples - first))
         for time in totals:
             t = torch.full((len(x),), time, device=x.device)
-            losses = objective.losses(lambda x_t, t, y=y: backbone(x_t, t, y), x, noise, t)
+            losses = objective.losses(partial(backbone, y=y), x, noise, t)
             totals[time] += losses.double().sum().item()
     return {f"{time:g}": total / num_samples for time, total in totals.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -29,4 +30,4 @@ def generate(
         y = torch.arange(first, first + count, device=device) % spec.num_classes if spec.num_classes else None
         predict = classifier_free(backbone, y, spec.num_classes, sampling.guidance_scale)
         with torch.no_grad():
-            yield euler(lambda x, t, predict=predict: objective.velocity(predict, x, t), noise, sampling.steps)
+            yield euler(partial(objective.velocity, predict), noise, sampling.steps)

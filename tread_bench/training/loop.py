@@ -17,7 +17,7 @@ from tread_bench.training.step import Trainer
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
 
 
-class Diverged(RuntimeError):
+class DivergedError(RuntimeError):
     """The training loss is no longer a finite number."""
 
 
@@ -47,7 +47,7 @@ def train(
     """Train to the last iteration, going on from the newest checkpoint in `folder`.
 
     Raises:
-        Diverged: the loss is NaN or infinite, with the iteration.
+        DivergedError: the loss is NaN or infinite, with the iteration.
     """
     config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
     history = _resume(trainer, folder)
@@ -87,7 +87,7 @@ def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
     history.partial_count += len(losses)
     losses.clear()
     if not math.isfinite(history.partial_sum):
-        raise Diverged(f"the training loss is {history.partial_sum} by iteration {history.step}")
+        raise DivergedError(f"the training loss is {history.partial_sum} by iteration {history.step}")
     if entry_due:
         history.train_loss.append((history.step, history.partial_sum / history.partial_count))
         history.partial_sum, history.partial_count = 0.0, 0

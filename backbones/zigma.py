@@ -1,0 +1,130 @@
+"""ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): one Mamba scan per block, along a path.
+
+The residual stream is the sum of two streams, the last block's output and, in float32, everything before it; both stay
+row by row, only the mixer sees the path's order. Parameter names are those of the authors' release; its label table has
+no row for "no label", this one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from timm.layers import DropPath, PatchEmbed
+from torch import Tensor, nn
+
+from backbones.dit import LabelEmbedder, TimeEmbedder, modulate
+from backbones.families.zigma import ZigMaSpec
+from backbones.mamba import Mamba, drop_rates, init_mamba
+from tread_bench.backbone import Backbone, TokenState
+from tread_bench.ops.patching import unpatchify
+from tread_bench.ops.routing import gather_tokens
+
+
+def zigzag_paths(grid: tuple[int, int]) -> Tensor:
+    """The eight continuous paths (8, N) in the release's order: from each corner along the rows, then along the columns."""
+    raster = torch.arange(grid[0] * grid[1], device="cpu").reshape(grid)
+    corners = (raster, raster.flip(1), raster.flip(0), raster.flip(0, 1))
+    return torch.stack([_snake(corner) for start in corners for corner in (start, start.T)])
+
+
+def _snake(cells: Tensor) -> Tensor:
+    """Row by row, every second row backwards."""
+    rows = cells.clone()
+    rows[1::2] = rows[1::2].flip(1)
+    return rows.flatten()
+
+
+class Block(nn.Module):
+    """Adds the last block's output to the residual, norms it, and mixes what is shifted, scaled and gated by c."""
+
+    def __init__(self, spec: ZigMaSpec, scan_kernel: str, drop_rate: float) -> None:
+        super().__init__()
+        width = spec.hidden
+        self.mixer = Mamba(width, scan_kernel, bidirectional=spec.directions == 2)
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.drop_path = DropPath(drop_rate)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 3 * width))
+
+    def forward(self, x: Tensor, residual: Tensor, c_BD: Tensor, order: Order | None) -> tuple[Tensor, Tensor]:
+        residual = residual + self.drop_path(x)
+        x = self.norm(residual)
+        shift, scale, gate = self.adaLN_modulation(c_BD).chunk(3, dim=1)
+        return x + gate.unsqueeze(1) * self._mix(modulate(x, shift, scale), order), residual
+
+    def _mix(self, x: Tensor, order: Order | None) -> Tensor:
+        if order is None:
+            return self.mixer(x)
+        along_path, back = order
+        return gather_tokens(self.mixer(gather_tokens(x, along_path)), back)
+
+
+Order = tuple[Tensor, Tensor]  # (B, K) each: places of the tokens along a path, and the path's places of the tokens
+
+
+class FinalLayer(nn.Module):
+    """A norm and a linear layer to patches; the condition does not reach it."""
+
+    def __init__(self, spec: ZigMaSpec) -> None:
+        super().__init__()
+        self.norm_final = nn.LayerNorm(spec.hidden, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(spec.hidden, spec.patch**2 * spec.channels)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        return self.linear(self.norm_final(x_BND))
+
+
+class ZigMa(Backbone):
+    """A path over the whole grid is restricted to the kept tokens by their ranks on it."""
+
+    spec: ZigMaSpec
+    ranks: Tensor  # (8, N): where along each path a token comes
+
+    def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str]) -> None:
+        super().__init__()
+        self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
+        self.t_embedder = TimeEmbedder(spec.hidden)
+        self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
+        scan_kernel = kernels.get("scan", "torch")
+        self.blocks = nn.ModuleList(Block(spec, scan_kernel, rate) for rate in drop_rates(spec.drop_path, spec.depth))
+        self.drop_path = DropPath(spec.drop_path)
+        self.norm_f = nn.RMSNorm(spec.hidden, eps=1e-5)
+        self.final_layer = FinalLayer(spec)
+        self.register_buffer("ranks", zigzag_paths(spec.grid).argsort(dim=1), persistent=False)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        c = self.t_embedder(t)
+        if self.y_embedder is not None:
+            c = c + self.y_embedder(y)
+        tokens = self.x_embedder(x).contiguous()  # as they are after a gather: sums of a row are then the same, bit for bit
+        residual = torch.zeros_like(tokens, dtype=torch.promote_types(tokens.dtype, torch.float32))
+        return TokenState({"x": tokens, "residual": residual}, grid=self.spec.grid, c=c)
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
+        x, residual = self.blocks[block](state.streams["x"], state.streams["residual"], state.c, order)
+        return state.with_streams(x=x, residual=residual)
+
+    def _order(self, path: int, state: TokenState) -> Order:
+        """The tokens present along a path, kept for as long as they are the same."""
+        key = f"path {path}"
+        if key not in state.cache:
+            ranks = self.ranks[path].expand(len(state.streams["x"]), -1)
+            along_path = (ranks if state.ids is None else ranks.gather(1, state.ids)).argsort(dim=1)
+            state.cache[key] = along_path, along_path.argsort(dim=1)
+        return state.cache[key]
+
+    def head(self, state: TokenState) -> Tensor:
+        x = self.norm_f(state.streams["residual"] + self.drop_path(state.streams["x"]))
+        return unpatchify(self.final_layer(x), state.grid, self.spec.patch)
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Mamba's rules; patches Xavier, time N(0, 0.02), gates at zero."""
+        init_mamba(name, module, self.spec.depth)
+        if name.startswith("t_embedder"):
+            nn.init.normal_(module.weight, std=0.02)
+        elif "adaLN_modulation" in name:
+            nn.init.zeros_(module.weight)
+        elif name == "x_embedder.proj":
+            nn.init.xavier_uniform_(module.weight.flatten(1))
+            nn.init.zeros_(module.bias)

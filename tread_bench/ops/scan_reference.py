@@ -1,0 +1,35 @@
+"""The selective scan step by step, slow and plain: what every other formulation is held against."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def selective_scan_reference(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+) -> Tensor:
+    """`ops.scan.selective_scan` in the dtype of its inputs (give float64), differentiable any number of times."""
+    if delta_bias is not None:
+        delta = delta + delta_bias[:, None]
+    if delta_softplus:
+        delta = F.softplus(delta)
+    h_BDN = u.new_zeros(*u.shape[:2], A.shape[1])
+    outputs = []
+    for u_t, delta_t, B_t, C_t in zip(u.unbind(2), delta.unbind(2), B.unbind(2), C.unbind(2), strict=True):
+        a_t = torch.exp(delta_t[:, :, None] * A)
+        h_BDN = a_t * h_BDN + (delta_t * u_t)[:, :, None] * B_t[:, None, :]
+        outputs.append((h_BDN * C_t[:, None, :]).sum(2))
+    y = torch.stack(outputs, dim=2)
+    if D is not None:
+        y = y + D[:, None] * u
+    return y if z is None else y * F.silu(z)
