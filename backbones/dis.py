@@ -77,14 +77,15 @@ class DiS(Backbone):
         self.final_layer = FinalLayer(spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        prefix = [self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))]
+        prefix, c = [self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))], None
         if self.label_emb is not None:
             prefix.insert(0, self.label_emb(y))
+            c = prefix[0] + prefix[1]
         hidden = torch.cat([torch.stack(prefix, dim=1), self.patch_embed(x)], dim=1) + self.pos_embed
         return TokenState(
             {"hidden": hidden, "residual": torch.zeros_like(hidden)},
             grid=self.spec.grid,
-            c=sum(prefix) if self.label_emb is not None else None,
+            c=c,
             num_prefix=len(prefix),
         )
 

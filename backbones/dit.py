@@ -29,7 +29,7 @@ class TimeEmbedder(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(FREQUENCIES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
 
     def forward(self, t_B: Tensor) -> Tensor:
-        return self.mlp(sinusoids(t_B, FREQUENCIES).to(self.mlp[0].weight.dtype))
+        return self.mlp(sinusoids(t_B, FREQUENCIES).to(next(self.mlp.parameters()).dtype))
 
 
 class LabelEmbedder(nn.Module):
@@ -110,12 +110,14 @@ class DiT(Backbone):
         """adaLN-Zero as released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
         if module is self:
             self.pos_embed.copy_(sincos_positions(self.spec.hidden, self.spec.grid))
-        elif "adaLN_modulation" in name or name == "final_layer.linear":
-            nn.init.zeros_(module.weight)
-            nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding) or name.startswith("t_embedder"):
+        elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         elif isinstance(module, nn.Linear | nn.Conv2d):
-            nn.init.xavier_uniform_(module.weight.flatten(1))
-        if isinstance(module, nn.Linear | nn.Conv2d):
-            nn.init.zeros_(module.bias)
+            if "adaLN_modulation" in name or name == "final_layer.linear":
+                nn.init.zeros_(module.weight)
+            elif name.startswith("t_embedder"):
+                nn.init.normal_(module.weight, std=0.02)
+            else:
+                nn.init.xavier_uniform_(module.weight.flatten(1))
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

@@ -21,9 +21,12 @@ from tread_bench.ops.patching import unpatchify
 from tread_bench.ops.routing import gather_tokens
 
 
+Order = tuple[Tensor, Tensor]  # (B, K) each: the tokens present along a path, and back
+
+
 def zigzag_paths(grid: tuple[int, int]) -> Tensor:
     """The eight continuous paths (8, N) in the release's order: from each corner along the rows, then along the columns."""
-    raster = torch.arange(grid[0] * grid[1], device="cpu").reshape(grid)
+    raster = torch.arange(grid[0] * grid[1]).reshape(grid)
     corners = (raster, raster.flip(1), raster.flip(0), raster.flip(0, 1))
     return torch.stack([_snake(corner) for start in corners for corner in (start, start.T)])
 
@@ -57,9 +60,6 @@ class Block(nn.Module):
             return self.mixer(x)
         along_path, back = order
         return gather_tokens(self.mixer(gather_tokens(x, along_path)), back)
-
-
-Order = tuple[Tensor, Tensor]  # (B, K) each: places of the tokens along a path, and the path's places of the tokens
 
 
 class FinalLayer(nn.Module):

@@ -15,7 +15,7 @@ BLOCKS = 6
 
 
 class Toy(Backbone):
-    """Two streams, two prefix tokens; block i adds i + 1 to `a` and multiplies `b`; blocks 1 and 4 share a long skip."""
+    """Two streams and two prefix tokens; block i adds i + 1 to `a` and scales `b`; a long skip from block 1 to 4."""
 
     def __init__(self, spec=None, kernels=None):
         super().__init__()

@@ -240,7 +240,8 @@ def test_profile_of_dit_xl_is_the_published_one():
 
 def test_plan_shows_costs_without_torch():
     code = (
-        "import sys; from tread_bench.cli import app; app(['plan', 'route_placement', '--json'], standalone_mode=False);"
+        "import sys; from tread_bench.cli import app;"
+        "app(['plan', 'route_placement', '--json'], standalone_mode=False);"
         "assert 'torch' not in sys.modules and 'timm' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -253,7 +254,8 @@ def test_plan_shows_costs_without_torch():
 
 
 @pytest.mark.parametrize(
-    "what", "backbones suites datasets objectives samplers selectors methods extractors kernels".split()
+    "what",
+    ["backbones", "suites", "datasets", "objectives", "samplers", "selectors", "methods", "extractors", "kernels"],
 )
 def test_everything_that_can_be_named_is_listed(what):
     listed = json.loads(tread_bench("list", what, "--json").stdout)

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tread_bench.registry import create_backbone
-    from tread_bench.registry import BackboneSpec, Cost, Family, TokenOrder
+    from tread_bench.registry import BackboneSpec, Cost, Family, TokenOrder, create_backbone
     from tread_bench.routes import Route
 
 __version__ = "0.1.0"

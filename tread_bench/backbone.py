@@ -139,7 +139,9 @@ class Backbone(nn.Module):
 
     family: Family
     spec: BackboneSpec
-    gradient_checkpointing = False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
+    gradient_checkpointing = (
+        False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
+    )
 
     @property
     def num_blocks(self) -> int:
@@ -221,22 +223,25 @@ class Backbone(nn.Module):
         return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
 
     def check_ids(self, routes: Sequence[Route], ids: Sequence[Tensor], batch: int) -> None:
-        """Raises ValueError where kept ids do not fit their routes; on a GPU only their shapes, so as not to wait for it."""
+        """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, so as not to wait for it."""
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
         tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET
         for route, kept in zip(routes, ids, strict=True):
-            shape = (batch, route.kept(tokens))
+            shape = batch, route.kept(tokens)
             if kept.shape != shape:
-                raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}; {tokens} tokens keep (B, K) = {shape}")
-            if not kept.is_cpu:
-                continue
-            steps = (kept.sort(dim=1).values if any_order else kept).diff(dim=1)
-            if kept.min() < 0 or kept.max() >= tokens or (steps <= 0).any():
-                order = "distinct" if any_order else "ascending (sort them: the order counts here)"
+                raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}, but it keeps (B, K) = {shape}")
+            if kept.is_cpu and not _are_ids(kept.sort(dim=1).values if any_order else kept, tokens):
+                order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens counts here"
                 raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 
-    def _draw(self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+    def _draw(
+        self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device
+    ) -> Tensor:
         drawn_on = generator.device if generator is not None else device
         scores = torch.rand(batch, self.spec.num_tokens, generator=generator, device=drawn_on).to(device)
         return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens))
+
+
+def _are_ids(kept_BK: Tensor, tokens: int) -> bool:
+    return bool((kept_BK.diff(dim=1) > 0).all() and kept_BK.min() >= 0 and kept_BK.max() < tokens)

@@ -71,7 +71,7 @@ class Job:
         return model
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
-        """Everything that a training step needs, before the first one; of another `cell` on the same backbone and data."""
+        """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
         cell, backbone = cell or self.cell, self.build()
         return Trainer(
             cell,
@@ -114,7 +114,9 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
         judged = trainer.average if cell.metrics.ema else trainer.backbone
         return evaluator(judged, iteration, seconds, job.about["seed"]).model_dump(mode="json")
 
-    history = train(trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss))
+    history = train(
+        trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss)
+    )
     judged = trainer.average if cell.metrics.ema else trainer.backbone
     metrics = cell.metrics
     similarity = layer_similarity(

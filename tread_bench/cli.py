@@ -59,7 +59,9 @@ def run(
     out: Annotated[Path | None, typer.Option("--out", help="run folder; default runs/<suite>")] = None,
     device: DeviceOption = Device.CPU,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="cells trained at a time")] = None,
-    smoke: Annotated[bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")
+    ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="run failed cells again")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="forget what the run folder holds of this suite")] = False,
 ) -> None:
@@ -86,7 +88,9 @@ def plan(
 
 @app.command()
 def profile(
-    backbone: Annotated[str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")],
+    backbone: Annotated[
+        str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
+    ],
     route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
     image_size: Annotated[int, typer.Option("--image-size", min=1, help="side of what the backbone sees")] = 32,

@@ -199,7 +199,9 @@ class Metrics(Model):
     at: tuple[Int, ...] | None = Field(
         None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
     )
-    num_samples: Int = Field(512, ge=10, description="generated images per evaluation; the Inception score has ten parts")
+    num_samples: Int = Field(
+        512, ge=10, description="generated images per evaluation; the Inception score has ten parts"
+    )
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
     ema: bool = Field(True, description="judge the averaged weights")
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")

@@ -1,4 +1,4 @@
-"""What a backbone weighs and costs, dense or routed: by its family's closed form, without torch, where it states one."""
+"""What a backbone weighs and costs, dense or routed: by its family's closed form, where it states one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def cost_of(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), se
     return family.cost(spec, tokens)
 
 
-def cost_figures(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> CostFigures:
+def cost_figures(
+    family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random"
+) -> CostFigures:
     """What a record keeps; `routes` in any form."""
     routes = family.resolve(spec, routes, selector)
     cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 QUIET_S = 20.0  # between two lines about a cell that is still running
 
@@ -106,7 +114,9 @@ class Bars:
 
     def ended(self, key: str, failure: str = "") -> None:
         if failure:
-            self.console.print(f"{self.labels[key]}: FAILED: {failure}", style="bold red", markup=False, highlight=False)
+            self.console.print(
+                f"{self.labels[key]}: FAILED: {failure}", style="bold red", markup=False, highlight=False
+            )
         if self.progress and key in self.bars:
             self.progress.remove_task(self.bars.pop(key))
             self._advance(key, 1.0)

@@ -249,7 +249,9 @@ def make_spec(name: str, **sizes: Any) -> tuple[Family, BackboneSpec]:
     return family, family.spec(**{**published, **sizes})
 
 
-def create_backbone(name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any) -> Backbone:
+def create_backbone(
+    name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any
+) -> Backbone:
     """Build a backbone by published name or by family and free sizes.
 
     Args:

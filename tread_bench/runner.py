@@ -115,7 +115,9 @@ def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
 
 def _refuse_other_numerics(before: dict[str, Any], now: dict[str, Any], root: Path) -> None:
     chosen = now.keys() - {"matmul_relative_error"}  # a measurement, not a choice
-    changed = [f"{key} was {before.get(key)!r}, is {now[key]!r}" for key in sorted(chosen) if before.get(key) != now[key]]
+    changed = [
+        f"{key} was {before.get(key)!r}, is {now[key]!r}" for key in sorted(chosen) if before.get(key) != now[key]
+    ]
     if changed:
         raise StoreError(
             f"{root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not compare: "
@@ -128,7 +130,8 @@ def _train(cells: list[PlannedCell], folder: RunFolder, options: Options, displa
     plan = folder.plan() or {}
     workers = options.workers or default_workers(plan["numerics"])
     tasks = [
-        Task(c.id, "tread_bench.cell:run_cell", (folder.root, c.id), folder.cell(c.id) / "log", reports=True) for c in cells
+        Task(c.id, "tread_bench.cell:run_cell", (folder.root, c.id), folder.cell(c.id) / "log", reports=True)
+        for c in cells
     ]
     display.begin("training", {c.id: f"{c.row} seed {c.seed}" for c in cells}, workers)
     for event in _shown(run_tasks(tasks, workers), display):

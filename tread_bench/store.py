@@ -89,8 +89,10 @@ class RunFolder:
         try:
             return Record.model_validate(content)
         except ValidationError as error:
-            raise StoreError(f"{path} is no record of this version ({error.error_count()} problems); "
-                             "delete it to run the cell again, or use the version that wrote it") from None
+            raise StoreError(
+                f"{path} is no record of this version ({error.error_count()} problems); "
+                "delete it to run the cell again, or use the version that wrote it"
+            ) from None
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
         """Write a cell's record whole."""
@@ -108,7 +110,9 @@ class RunFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StoreError(f"{self.root} is in use by another tread-bench; wait for it or give another --out") from None
+                raise StoreError(
+                    f"{self.root} is in use by another tread-bench; wait for it or give another --out"
+                ) from None
             yield
 
 

@@ -127,7 +127,11 @@ def test_unconditional_model_takes_no_labels():
 
 @pytest.mark.parametrize(
     ("sizes", "rule"),
-    [({"hidden": 30, "heads": 4}, "multiple of heads"), ({"patch": 3}, "must divide image_size"), ({"deepth": 3}, "deepth")],
+    [
+        ({"hidden": 30, "heads": 4}, "multiple of heads"),
+        ({"patch": 3}, "must divide image_size"),
+        ({"deepth": 3}, "deepth"),
+    ],
 )
 def test_wrong_sizes_are_named(sizes, rule):
     with pytest.raises(ValueError, match=rule):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -59,7 +60,7 @@ def test_euler_carries_noise_to_gaussian_data_with_first_order():
     exact = 0.3 + 0.5 * noise  # the probability-flow map of two Gaussians is affine
     errors = [(euler(gaussian_velocity(0.3, 0.5), noise, n) - exact).abs().max().item() for n in (100, 200, 400)]
     assert errors[0] < 0.05
-    for coarse, fine in zip(errors, errors[1:], strict=False):
+    for coarse, fine in itertools.pairwise(errors):
         assert math.log2(coarse / fine) == pytest.approx(1, abs=0.1)
 
 

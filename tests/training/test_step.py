@@ -22,7 +22,13 @@ BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
 
 
 def make_cell(**changes):
-    training = {"iterations": 12, "batch": 8, "learning_rate": 1e-3, "checkpoint_every": 5, **changes.pop("training", {})}
+    training = {
+        "iterations": 12,
+        "batch": 8,
+        "learning_rate": 1e-3,
+        "checkpoint_every": 5,
+        **changes.pop("training", {}),
+    }
     return Cell.model_validate({"backbone": BACKBONE, "training": training, **changes})
 
 
@@ -118,7 +124,7 @@ def test_learning_rate_rises_linearly_then_stays():
 def interrupted(trainer, folder, at):
     """Train until step `at` and stop as if the process had died there."""
 
-    class Died(Exception):
+    class DeathError(Exception):
         pass
 
     counter = itertools.count()
@@ -126,11 +132,11 @@ def interrupted(trainer, folder, at):
 
     def dying(number):
         if next(counter) == at:
-            raise Died
+            raise DeathError
         return step(number)
 
     trainer.step = dying
-    with pytest.raises(Died):
+    with pytest.raises(DeathError):
         train(trainer, folder, lambda *a: {})
 
 

@@ -15,7 +15,7 @@ def train_features(suite: str, overrides: list[str], out: Path, iterations: int,
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
     if len(choices) > 1:
         raise UserError(
-            f"{suite} has cells on {len(choices)} data sources; a feature network is trained on one: narrow it with --set"
+            f"{suite} has cells on {len(choices)} data sources; a feature network is trained on one: narrow with --set"
         )
     from tread_bench.measure.feature_training import train_and_save
 

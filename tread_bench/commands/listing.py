@@ -10,8 +10,8 @@ import typer
 from pydantic import BaseModel
 from rich.table import Table
 
-from tread_bench.commands.console import stdout_console
 from tread_bench import config
+from tread_bench.commands.console import stdout_console
 from tread_bench.costs import cost_of
 from tread_bench.kernels import KERNELS, missing
 from tread_bench.registry import SELECTORS, families
@@ -26,7 +26,9 @@ def show_list(what: str, as_json: bool) -> None:
         return
     table = Table(*rows[0]) if rows else Table(what)
     for row in rows:
-        table.add_row(*(f"{v:,}" if isinstance(v, int) else ", ".join(v) if isinstance(v, list) else str(v) for v in row.values()))
+        table.add_row(
+            *(f"{v:,}" if isinstance(v, int) else ", ".join(v) if isinstance(v, list) else str(v) for v in row.values())
+        )
     stdout_console().print(table)
 
 
@@ -74,7 +76,13 @@ def _extractors() -> list[dict[str, Any]]:
 
 def _kernels() -> list[dict[str, Any]]:
     return [
-        {"kind": kind, "name": name, "about": about, "cpu": missing(name, "cpu") or "yes", "cuda": missing(name, "cuda") or "yes"}
+        {
+            "kind": kind,
+            "name": name,
+            "about": about,
+            "cpu": missing(name, "cpu") or "yes",
+            "cuda": missing(name, "cuda") or "yes",
+        }
         for kind, names in KERNELS.items()
         for name, about in names.items()
     ]

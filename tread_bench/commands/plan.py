@@ -26,12 +26,23 @@ def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
         typer.echo(json.dumps({"suite": plan.suite.name, "rows": rows, "cells": cells}, indent=2))
         return
     console = stdout_console()
-    console.print(f"[bold]{plan.suite.name}[/]: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
+    console.print(
+        f"[bold]{plan.suite.name}[/]: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds"
+    )
     console.print(_table(rows))
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(Column("row", no_wrap=True), "cells", "parameters", "forward\nMMACs", "training step\nMMACs", "ideal\nspeed-up", "tokens per block", "disk\nMiB")
+    table = Table(
+        Column("row", no_wrap=True),
+        "cells",
+        "parameters",
+        "forward\nMMACs",
+        "training step\nMMACs",
+        "ideal\nspeed-up",
+        "tokens per block",
+        "disk\nMiB",
+    )
     for row in rows:
         table.add_row(
             row["row"],

@@ -70,7 +70,9 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route
         routes = [route for text in request.routes for route in parse_routes(text)]
         return family, spec, family.resolve(spec, routes, request.selector)
     except ValidationError as error:
-        problems = (f"{request.backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors())
+        problems = (
+            f"{request.backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors()
+        )
         raise UserError("\n".join(problems)) from None
     except ValueError as error:
         raise UserError(str(error)) from None
@@ -84,7 +86,9 @@ def _size(text: str) -> tuple[str, Any]:
 
 
 def _table(found: dict[str, Any], cost: CostFigures) -> Table:
-    table = Table(title=found["backbone"] + (f"  routes {found['routes']}" if found["routes"] else ""), show_header=False)
+    table = Table(
+        title=found["backbone"] + (f"  routes {found['routes']}" if found["routes"] else ""), show_header=False
+    )
     rows = [
         ("parameters", f"{cost.params:,} ({cost.trainable_params:,} trainable)"),
         ("forward", f"{cost.forward_macs / 1e9:.3f} GMACs ({2 * cost.forward_macs / 1e9:.3f} GFLOPs) per image"),

@@ -83,5 +83,3 @@ def render_report(root: Path) -> str:
 
     render(records, plan, root)
     return str(root / "index.html")
-
-

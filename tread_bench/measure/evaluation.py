@@ -43,7 +43,7 @@ class Evaluator:
         return reference_of(self.data, self.extractor)
 
     def __call__(self, backbone: Backbone, iteration: int, train_seconds: float, seed: int) -> Evaluation:
-        """Dense figures of `backbone`, sampled from the seed's noise. Raises FloatingPointError where one is not finite."""
+        """Dense figures of `backbone`, from the seed's noise. Raises FloatingPointError where one is no number."""
         metrics = self.cell.metrics
         backbone.eval()
         per_time = validation_losses(
@@ -54,7 +54,7 @@ class Evaluator:
         figures["validation_loss"] = sum(per_time.values()) / len(per_time)
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
-                raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model has diverged")
+                raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference)
         return Evaluation(
             iteration=iteration,
@@ -68,9 +68,7 @@ class Evaluator:
 
     def _images(self, backbone: Backbone, seed: int, shown: list[Tensor]) -> Iterator[Tensor]:
         metrics = self.cell.metrics
-        for images in generate(
-            backbone, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch
-        ):
+        for images in generate(backbone, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch):
             pixels = to_uint8(images.cpu())
             if sum(map(len, shown)) < SHOWN:
                 shown.append(pixels)

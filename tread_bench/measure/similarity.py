@@ -23,8 +23,13 @@ def layer_similarity(
     x, y, noise = held_out_batch(backbone, held_out, 0, min(num_samples, len(held_out)))
     total = torch.zeros(backbone.num_blocks, backbone.num_blocks, dtype=torch.float64)
     for time in times:
-        outputs: list[Tensor] = []
         t = torch.full((len(x),), time, device=x.device)
-        backbone(objective.corrupt(x, noise, t), t, y, on_block=lambda block, state: outputs.append(state.stream()))
-        total += cosine_matrix(torch.stack(outputs)).cpu()
+        total += cosine_matrix(block_outputs(backbone, objective.corrupt(x, noise, t), t, y)).cpu()
     return Similarity(matrix=(total / len(times)).tolist(), times=list(times), num_samples=len(x))
+
+
+def block_outputs(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+    """The residual stream after every block, (L, B, P + N, D); dense."""
+    outputs: list[Tensor] = []
+    backbone(x, t, y, on_block=lambda block, state: outputs.append(state.stream()))
+    return torch.stack(outputs)

@@ -27,7 +27,7 @@ def validation_losses(
     """
     if num_samples > len(held_out):
         raise ValueError(
-            f"metrics.validation_samples {num_samples}: only {len(held_out)} images are held out; ask for that many or fewer"
+            f"metrics.validation_samples {num_samples}: only {len(held_out)} images are held out; ask for fewer"
         )
     totals = dict.fromkeys(objective.validation_times, 0.0)
     for first in range(0, num_samples, batch):
@@ -39,7 +39,9 @@ def validation_losses(
     return {f"{time:g}": total / num_samples for time, total in totals.items()}
 
 
-def held_out_batch(backbone: Backbone, held_out: ImageSet, first: int, count: int) -> tuple[Tensor, Tensor | None, Tensor]:
+def held_out_batch(
+    backbone: Backbone, held_out: ImageSet, first: int, count: int
+) -> tuple[Tensor, Tensor | None, Tensor]:
     """Held-out images, labels and their fixed noise, on the backbone's device."""
     device = next(backbone.parameters()).device
     index = np.arange(first, first + count)

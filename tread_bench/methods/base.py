@@ -44,8 +44,10 @@ class Method(nn.Module):
         raise NotImplementedError
 
 
-def draw_ids(backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device) -> list[Tensor]:
-    """Kept ids (B, K) of each route: drawn by route, rate and sample index, so that cells sharing a route share masks."""
+def draw_ids(
+    backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device
+) -> list[Tensor]:
+    """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks."""
     spec = backbone.spec
     kept = []
     for route in routes:

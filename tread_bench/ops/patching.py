@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def unpatchify(tokens_BND: Tensor, grid: tuple[int, int], patch: int) -> Tensor:
-    """(B, rows * columns, patch * patch * C), channels last inside a patch, to (B, C, rows * patch, columns * patch)."""
+    """(B, rows * columns, patch^2 C), channels last inside a patch, to (B, C, rows * patch, columns * patch)."""
     rows, columns = grid
     batch, _, width = tokens_BND.shape
     channels = width // (patch * patch)

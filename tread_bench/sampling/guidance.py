@@ -10,7 +10,9 @@ from torch import Tensor
 Network = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # (x_t, t, y) -> output
 
 
-def classifier_free(network: Network, y: Tensor | None, num_classes: int, scale: float) -> Callable[[Tensor, Tensor], Tensor]:
+def classifier_free(
+    network: Network, y: Tensor | None, num_classes: int, scale: float
+) -> Callable[[Tensor, Tensor], Tensor]:
     """v = v_uncond + scale (v_cond - v_uncond) (Ho and Salimans 2022, eq. 6 in this form).
 
     Scale 1 is the conditional prediction and makes one call; any other scale one call of twice the batch.
