@@ -27,7 +27,8 @@ def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (),
         model = family.build(spec, {"attention": "math"})
         x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
         t, y = torch.empty(1), torch.zeros(1, dtype=torch.long) if spec.num_classes else None
-    counter = FlopCounterMode(display=False, custom_mapping={torch.ops.aten.convolution_backward: _convolution_backward})
+    mapping = {torch.ops.aten.convolution_backward: _convolution_backward}
+    counter = FlopCounterMode(display=False, custom_mapping=mapping)
     after: list[Macs] = []
     with counter:
         output = _forward(
