@@ -32,6 +32,7 @@ class Block(nn.Module):
 
     def forward(self, hidden: Tensor, residual: Tensor, skip: Tensor | None = None) -> tuple[Tensor, Tensor]:
         if self.skip_linear is not None:
+            assert skip is not None, "a block of the second half takes a long skip"
             hidden = self.skip_linear(torch.cat([hidden, skip], dim=-1))
         residual = residual + self.drop_path(hidden)
         return self.mixer(self.norm(residual)), residual
@@ -109,7 +110,7 @@ class DiS(Backbone):
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Mamba's rules; positions begin at zero."""
+        super().init_module(name, module)
+        init_mamba(name, module, self.spec.depth)
         if module is self:
             nn.init.zeros_(self.pos_embed)
-        else:
-            init_mamba(name, module, self.spec.depth)

@@ -10,7 +10,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-from timm.layers import DropPath
 from torch import Tensor, nn
 
 from backbones.families.mamba import CONV, EXPAND, STATE, step_rank
@@ -63,20 +62,19 @@ def drop_rates(rate: float, blocks: int) -> list[float]:
 
 
 def init_mamba(name: str, module: nn.Module, depth: int) -> None:
-    """As released: steps of 0.001 to 0.1, decays of 1 to 16 per step, outputs scaled down by the square root of depth.
+    """What DiS and ZigMa change of torch's own draws: state spaces, step sizes, embeddings N(0, 0.02), biases 0.
 
-    Step sizes of the backward direction are drawn as an ordinary linear layer with zero bias, as in the release.
+    Projections out are scaled down by the square root of depth. Step sizes of the backward direction are left as an
+    ordinary linear layer, as in the release.
     """
     if isinstance(module, Mamba):
         _init_states(module)
-        return
-    module.reset_parameters()
-    if name.endswith(".dt_proj"):
-        _init_steps(module)
-    elif name.endswith(".out_proj"):
-        module.weight.div_(math.sqrt(depth))
     elif isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight, std=0.02)
+    elif isinstance(module, nn.Linear) and name.endswith(".dt_proj"):
+        _init_steps(module)
+    elif isinstance(module, nn.Linear) and name.endswith(".out_proj"):
+        module.weight.div_(math.sqrt(depth))
     elif isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
 

@@ -1,4 +1,4 @@
-"""ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): one Mamba scan per block, along a path.
+"""ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): a scan per block, along a path.
 
 The residual stream is the sum of two streams, the last block's output and, in float32, everything before it; both stay
 row by row, only the mixer sees the path's order. Parameter names are those of the authors' release; its label table has
@@ -20,12 +20,11 @@ from tread_bench.backbone import Backbone, TokenState
 from tread_bench.ops.patching import unpatchify
 from tread_bench.ops.routing import gather_tokens
 
-
 Order = tuple[Tensor, Tensor]  # (B, K) each: the tokens present along a path, and back
 
 
 def zigzag_paths(grid: tuple[int, int]) -> Tensor:
-    """The eight continuous paths (8, N) in the release's order: from each corner along the rows, then along the columns."""
+    """The eight continuous paths (8, N) in the release's order: from each corner along its rows, then its columns."""
     raster = torch.arange(grid[0] * grid[1]).reshape(grid)
     corners = (raster, raster.flip(1), raster.flip(0), raster.flip(0, 1))
     return torch.stack([_snake(corner) for start in corners for corner in (start, start.T)])
@@ -96,7 +95,7 @@ class ZigMa(Backbone):
         c = self.t_embedder(t)
         if self.y_embedder is not None:
             c = c + self.y_embedder(y)
-        tokens = self.x_embedder(x).contiguous()  # as they are after a gather: sums of a row are then the same, bit for bit
+        tokens = self.x_embedder(x).contiguous()  # as after a gather: sums over a row are then the same bit for bit
         residual = torch.zeros_like(tokens, dtype=torch.promote_types(tokens.dtype, torch.float32))
         return TokenState({"x": tokens, "residual": residual}, grid=self.spec.grid, c=c)
 
@@ -120,11 +119,12 @@ class ZigMa(Backbone):
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Mamba's rules; patches Xavier, time N(0, 0.02), gates at zero."""
+        super().init_module(name, module)
         init_mamba(name, module, self.spec.depth)
-        if name.startswith("t_embedder"):
-            nn.init.normal_(module.weight, std=0.02)
-        elif "adaLN_modulation" in name:
-            nn.init.zeros_(module.weight)
-        elif name == "x_embedder.proj":
+        if isinstance(module, nn.Conv2d) and module.bias is not None:
             nn.init.xavier_uniform_(module.weight.flatten(1))
             nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear) and name.startswith("t_embedder"):
+            nn.init.normal_(module.weight, std=0.02)
+        elif isinstance(module, nn.Linear) and "adaLN_modulation" in name:
+            nn.init.zeros_(module.weight)

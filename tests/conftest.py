@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
 
 import pytest
 
@@ -28,3 +32,19 @@ def _has_cuda() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+@pytest.fixture
+def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Import a module of mamba-ssm anywhere: its package imports a CUDA extension that the references do not use."""
+    found = importlib.util.find_spec("mamba_ssm")
+    if found is None or not found.submodule_search_locations:
+        pytest.skip("mamba-ssm is not installed: `tox -e oracle` installs its Python part")
+    pytest.importorskip("einops", reason="mamba-ssm needs einops")
+    package = ModuleType("mamba_ssm")
+    package.__path__ = list(found.submodule_search_locations)
+    for name in [name for name in sys.modules if name.split(".")[0] == "mamba_ssm"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mamba_ssm", package)
+    monkeypatch.setitem(sys.modules, "selective_scan_cuda", ModuleType("selective_scan_cuda"))
+    return lambda name: importlib.import_module(f"mamba_ssm.{name}")

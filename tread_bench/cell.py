@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,22 @@ from torch import nn
 
 from tread_bench.backbone import Backbone
 from tread_bench.blank import blank_record
-from tread_bench.config import Cell
+from tread_bench.config import Cell, DenseMethod
 from tread_bench.costs import cost_figures
 from tread_bench.data import DataSource, open_data
 from tread_bench.measure.evaluation import Evaluator
+from tread_bench.measure.gradients import block_parameters, gradient_norms
 from tread_bench.measure.similarity import layer_similarity
 from tread_bench.methods import build_method
 from tread_bench.numerics import apply_numerics
 from tread_bench.objectives import build_objective
-from tread_bench.records import Evaluation, Record
+from tread_bench.records import Evaluation, GradientNorms, Record
 from tread_bench.store import RunFolder, StoreError, read_json
 from tread_bench.training.loop import train
 from tread_bench.training.step import Trainer
 
 log = logging.getLogger(__name__)
+GRADIENT_BATCHES = 4
 
 Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
 
@@ -125,6 +127,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     return job.blank().model_copy(
         update={
             "status": "done",
+            "gradient_norms": _gradient_norms(trainer),
             "cost": cost_figures(family, spec, cell.routes, cell.selector),
             "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
             "similarity": similarity,
@@ -134,6 +137,25 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "final_weights_sha256": weights_sha256(trainer.backbone),
         }
     )
+
+
+def _gradient_norms(trainer: Trainer) -> GradientNorms:
+    """Of the batches that would have come next, with the cell's own method and without routes."""
+    iterations = trainer.cell.training.iterations
+    batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
+    first = batches[0]
+    blocks = block_parameters(trainer.backbone, first.x, first.t, first.y)
+    dense = build_method(dense_twin(trainer.cell), trainer.backbone)
+    return GradientNorms(
+        training=gradient_norms(blocks, (partial(trainer.loss, batch) for batch in batches)),
+        dense=gradient_norms(blocks, (partial(trainer.loss, batch, dense) for batch in batches)),
+        batches=len(batches),
+    )
+
+
+def dense_twin(cell: Cell) -> Cell:
+    """The same cell without routes."""
+    return cell.model_copy(update={"method": DenseMethod(), "routes": ()})
 
 
 def weights_sha256(model: nn.Module) -> str:

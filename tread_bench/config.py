@@ -256,10 +256,18 @@ class Compute(Model):
     kernels: Kernels = Kernels()
 
 
+def _none_or_some(pairs: int) -> int:
+    if pairs == 1:
+        raise ValueError("1 pair has no interval; time 2 or more, or 0 for no measurement")
+    return pairs
+
+
 class Timing(Model):
     """How speed is measured: alone, after training, interleaved with the dense reference."""
 
-    pairs: Int = Field(20, ge=0, description="pairs of timed steps; 0: speed and memory are not measured")
+    pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
+        20, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
+    )
     warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
 
 

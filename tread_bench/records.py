@@ -74,11 +74,27 @@ class Evaluation(Part):
 
 
 class Similarity(Part):
-    """Mean cosine similarity of the block outputs, L x L, over tokens, samples and the stated times."""
+    """Mean cosine similarity of block outputs over tokens and samples, run without routing.
+
+    `matrix` (L x L) compares the outputs of two blocks at one time and is averaged over the T `times`; `across_times`
+    (L x T x T) compares the outputs of one block at two times, which is what caching a layer between steps relies on.
+    """
 
     matrix: list[list[float]]
+    across_times: list[list[list[float]]]
     times: list[float]
     num_samples: int
+
+
+class GradientNorms(Part):
+    """Norm of the loss gradient over each block's parameters, mean over the next training batches after the last step.
+
+    `training` is the cell's own loss (routed, where it routes), `dense` that of the same weights without routes.
+    """
+
+    training: list[float]
+    dense: list[float]
+    batches: int
 
 
 class Record(Part):
@@ -103,6 +119,7 @@ class Record(Part):
     timing: TimingFigures | None = None
     evaluations: list[Evaluation] = Field(default_factory=list)
     similarity: Similarity | None = None
+    gradient_norms: GradientNorms | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
     train_seconds: float | None = None
     initial_weights_sha256: str = ""

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tread_bench import draws
-from tread_bench.cell import Job
+from tread_bench.cell import Job, dense_twin
 from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timing, Training, TreadMethod
 from tread_bench.data import DataSource, ImageSet
 from tread_bench.measure.memory import peak_memory
@@ -40,7 +40,7 @@ def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
     """Training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
     job = Job.open(root, cell_id)
     timing = Timing.model_validate(job.plan["timing"])
-    return time_pair(job.trainer(_dense_twin(job.cell)), job.trainer(), timing).model_dump(mode="json")
+    return time_pair(job.trainer(dense_twin(job.cell)), job.trainer(), timing).model_dump(mode="json")
 
 
 def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def time_backbone(
         method, objective = build_method(cell, model), build_objective(cell.objective)
         return Trainer(cell, 0, model, method, objective, random_images(spec), where)
 
-    figures = time_pair(trainer(_dense_twin(cell)), trainer(cell), Timing())
+    figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
     return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}
 
 
@@ -103,8 +103,3 @@ def random_images(spec: BackboneSpec, count: int = 64) -> DataSource:
     labels = np.arange(count) % max(spec.num_classes, 1)
     images = ImageSet(pixels, labels)
     return DataSource(images, images, spec.num_classes)
-
-
-def _dense_twin(cell: Cell) -> Cell:
-    """The same cell without routes."""
-    return cell.model_copy(update={"method": DenseMethod(), "routes": ()})

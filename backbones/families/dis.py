@@ -13,9 +13,9 @@ from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
 class DiSSpec(BackboneSpec):
     """Sizes of DiS (Fei et al., "Scalable Diffusion Models with State Space Backbone", arXiv 2402.05608)."""
 
-    depth: int = Field(24, ge=2, description="blocks without the middle one: half of them push a long skip, half pop one")
+    depth: int = Field(24, ge=2, description="blocks but the middle one: half push a long skip, half pop one")
     hidden: int = Field(368, ge=2)
-    drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, growing linearly from 0; in training only")
+    drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
     learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")
 
     @model_validator(mode="after")
@@ -41,7 +41,7 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
     width, half = spec.hidden, spec.depth // 2
     skip = 2 * width * width
     blocks = tuple(
-        mixer_macs(width, t, directions=2) + Macs(linear=t * skip if block > half else 0) for block, t in enumerate(tokens)
+        mixer_macs(width, t, directions=2) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
     )
     patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
     time, modulation = 8 * width * width, 2 * width * width * bool(spec.num_classes)

@@ -1,20 +1,75 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
-from tread_bench.ops.similarity import cosine_matrix
+from tread_bench.config import FlowObjective
+from tread_bench.data import ImageSet
+from tread_bench.measure import similarity
+from tread_bench.measure.gradients import block_parameters, gradient_norms
+from tread_bench.objectives import Flow
+from tread_bench.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
+from tread_bench.registry import make_spec
 
 
 def test_parallel_orthogonal_and_opposite_layers():
-    x = torch.zeros(2, 3, 4)
-    x[..., 0] = 1
-    y = torch.zeros(2, 3, 4)
-    y[..., 1] = 5
+    x = torch.zeros(6, 4)
+    x[:, 0] = 1
+    y = torch.zeros(6, 4)
+    y[:, 1] = 5
+    outputs = torch.stack([x, y, -2 * x]).unsqueeze(0)
     expected = torch.tensor([[1, 0, -1], [0, 1, 0], [-1, 0, 1]], dtype=torch.float64)
-    torch.testing.assert_close(cosine_matrix(torch.stack([x, y, -2 * x])), expected)
+    torch.testing.assert_close(cosine_between_layers(unit_vectors(outputs)), expected)
 
 
-def test_is_the_mean_of_the_tokens_cosines():
-    layers = torch.randn(4, 2, 5, 8, generator=torch.Generator().manual_seed(0))
-    expected = torch.nn.functional.cosine_similarity(layers[:, None], layers[None], dim=-1).mean((-1, -2))
-    torch.testing.assert_close(cosine_matrix(layers).float(), expected)
+def test_are_the_means_of_the_tokens_cosines():
+    outputs = torch.randn(3, 4, 10, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))  # T L M D
+    unit = unit_vectors(outputs)
+    cosine = torch.nn.functional.cosine_similarity
+    between = cosine(outputs[:, :, None], outputs[:, None], dim=-1).mean((0, -1))
+    torch.testing.assert_close(cosine_between_layers(unit), between)
+    by_layer = outputs.transpose(0, 1)
+    across = cosine(by_layer[:, :, None], by_layer[:, None], dim=-1).mean(-1)
+    torch.testing.assert_close(cosine_across_times(unit), across)
+
+
+@pytest.fixture
+def model():
+    family, spec = make_spec("DiT", depth=3, hidden=16, heads=2, patch=2, image_size=4, channels=1, num_classes=3)
+    model = family.build(spec)
+    model.initialise(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    return model
+
+
+def test_number_of_images_at_a_time_changes_nothing(model, monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    pixels = torch.randint(0, 256, (7, 1, 4, 4), dtype=torch.uint8, generator=generator).numpy()
+    images = ImageSet(pixels, torch.arange(7).numpy() % 3)
+    measured = []
+    for tokens in (4, 12, 1000):
+        monkeypatch.setattr(similarity, "TOKENS_AT_A_TIME", tokens)
+        measured.append(similarity.layer_similarity(model, Flow(FlowObjective()), images, 7, (0.2, 0.8)))
+    for other in measured[1:]:
+        torch.testing.assert_close(torch.tensor(other.matrix), torch.tensor(measured[0].matrix))
+        torch.testing.assert_close(torch.tensor(other.across_times), torch.tensor(measured[0].across_times))
+    assert torch.tensor(measured[0].across_times).shape == (3, 2, 2)
+
+
+def test_parameters_of_a_block_are_those_that_it_owns(model):
+    x, t, y = torch.zeros(1, 1, 4, 4), torch.zeros(1), torch.zeros(1, dtype=torch.long)
+    found = block_parameters(model, x, t, y)
+    for block, parameters in zip(model.blocks, found, strict=True):
+        assert {id(p) for p in parameters} == {id(p) for p in block.parameters()}
+
+
+def test_gradient_norms_are_those_of_backward(model):
+    x, t, y = torch.randn(2, 1, 4, 4), torch.rand(2), torch.tensor([0, 2])
+    loss = lambda: model(x, t, y).square().mean()  # noqa: E731
+    norms = gradient_norms(block_parameters(model, x, t, y), [loss, loss])
+    loss().backward()
+    for block, norm in zip(model.blocks, norms, strict=True):
+        squares = sum(p.grad.double().square().sum().item() for p in block.parameters())
+        assert norm == pytest.approx(squares**0.5, rel=1e-6)

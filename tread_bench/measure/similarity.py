@@ -1,4 +1,4 @@
-"""How alike the layers' outputs are: mean cosine similarity of the residual stream after each pair of blocks."""
+"""How alike outputs are: of two blocks at one time, and of one block at two times."""
 
 from __future__ import annotations
 
@@ -11,21 +11,36 @@ from tread_bench.backbone import Backbone
 from tread_bench.data import ImageSet
 from tread_bench.measure.validation import held_out_batch
 from tread_bench.objectives import Flow
-from tread_bench.ops.similarity import cosine_matrix
+from tread_bench.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 from tread_bench.records import Similarity
+
+TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times are held at once
 
 
 @torch.no_grad()
 def layer_similarity(
     backbone: Backbone, objective: Flow, held_out: ImageSet, num_samples: int, times: Sequence[float]
 ) -> Similarity:
-    """L x L over tokens, the first `num_samples` held-out images and `times`; dense, as TREAD's figure 5."""
-    x, y, noise = held_out_batch(backbone, held_out, 0, min(num_samples, len(held_out)))
-    total = torch.zeros(backbone.num_blocks, backbone.num_blocks, dtype=torch.float64)
-    for time in times:
-        t = torch.full((len(x),), time, device=x.device)
-        total += cosine_matrix(block_outputs(backbone, objective.corrupt(x, noise, t), t, y)).cpu()
-    return Similarity(matrix=(total / len(times)).tolist(), times=list(times), num_samples=len(x))
+    """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
+
+    The same image has the same noise at every time, so that times differ in the time alone.
+    """
+    num_samples = min(num_samples, len(held_out))
+    size = max(1, TOKENS_AT_A_TIME // backbone.spec.num_tokens)
+    between, across = 0.0, 0.0
+    for first in range(0, num_samples, size):
+        x, y, noise = held_out_batch(backbone, held_out, first, min(size, num_samples - first))
+        at = [torch.full((len(x),), time, device=x.device) for time in times]
+        outputs = torch.stack([block_outputs(backbone, objective.corrupt(x, noise, t), t, y) for t in at])
+        unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
+        between = between + share * cosine_between_layers(unit).cpu()
+        across = across + share * cosine_across_times(unit).cpu()
+    return Similarity(
+        matrix=torch.as_tensor(between).tolist(),
+        across_times=torch.as_tensor(across).tolist(),
+        times=list(times),
+        num_samples=num_samples,
+    )
 
 
 def block_outputs(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:

@@ -2,9 +2,9 @@
 
     h_t = exp(delta_t A) h_{t-1} + delta_t u_t B_t,    y_t = C_t h_t
 
-Shapes: B batch, D channels, L length, N states per channel. The formulation in PyTorch runs over time-major data with the
-state (B, N, D) updated in place; it keeps the state before every `CHUNK`-th step and its backward pass computes the
-states between again, so that no (B, L, D, N) tensor ever exists.
+Shapes: B batch, D channels, L length, N states per channel. The formulation in PyTorch runs over time-major data with
+the state (B, N, D) updated in place; it keeps the state before every `CHUNK`-th step, and its backward pass computes
+those between again, so that no (B, L, D, N) tensor ever exists.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def selective_scan(
         ValueError: an unknown kernel. ImportError: mamba_ssm is not installed with its CUDA extension.
     """
     if kernel == "mamba_ssm":
-        from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
+        from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-untyped]
 
         return selective_scan_fn(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
     if kernel != "torch":

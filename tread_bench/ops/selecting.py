@@ -27,13 +27,13 @@ def rank_random(scores_BN: Tensor, grid: Grid) -> Tensor:
 
 
 def rank_rows(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Whole rows, in an order drawn per sample; of the last, partial row as many neighbours as are still needed."""
+    """Whole rows, in an order drawn per sample; of the last one as many neighbours as are still needed."""
     rows, columns = _moved(scores_BN, grid)
     return _order(scores_BN, grid[0]).gather(1, rows) * grid[1] + columns
 
 
 def rank_columns(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Whole columns, in an order drawn per sample; of the last, partial column as many neighbours as are still needed."""
+    """Whole columns, in an order drawn per sample; of the last one as many neighbours as are still needed."""
     rows, columns = _moved(scores_BN, grid)
     return _order(scores_BN, grid[1]).gather(1, columns) * grid[0] + rows
 

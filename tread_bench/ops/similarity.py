@@ -1,4 +1,7 @@
-"""Cosine similarity between layers: a pure function of tensors."""
+"""Cosine similarity of token outputs: pure functions of tensors.
+
+Shapes: T times, L layers, M tokens of all samples, D width.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,17 @@ import torch
 from torch import Tensor
 
 
-def cosine_matrix(outputs_LBND: Tensor) -> Tensor:
-    """(L, L), float64: cosine of the angle between two layers' outputs of a token, averaged over samples and tokens."""
-    unit = torch.nn.functional.normalize(outputs_LBND.double(), dim=-1).flatten(1)
-    tokens = outputs_LBND.shape[1] * outputs_LBND.shape[2]
-    return unit @ unit.T / tokens
+def unit_vectors(outputs: Tensor) -> Tensor:
+    """Every token scaled to length 1, float64."""
+    return torch.nn.functional.normalize(outputs.double(), dim=-1)
+
+
+def cosine_between_layers(unit_TLMD: Tensor) -> Tensor:
+    """(L, L): cosine of two layers' outputs of a token at one time, averaged over tokens and times."""
+    times, _, tokens, _ = unit_TLMD.shape
+    return torch.einsum("tlmd,tkmd->lk", unit_TLMD, unit_TLMD) / (times * tokens)
+
+
+def cosine_across_times(unit_TLMD: Tensor) -> Tensor:
+    """(L, T, T): cosine of one layer's outputs of a token at two times, averaged over tokens."""
+    return torch.einsum("tlmd,slmd->lts", unit_TLMD, unit_TLMD) / unit_TLMD.shape[2]

@@ -100,13 +100,14 @@ class Trainer:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.autocast))
 
-    def loss(self, batch: Batch) -> Tensor:
-        """The training loss of a batch, a scalar."""
+    def loss(self, batch: Batch, method: Method | None = None) -> Tensor:
+        """The training loss of a batch, a scalar; of another `method` on the same weights where one is given."""
+        method = method or self.method
         auxiliary: list[Tensor] = []
 
         def predict(x_t: Tensor, t: Tensor) -> Tensor:
             with self.precision():
-                prediction = self.method.predict(self.backbone, x_t, t, batch.y, batch.rows)
+                prediction = method.predict(self.backbone, x_t, t, batch.y, batch.rows)
             if prediction.auxiliary_loss is not None:
                 auxiliary.append(prediction.auxiliary_loss)
             return prediction.output
@@ -116,6 +117,8 @@ class Trainer:
     def step(self, step: int) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
+        # Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
+        torch.manual_seed(draws.key_of(self.seed, "torch", step) % 2**63)
         loss = self.loss(self.batch(step))
         loss.backward()
         if config.gradient_clip is not None:

@@ -1,0 +1,297 @@
+"""A small backbone that keeps the contract, and what breaks when an author forgets one thing.
+
+Each class under `Sound` names the check that must find it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+
+import torch
+from torch import nn
+
+from tread_bench.backbone import Backbone, TokenState
+from tread_bench.ops.patching import unpatchify
+from tread_bench.registry import BackboneSpec, Family, TokenOrder
+
+BLOCKS, WIDTH = 4, 8
+SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
+
+
+class Sound(Backbone):
+    """Two streams, a prefix token, a running mean as scan, and a long skip from the second block to the last."""
+
+    def __init__(self, spec, kernels):
+        super().__init__()
+        self.patches = nn.Conv2d(spec.channels, WIDTH, spec.patch, spec.patch)
+        self.position = nn.Parameter(torch.empty(spec.num_tokens, WIDTH))
+        self.label = nn.Embedding(spec.num_classes + 1, WIDTH)
+        self.time = nn.Linear(1, WIDTH)
+        self.mix = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(BLOCKS))
+        self.join = nn.Linear(2 * WIDTH, WIDTH)
+        self.out = nn.Linear(WIDTH, spec.patch**2 * spec.channels)
+
+    def embed(self, x, t, y):
+        prefix = (self.label(y) + self.time(t[:, None])).unsqueeze(1)
+        hidden = self.sequence(prefix, self.patches(x).flatten(2).transpose(1, 2) + self.position)
+        return TokenState({"hidden": hidden, "residual": torch.zeros_like(hidden)}, grid=self.spec.grid, num_prefix=1)
+
+    def sequence(self, prefix, patches):
+        return torch.cat([prefix, patches], dim=1)
+
+    def run_block(self, block, state):
+        if block == BLOCKS - 1:
+            state = self.read_skip(state)
+        residual = state.streams["residual"] + state.streams["hidden"]
+        state = state.with_streams(hidden=self.scan(block, residual), residual=residual)
+        return self.save_skip(state) if block == 1 else state
+
+    def scan(self, block, x):
+        steps = torch.arange(1, x.shape[1] + 1, device=x.device)[:, None]
+        return self.mix[block](x + x.cumsum(dim=1) / steps).tanh()
+
+    def save_skip(self, state):
+        return state.push_skip("hidden")
+
+    def read_skip(self, state):
+        skip, state = state.pop_skip()
+        return state.with_streams(hidden=self.join(torch.cat([state.streams["hidden"], skip], dim=-1)))
+
+    def head(self, state):
+        return unpatchify(self.out(state.stream()[:, 1:]), state.grid, self.spec.patch)
+
+    def init_module(self, name, module):
+        if module is self:
+            nn.init.normal_(self.position)
+        else:
+            super().init_module(name, module)
+
+
+class WrongShape(Sound):
+    """Gives tokens for an image."""
+
+    found_by = "shapes"
+
+    def head(self, state):
+        return self.out(state.stream()[:, 1:])
+
+
+class RoutedPrefix(Sound):
+    """Forgets to tell that the first token is a prefix."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), num_prefix=0)
+
+
+class PrefixBehind(Sound):
+    """Puts the prefix behind the patches."""
+
+    found_by = "layout"
+
+    def sequence(self, prefix, patches):
+        return torch.cat([patches, prefix], dim=1)
+
+
+class ColumnByColumn(Sound):
+    """Hands the patches over column by column, so that selectors take other tokens than they say."""
+
+    found_by = "layout"
+
+    def sequence(self, prefix, patches):
+        turned = patches.unflatten(1, self.spec.grid).transpose(1, 2).flatten(1, 2)
+        return super().sequence(prefix, turned)
+
+
+class LosesIds(Sound):
+    """Builds a new state and forgets which tokens are present."""
+
+    found_by = "blocks"
+
+    def run_block(self, block, state):
+        return replace(super().run_block(block, state), ids=None)
+
+
+class WritesInPlace(Sound):
+    """Writes into the stream that it was given, which a long skip or a background may hold as well."""
+
+    found_by = "blocks"
+
+    def run_block(self, block, state):
+        state.streams["hidden"].mul_(0.5)
+        return super().run_block(block, state)
+
+
+class TooFewBlocks(Sound):
+    """Has a block less than its family says."""
+
+    found_by = "blocks"
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        del self.mix[-1]
+
+
+class SkipOnTheModule(Sound):
+    """Keeps its long skip beside the state."""
+
+    found_by = "independence"
+
+    def save_skip(self, state):
+        self.saved = state.streams["hidden"]
+        return state
+
+    def read_skip(self, state):
+        skip = self.saved[:, : state.streams["hidden"].shape[1]]
+        return state.with_streams(hidden=self.join(torch.cat([state.streams["hidden"], skip], dim=-1)))
+
+
+class UnusedParameter(Sound):
+    """Owns a layer that nothing calls."""
+
+    found_by = "gradients"
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        self.unused = nn.Linear(WIDTH, WIDTH)
+
+
+class StreamLeftBehind(Sound):
+    """Keeps the residual in the cache, which does not cross a route's borders."""
+
+    found_by = "rate_zero"
+
+    def run_block(self, block, state):
+        if "residual" in state.cache:
+            state = state.with_streams(residual=state.cache["residual"])
+        after = super().run_block(block, state)
+        after.cache["residual"] = after.streams["residual"]
+        return after.with_streams(residual=torch.zeros_like(after.streams["residual"]))
+
+
+class ScalesInsideARoute(Sound):
+    """Computes something else as soon as ids are there."""
+
+    found_by = "rate_zero"
+
+    def scan(self, block, x):
+        return super().scan(block, x) * (1 if self.dense else 1.01)
+
+    def run_block(self, block, state):
+        self.dense = state.ids is None
+        return super().run_block(block, state)
+
+
+class WritesIntoBypassed(Sound):
+    """Updates the tokens that left."""
+
+    found_by = "bypassed"
+
+    def run_block(self, block, state):
+        if state.background is not None:
+            state.background["residual"].add_(1)
+        return super().run_block(block, state)
+
+
+class AnnouncedAsSet(Sound):
+    """Scans, but its family says that any order will do."""
+
+    found_by = "order"
+    changes = {"token_order": TokenOrder.SET}
+
+
+class AcceptsUnsortedIds(Sound):
+    """Scans, and lets ids pass in any order."""
+
+    found_by = "order"
+
+    def check_ids(self, routes, ids, batch):
+        pass
+
+
+class SkipNotGathered(Sound):
+    """Takes as many tokens of a long skip as are present, whichever they are."""
+
+    found_by = "skips"
+
+    def read_skip(self, state):
+        skip = state.skips[-1].value[:, : state.streams["hidden"].shape[1]]
+        return state.with_streams(hidden=self.join(torch.cat([state.streams["hidden"], skip], dim=-1)))
+
+
+class OtherTokensWhenComputedAgain(Sound):
+    """Drops channels by a count of its own calls, which a second computation of the block moves on."""
+
+    found_by = "checkpointing"
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        self.calls = count()
+
+    def scan(self, block, x):
+        return super().scan(block, x) * (torch.arange(WIDTH, device=x.device) != next(self.calls) % WIDTH)
+
+
+class NotFiniteInBfloat16(Sound):
+    """Masks with the lowest float32, which bfloat16 rounds to minus infinity."""
+
+    found_by = "autocast"
+
+    def scan(self, block, x):
+        mixed = super().scan(block, x)
+        lowest = torch.full_like(mixed, torch.finfo(torch.float32).min)
+        return mixed + lowest.softmax(dim=-1)
+
+
+class DropsInEval(Sound):
+    """Drops out in eval mode as well."""
+
+    found_by = "determinism"
+
+    def scan(self, block, x):
+        return nn.functional.dropout(super().scan(block, x), 0.1)
+
+
+class WeightsDrawnWhenBuilt(Sound):
+    """Draws its positions when it is built, so that the seed does not fix them."""
+
+    found_by = "determinism"
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        self.position = nn.Parameter(torch.randn(spec.num_tokens, WIDTH))
+
+    def init_module(self, name, module):
+        if module is not self:
+            super().init_module(name, module)
+
+
+class RefusesAllRoutes(Sound):
+    """Its family accepts no route, so that nothing can be routed."""
+
+    found_by = "bypassed"
+
+    @staticmethod
+    def refuse(spec, routes, selector):
+        raise ValueError("no route will do")
+
+    changes = {"check_routes": refuse}
+
+
+SOUND = Family(
+    name="Sound",
+    spec=BackboneSpec,
+    published={},
+    token_order=TokenOrder.SEQUENCE,
+    num_blocks=lambda spec: BLOCKS,
+    num_prefix=lambda spec: 1,
+    builder=f"{__name__}:Sound",
+)
+BROKEN = Sound.__subclasses__()
+
+
+def broken_family(broken):
+    """The family that announces a broken backbone."""
+    return replace(SOUND, name=broken.__name__, builder=f"{__name__}:{broken.__name__}", **getattr(broken, "changes", {}))

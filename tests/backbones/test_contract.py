@@ -1,0 +1,75 @@
+"""Every registered backbone keeps the contract, and each of its checks finds what it is there for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from tests.backbones import broken
+from tread_bench.contract import CHECKS, Subject, check_backbone, run_check
+from tread_bench.registry import BackboneSpec, families
+
+SMALL = {"hidden": 32, "heads": 2}
+
+
+def small_spec(family):
+    """16 tokens and the fewest blocks, from 4, that the family's rules allow."""
+    for depth in (4, 5):
+        sizes = {name: size for name, size in {**SMALL, "depth": depth}.items() if name in family.spec.model_fields}
+        try:
+            return family.spec(image_size=8, channels=2, num_classes=3, patch=2, **sizes)
+        except ValidationError:
+            continue
+    raise AssertionError(f"{family.name} takes none of the small sizes")
+
+
+@pytest.fixture(scope="module", params=families().values(), ids=lambda family: family.name)
+def subject(request):
+    return Subject(request.param, small_spec(request.param))
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_every_registered_backbone_keeps_the_contract(subject, check):
+    assert run_check(check, subject) == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("family", families().values(), ids=lambda family: family.name)
+def test_every_registered_backbone_keeps_the_contract_on_a_gpu(family):
+    assert check_backbone(family, small_spec(family), device="cuda") == []
+
+
+def test_a_sound_backbone_breaks_nothing():
+    assert check_backbone(broken.SOUND, broken.SPEC) == []
+
+
+@pytest.mark.parametrize("backbone", broken.BROKEN, ids=lambda backbone: backbone.__name__)
+def test_what_an_author_forgets_is_found(backbone):
+    violations = check_backbone(broken.broken_family(backbone), broken.SPEC)
+    assert backbone.found_by in {violation.check for violation in violations}
+    for violation in violations:
+        assert ("expected" in violation.message and "saw" in violation.message) or "raised" in violation.message
+
+
+def test_every_check_finds_something():
+    assert {backbone.found_by for backbone in broken.BROKEN} == {
+        check.__name__.removeprefix("check_") for check in CHECKS
+    }
+
+
+def test_a_violation_reads_as_one_line():
+    (violation,) = check_backbone(broken.broken_family(broken.RefusesAllRoutes), broken.SPEC)
+    assert str(violation) == "bypassed: expected routes to be accepted at one of the rates (0.5, 0.75, 0.25); saw all refused"
+
+
+def test_the_random_state_of_the_caller_is_left_alone():
+    torch.manual_seed(0)
+    before = torch.random.get_rng_state()
+    check_backbone(broken.broken_family(broken.DropsInEval), broken.SPEC)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_too_few_tokens_are_refused_with_the_way_out():
+    with pytest.raises(ValueError, match="1 image tokens are too few to route: take a larger image_size"):
+        check_backbone(broken.SOUND, BackboneSpec(image_size=2, channels=2, num_classes=3))

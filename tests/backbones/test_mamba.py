@@ -1,0 +1,155 @@
+"""The mixer of DiS and ZigMa: an explicit formula in float64, symmetries, and mamba-ssm's own module on shared weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from backbones.mamba import Mamba, drop_rates, init_mamba
+
+WIDTH = 24  # 48 inner channels, step sizes of rank 2
+LENGTHS = [1, 7, 63]
+
+
+def mixer(bidirectional=False):
+    model = Mamba(WIDTH, "torch", bidirectional)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(0)
+        for name, module in model.named_modules():
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+            init_mamba(f"mixer.{name}" if name else "mixer", module, depth=4)
+    return model
+
+
+def tokens(length, dtype=torch.float32):
+    return torch.randn(2, length, WIDTH, generator=torch.Generator().manual_seed(length)).to(dtype)
+
+
+def one_direction(x_LE, z_LE, conv, x_proj, dt_proj, A_log, D):
+    """Token by token and state by state, as the papers write it."""
+    padded = torch.cat([x_LE.new_zeros(3, x_LE.shape[1]), x_LE])
+    state, outputs = x_LE.new_zeros(A_log.shape), []
+    for t in range(len(x_LE)):
+        u = F.silu(sum(padded[t + k] * conv.weight[:, 0, k] for k in range(4)) + conv.bias)
+        rank = dt_proj.in_features
+        projected = x_proj.weight @ u
+        delta = F.softplus(dt_proj.weight @ projected[:rank] + dt_proj.bias)
+        B, C = projected[rank : rank + 16], projected[rank + 16 :]
+        state = torch.exp(-delta[:, None] * A_log.exp()) * state + (delta * u)[:, None] * B
+        outputs.append((state @ C + D * u) * F.silu(z_LE[t]))
+    return torch.stack(outputs)
+
+
+def by_hand(model, hidden):
+    outputs = []
+    for sample in hidden:
+        x, z = (sample @ model.in_proj.weight.T).chunk(2, dim=1)
+        y = one_direction(x, z, model.conv1d, model.x_proj, model.dt_proj, model.A_log, model.D)
+        if model.bidirectional:
+            backward = (model.conv1d_b, model.x_proj_b, model.dt_proj_b, model.A_b_log, model.D_b)
+            y = y + one_direction(x.flip(0), z.flip(0), *backward).flip(0)
+        outputs.append(y @ model.out_proj.weight.T)
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_it_is_the_papers_formula_with_every_gradient(length, bidirectional):
+    model = mixer(bidirectional).double()
+    hidden = tokens(length, torch.float64).requires_grad_()
+    weights = torch.randn_like(hidden)
+    leaves = [hidden, *model.parameters()]
+    results = []
+    for forward in (model, lambda x: by_hand(model, x)):
+        y = forward(hidden)
+        results.append((y, *torch.autograd.grad(y, leaves, weights)))
+    for computed, expected in zip(*results, strict=True):
+        torch.testing.assert_close(computed, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_one_direction_sees_nothing_of_what_follows():
+    model, hidden = mixer(), tokens(20)
+    changed = hidden.clone()
+    changed[:, 11:] += 1
+    assert torch.equal(model(hidden)[:, :11], model(changed)[:, :11])
+    assert not torch.isclose(model(hidden)[:, 11:], model(changed)[:, 11:]).all(-1).any()
+
+
+def test_a_reversed_sequence_swaps_the_directions():
+    model, swapped = mixer(bidirectional=True).double(), mixer(bidirectional=True).double()
+    weights = model.state_dict()
+    other = {"A_log": "A_b_log", "D": "D_b", "conv1d": "conv1d_b", "x_proj": "x_proj_b", "dt_proj": "dt_proj_b"}
+    other |= {backward: forward for forward, backward in other.items()}
+    names = {
+        name: ".".join([other.get(name.split(".")[0], name.split(".")[0]), *name.split(".")[1:]]) for name in weights
+    }
+    swapped.load_state_dict({names[name]: value for name, value in weights.items()})
+    hidden = tokens(9, torch.float64)
+    torch.testing.assert_close(swapped(hidden.flip(1)), model(hidden).flip(1))
+    assert not torch.allclose(model(hidden.flip(1)), model(hidden).flip(1))
+
+
+def test_initial_weights_follow_mambas_rules():
+    model = mixer(bidirectional=True)
+    for A_log, D in ((model.A_log, model.D), (model.A_b_log, model.D_b)):
+        torch.testing.assert_close(A_log.exp(), torch.arange(1.0, 17).expand(2 * WIDTH, 16))
+        assert torch.equal(D, torch.ones(2 * WIDTH))
+    steps = F.softplus(model.dt_proj.bias)
+    assert (steps > 0.00099).all() and (steps < 0.101).all() and steps.max() > 10 * steps.min()
+    assert model.dt_proj.weight.abs().max() <= 2**-0.5
+    assert torch.equal(model.dt_proj_b.bias, torch.zeros(2 * WIDTH))
+    assert model.out_proj.weight.abs().max() <= (2 * WIDTH) ** -0.5 / 2  # of depth 4
+
+
+def test_drop_path_grows_linearly_after_two_blocks_without():
+    assert drop_rates(0.1, 25) == pytest.approx([0, *(0.1 * i / 24 for i in range(24))])
+    assert drop_rates(0.0, 3) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_against_mamba_ssm_s_module_on_shared_weights(length, mamba_ssm_oracle, monkeypatch):
+    interface, module = (mamba_ssm_oracle(name) for name in ("ops.selective_scan_interface", "modules.mamba_simple"))
+    monkeypatch.setattr(module, "selective_scan_fn", interface.selective_scan_ref)
+    model, peer = mixer(), module.Mamba(WIDTH, use_fast_path=False)
+    peer.load_state_dict(model.state_dict())  # the same names and shapes
+    assert_same_output_and_gradients(model, peer, dict(peer.named_parameters()), tokens(length))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_against_mamba_ssm_s_reference_in_both_directions(length, mamba_ssm_oracle, monkeypatch):
+    interface = mamba_ssm_oracle("ops.selective_scan_interface")
+    monkeypatch.setattr(interface, "selective_scan_fn", interface.selective_scan_ref)
+    monkeypatch.setattr(interface, "causal_conv1d_fn", causal_conv1d)
+    model = mixer(bidirectional=True)
+
+    def peer(hidden):
+        xz = (hidden @ model.in_proj.weight.T).mT
+        forward = (model.conv1d, model.x_proj, model.dt_proj, model.A_log, model.D)
+        backward = (model.conv1d_b, model.x_proj_b, model.dt_proj_b, model.A_b_log, model.D_b)
+        return inner(xz, *forward) + inner(xz.flip(2), *backward).flip(1)
+
+    def inner(xz, conv, x_proj, dt_proj, A_log, D):
+        weights = (conv.weight, conv.bias, x_proj.weight, dt_proj.weight, model.out_proj.weight, None)
+        return interface.mamba_inner_ref(xz, *weights, -A_log.exp(), D=D, delta_bias=dt_proj.bias)
+
+    assert_same_output_and_gradients(model, peer, dict(model.named_parameters()), tokens(length))
+
+
+def causal_conv1d(x, weight, bias, activation):
+    assert activation == "silu"
+    return F.silu(F.conv1d(F.pad(x, (3, 0)), weight[:, None], bias, groups=len(weight)))
+
+
+def assert_same_output_and_gradients(model, peer, peer_parameters, hidden):
+    names = [name for name, _ in model.named_parameters()]
+    results = []
+    for forward, parameters in ((model, dict(model.named_parameters())), (peer, peer_parameters)):
+        x = hidden.clone().requires_grad_()
+        y = forward(x)
+        weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
+        gradients = torch.autograd.grad(y, [x, *(parameters[name] for name in names)], weights)
+        results.append((y.detach(), *gradients))
+    for name, computed, expected in zip(("output", "input", *names), *results, strict=True):
+        assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max(), name
