@@ -104,9 +104,9 @@ class DiS(Backbone):
         return state.with_streams(hidden=hidden, residual=residual)
 
     def head(self, state: TokenState) -> Tensor:
-        hidden, residual = (state.streams[name][:, state.num_prefix :] for name in ("hidden", "residual"))
-        x = self.norm_f(residual + self.drop_path(hidden))
-        return unpatchify(self.final_layer(x, state.c), state.grid, self.spec.patch)
+        tokens = self.norm_f(state.streams["residual"] + self.drop_path(state.streams["hidden"]))
+        patches = self.final_layer(tokens, state.c)[:, state.num_prefix :]
+        return unpatchify(patches, state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Mamba's rules; positions begin at zero."""

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from reports.architectures import with_labels
 from tread_bench.records import Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
 from tread_bench.statistics import (
@@ -41,12 +42,15 @@ class Row:
     """All seeds of one configuration.
 
     `scores` holds metric -> seed -> value at the last iteration, `references` the dense values of the same seeds;
-    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group.
+    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `architecture` is short and
+    "" in a run of one architecture; `short_label` tells the row from the others of its architecture.
     """
 
     group: Group
     name: str
     records: tuple[Record, ...]
+    architecture: str = ""
+    short_label: str = ""
     scores: dict[str, dict[int, float]] = field(default_factory=dict)
     references: dict[str, dict[int, float]] = field(default_factory=dict)
     fid_p_value: float | None = None
@@ -81,12 +85,8 @@ class Row:
 
     @property
     def label(self) -> str:
-        """What tells the row from the others: its route, with the name it goes by where that says more."""
-        routes = self.first.routes
-        if self.name.removeprefix(f"{self.first.method}-") in routes:
-            return routes
-        told = all(f"{first}:{last}" in self.name for first, last in self.spans)
-        return self.name if told else f"{self.name} ({routes})"
+        """What tells the row from all others of the run."""
+        return f"{self.architecture} {self.short_label}".lstrip()
 
     @property
     def fid(self) -> Estimate | None:
@@ -137,7 +137,8 @@ def comparison(records: Iterable[Record]) -> list[Row]:
     rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells)]
     rows = [_settle(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
-    return [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
+    ranked = [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
+    return with_labels(ranked)
 
 
 def record_order(record: Record) -> tuple[Any, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -146,3 +148,48 @@ def test_wrong_input_shape_is_named_with_the_right_one(toy, shape):
 def test_labels_for_an_unconditional_model_are_refused(toy, x):
     with pytest.raises(ValueError, match="num_classes=0"):
         toy(x, torch.zeros(3), torch.zeros(3, dtype=torch.long))
+
+
+def sequence_toy():
+    """The toy as a family whose blocks mind the order."""
+    return replace(FAMILY, token_order=TokenOrder.SEQUENCE).build(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([], "ids holds 0 tensors for 1 routes"),
+        ([torch.arange(9).expand(3, 9)], r"shape \(3, 9\), but it keeps \(B, K\) = \(3, 8\)"),
+        ([torch.arange(8).expand(2, 8)], r"shape \(2, 8\), but it keeps \(B, K\) = \(3, 8\)"),
+        ([torch.arange(9, 17).expand(3, 8)], r"must lie in 0\.\.15"),
+        ([torch.arange(-1, 7).expand(3, 8)], r"must lie in 0\.\.15"),
+        ([torch.tensor([0, 1, 2, 3, 4, 5, 6, 6]).expand(3, 8)], "distinct|ascending"),
+    ],
+)
+@pytest.mark.parametrize("build", [lambda: FAMILY.build(SPEC), sequence_toy], ids=["set", "sequence"])
+def test_ids_that_do_not_fit_their_route_are_refused(build, x, ids, message):
+    with pytest.raises(ValueError, match=message):
+        build()(x, torch.zeros(3), routes=[Route(1, 3, 0.5)], ids=ids)
+
+
+def test_unsorted_ids_are_refused_where_order_counts_and_harmless_where_not(toy, x):
+    ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
+    inputs, routes = (x, torch.zeros(3)), [Route(1, 3, 0.5)]
+    assert torch.equal(toy(*inputs, routes=routes, ids=[ids.flip(1)]), toy(*inputs, routes=routes, ids=[ids]))
+    with pytest.raises(ValueError, match=r"ids of route 1:3@0\.5: must lie in 0\.\.15 and be ascending"):
+        sequence_toy()(*inputs, routes=routes, ids=[ids.flip(1)])
+
+
+def test_gradient_checkpointing_runs_blocks_again_on_the_same_tokens(toy, x):
+    ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
+
+    def gradient():
+        toy.seen.clear()
+        final = run_blocks(toy, toy.start(x, torch.zeros(3), None), [Route(1, 3, 0.5)], [ids])
+        return torch.autograd.grad(final.streams["b"].square().sum(), toy.scale)[0], list(toy.seen)
+
+    plain, seen = gradient()
+    toy.gradient_checkpointing = True
+    again, seen_twice = gradient()
+    assert sorted(seen_twice) == sorted(seen * 2)
+    assert torch.equal(plain, again)

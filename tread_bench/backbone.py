@@ -223,7 +223,7 @@ class Backbone(nn.Module):
         return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
 
     def check_ids(self, routes: Sequence[Route], ids: Sequence[Tensor], batch: int) -> None:
-        """Raises ValueError where kept ids do not fit their routes; on a GPU shapes alone are looked at, not to wait."""
+        """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, without waiting for it."""
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
         tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET

@@ -21,7 +21,7 @@ KERNELS: dict[str, dict[str, str]] = {
 }
 _ON_CUDA = {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")}  # the first available
 _ON_CPU = {"attention": "math", "scan": "torch", "wkv": "torch"}
-_PACKAGES = {"mamba_ssm": "mamba_ssm", "triton": "triton"}  # kernel -> the package that holds it
+_MODULES = {"mamba_ssm": "selective_scan_cuda", "triton": "triton"}  # kernel -> the compiled module that it needs
 _CUDA_ONLY = {"mamba_ssm", "triton"}
 
 
@@ -29,9 +29,9 @@ def missing(name: str, device_type: str) -> str | None:
     """Why a formulation cannot be used on that kind of device; None where it can."""
     if name in _CUDA_ONLY and device_type != "cuda":
         return "needs a CUDA device"
-    package = _PACKAGES.get(name)
-    if package is not None and find_spec(package) is None:
-        return f"package {package} is not installed"
+    module = _MODULES.get(name)
+    if module is not None and find_spec(module) is None:
+        return f"module {module} is not installed"
     return None
 
 

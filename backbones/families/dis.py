@@ -57,7 +57,7 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch_out
     )
     patches = spec.num_tokens * width * patch_in
-    outside = patches + time + modulation + spec.num_tokens * width * patch_out
+    outside = patches + time + modulation + (spec.num_prefix + spec.num_tokens) * width * patch_out
     return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + time // 2)
 
 

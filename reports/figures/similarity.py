@@ -8,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.style import MUTED, SURFACE, Picture, clean
+from reports.figures.panels import colour_bar, outline_route, panels, settle_map
+from reports.figures.style import Picture
 from reports.numbers import DASH, number
 
 Matrix = NDArray[np.float64]
@@ -39,21 +39,12 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 
 def _figure(means: Sequence[tuple[Row, Matrix]]) -> Figure:
-    """Square panels of the same size in lines of up to four, and one colour bar, laid out in inches."""
-    columns, side, left, gap, top, below = min(4, len(means)), 1.95, 0.3, 0.22, 0.3, 0.3
-    lines = -(-len(means) // columns)
-    width, height = left + columns * (side + gap) + 0.9, lines * (top + side + below)
-    figure = Figure(figsize=(width, height))
+    made = panels([row for row, _ in means])
     lowest = min(0.0, *(float(mean.min()) for _, mean in means))
-    for index, (row, mean) in enumerate(means):
-        line, column = divmod(index, columns)
-        x, y = left + column * (side + gap), height - line * (top + side + below) - top - side
-        image = _heat_map(figure.add_axes((x / width, y / height, side / width, side / height)), row, mean, lowest)
-    bar_place = (1 - 0.85 / width, 1 - (top + side) / height, 0.13 / width, side / height)
-    bar = figure.colorbar(image, cax=figure.add_axes(bar_place))
-    bar.outline.set_visible(False)
-    bar.set_label("cosine similarity", color=MUTED)
-    return figure
+    for axes, (row, mean) in zip(made.axes, means, strict=True):
+        image = _heat_map(axes, row, mean, lowest)
+    colour_bar(made, image)
+    return made.figure
 
 
 def _mean_similarity(row: Row) -> Matrix | None:
@@ -65,16 +56,11 @@ def _mean_similarity(row: Row) -> Matrix | None:
 def _heat_map(axes: Axes, row: Row, mean: Matrix, lowest: float) -> AxesImage:
     image = axes.imshow(mean, cmap="viridis", vmin=lowest, vmax=1, interpolation="none", origin="lower")
     for first, last in row.spans:
-        corner, side = (first - 0.5, first - 0.5), last - first + 1
-        axes.add_patch(Rectangle(corner, side, side, fill=False, clip_on=False, edgecolor=SURFACE, linewidth=3.2))
-        axes.add_patch(Rectangle(corner, side, side, fill=False, clip_on=False, edgecolor=style.WORSE, linewidth=1.8))
-    axes.set_title(clean(row.label, 24))
+        outline_route(axes, first - 0.5, first - 0.5, last - first + 1, last - first + 1)
     ticks = range(0, len(mean), max(1, len(mean) // 4))
     axes.set_xticks(ticks)
     axes.set_yticks(ticks)
-    axes.grid(visible=False)
-    axes.tick_params(length=0, labelcolor=MUTED)
-    axes.spines[:].set_visible(False)
+    settle_map(axes)
     return image
 
 

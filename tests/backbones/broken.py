@@ -19,8 +19,21 @@ BLOCKS, WIDTH = 4, 8
 SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
 
 
+SOUND = Family(
+    name="Sound",
+    spec=BackboneSpec,
+    published={},
+    token_order=TokenOrder.SEQUENCE,
+    num_blocks=lambda spec: BLOCKS,
+    num_prefix=lambda spec: 1,
+    builder=f"{__name__}:Sound",
+)
+
+
 class Sound(Backbone):
     """Two streams, a prefix token, a running mean as scan, and a long skip from the second block to the last."""
+
+    family = SOUND
 
     def __init__(self, spec, kernels):
         super().__init__()
@@ -199,7 +212,7 @@ class AnnouncedAsSet(Sound):
     """Scans, but its family says that any order will do."""
 
     found_by = "order"
-    changes = {"token_order": TokenOrder.SET}
+    family = replace(SOUND, token_order=TokenOrder.SET)
 
 
 class AcceptsUnsortedIds(Sound):
@@ -272,26 +285,12 @@ class RefusesAllRoutes(Sound):
     """Its family accepts no route, so that nothing can be routed."""
 
     found_by = "bypassed"
-
-    @staticmethod
-    def refuse(spec, routes, selector):
-        raise ValueError("no route will do")
-
-    changes = {"check_routes": refuse}
+    family = replace(SOUND, selectors=("none",))
 
 
-SOUND = Family(
-    name="Sound",
-    spec=BackboneSpec,
-    published={},
-    token_order=TokenOrder.SEQUENCE,
-    num_blocks=lambda spec: BLOCKS,
-    num_prefix=lambda spec: 1,
-    builder=f"{__name__}:Sound",
-)
 BROKEN = Sound.__subclasses__()
 
 
 def broken_family(broken):
     """The family that announces a broken backbone."""
-    return replace(SOUND, name=broken.__name__, builder=f"{__name__}:{broken.__name__}", **getattr(broken, "changes", {}))
+    return replace(broken.family, name=broken.__name__, builder=f"{__name__}:{broken.__name__}")

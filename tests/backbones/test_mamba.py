@@ -1,4 +1,4 @@
-"""The mixer of DiS and ZigMa: an explicit formula in float64, symmetries, and mamba-ssm's own module on shared weights."""
+"""The mixer of DiS and ZigMa: an explicit float64 formula, symmetries, and mamba-ssm itself on shared weights."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from PIL import Image
 
-from tread_bench.records import CostFigures, Evaluation, Record, Similarity, TimingFigures
+from tread_bench.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
 from tread_bench.routes import parse_routes, tokens_per_block
 from tread_bench.statistics import paired_ratio
 
@@ -29,15 +29,16 @@ NUMERICS = {
     "kernels": {"attention": "torch", "scan": "torch"},
 }  # fmt: skip
 VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
+NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 
-def cost(routes: str) -> CostFigures:
-    tokens = tokens_per_block(parse_routes(routes), BLOCKS, TOKENS)
+def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:
+    tokens = tokens_per_block(parse_routes(routes), blocks, TOKENS)
     block_macs = [50_000 * n for n in tokens]
-    forward, dense = sum(block_macs) + 400_000, 50_000 * TOKENS * BLOCKS + 400_000
+    forward, dense = sum(block_macs) + 400_000, 50_000 * TOKENS * blocks + 400_000
     return CostFigures(
-        params=887_000, trainable_params=886_000, tokens_per_block=tokens, dense_tokens=TOKENS,
+        params=params, trainable_params=params - 1000, tokens_per_block=tokens, dense_tokens=TOKENS,
         forward_macs=forward, dense_forward_macs=dense, attention_macs=90_000, scan_macs=0,
         train_step_macs=3 * forward, block_macs=block_macs,
     )  # fmt: skip
@@ -67,16 +68,33 @@ def evaluation(iteration: int, fid: float | None, protocol: str = "9f3c1a7be042"
     )  # fmt: skip
 
 
-def similarity(routes: str) -> Similarity:
-    bounds = [(int(r.start), int(r.end)) for r in parse_routes(routes)]
+def inside(routes: str, block: int) -> bool:
+    return any(int(r.start) <= block <= int(r.end) for r in parse_routes(routes))
 
+
+def similarity(routes: str, blocks: int = BLOCKS) -> Similarity:
     def cosine(i: int, j: int) -> float:
-        inside = any(a <= i <= b and a <= j <= b for a, b in bounds)
-        return 1.0 if i == j else (0.97 if inside else 0.9) - 0.05 * abs(i - j) * (0.2 if inside else 1.0)
+        both = inside(routes, i) and inside(routes, j)
+        return 1.0 if i == j else (0.97 if both else 0.9) - 0.05 * abs(i - j) * (0.2 if both else 1.0) * 12 / blocks
+
+    def across(i: int, a: int, b: int) -> float:
+        return 1 - abs(a - b) * (0.02 if inside(routes, i) else 0.04 + 0.003 * i) * (1 + 0.5 * min(a, b))
 
     return Similarity(
-        matrix=[[cosine(i, j) for j in range(BLOCKS)] for i in range(BLOCKS)], times=[0.5], num_samples=64
+        matrix=[[cosine(i, j) for j in range(blocks)] for i in range(blocks)],
+        across_times=[[[across(i, a, b) for b in range(5)] for a in range(5)] for i in range(blocks)],
+        times=[0.1, 0.3, 0.5, 0.7, 0.9],
+        num_samples=64,
     )
+
+
+def gradient_norms(routes: str, seed: int, blocks: int = BLOCKS) -> GradientNorms:
+    """Routed, the blocks ahead of a route get half as much again and those inside it a quarter less."""
+    rng = random.Random(f"gradient {routes} {seed}")
+    dense = [0.4 * (1 - 0.5 * i / blocks) * rng.lognormvariate(0, 0.08) for i in range(blocks)]
+    first = min((int(r.start) for r in parse_routes(routes)), default=0)
+    factor = [1.5 if i < first else 0.75 if inside(routes, i) else 1.0 for i in range(blocks)]
+    return GradientNorms(training=[f * d for f, d in zip(factor, dense, strict=True)], dense=dense, batches=8)
 
 
 def record(row: str, routes: str, seed: int, fid: float | None, speedup: float = 1.2, **changes: Any) -> Record:
@@ -98,20 +116,58 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         "reference": f"dense-dense-{seed}",
         "cost": cost(routes), "timing": timing(speedup, 0),
         "evaluations": [evaluation(400, middle), evaluation(1200, last)],
-        "similarity": similarity(routes), "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
+        "similarity": similarity(routes), "gradient_norms": gradient_norms(routes, seed), "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
         "conditions": {**NUMERICS, "versions": VERSIONS},
     }  # fmt: skip
     return Record(**{**fields, **changes})
 
 
 def failed(row: str, routes: str, seed: int, reason: str) -> Record:
-    return record(row, routes, seed, None, status="failed", reason=reason, evaluations=[], timing=None, similarity=None)
+    return record(row, routes, seed, None, status="failed", reason=reason, **NOTHING_MEASURED)
 
 
 def study(seeds: int = 5) -> list[Record]:
     """Seven rows; with five seeds one cell has failed, for a hostile reason."""
     records = [record(row, routes, s, fid, v) for row, (routes, fid, v) in STUDY.items() for s in range(seeds)]
     return [failed("0:10", "0:10@0.5", 4, HOSTILE) if r.row == "0:10" and r.seed == 4 else r for r in records]
+
+
+# family -> (backbone, blocks, parameters, dense FID, selector, routes, change of FID, speed-up)
+FAMILIES = {
+    "DiT": ("DiT (depth 12, hidden 64, heads 4, patch 2)", 12, 887_000, 16.9, "random", "2:8@0.5", 1.4, 1.19),
+    "U-ViT": ("U-ViT (depth 12, hidden 72, heads 4, patch 2)", 13, 941_000, 15.2, "random", "2:9@0.5", -2.6, 1.22),
+    "DiS": ("DiS (depth 12, hidden 64, patch 2)", 13, 902_000, 24.8, "rows", "2:9@0.5", 3.1, 1.08),
+    "ZigMa": ("ZigMa (depth 12, hidden 68, patch 2)", 12, 915_000, 22.0, "rows", "2:8@0.5", 0.1, 1.05),
+    "DRWKV": ("DRWKV (depth 12, hidden 60, patch 2)", 12, 868_000, 27.5, "blocks", "2:8@0.5", -0.2, 0.97),
+    "LightningDiT": ("LightningDiT (depth 12, hidden 64, patch 2)", 12, 880_000, 14.1, "random", "2:8@0.5", -0.9, 1.2),
+}
+SELECTORS = {"random": 0.0, "rows": 0.9, "columns": 1.3, "blocks": 0.5, "strided": -0.3}  # change of FID
+
+
+def of_family(family: str, seed: int, selector: str = "", change: float = 0.0, **changes: Any) -> Record:
+    """A cell of that family; without a selector its dense row."""
+    backbone, blocks, params, dense, _, routes, gain, speedup = FAMILIES[family]
+    routes, fid = (routes, dense + gain + change) if selector else ("", dense)
+    row = f"tread-{selector} backbone={family}" if selector else f"dense backbone={family}"
+    fields: dict[str, Any] = {
+        "backbone": backbone, "family": family, "num_blocks": blocks, "selector": selector,
+        "cell": f"{family.lower()}-{selector or 'dense'}-{seed}", "reference": f"{family.lower()}-dense-{seed}",
+        "cost": cost(routes, blocks, params), "similarity": similarity(routes, blocks),
+        "gradient_norms": gradient_norms(routes, seed, blocks),
+    }  # fmt: skip
+    return record(row, routes, seed, fid, speedup if selector else 1.0, **{**fields, **changes})
+
+
+def architectures(seeds: int = 3) -> list[Record]:
+    """Every family dense and routed with the selector that fits it."""
+    fitting = {family: FAMILIES[family][4] for family in FAMILIES}
+    return [of_family(f, s, chosen) for f in FAMILIES for chosen in ("", fitting[f]) for s in range(seeds)]
+
+
+def selectors(families: tuple[str, ...] = ("DiT", "ZigMa", "DRWKV"), seeds: int = 3) -> list[Record]:
+    """The same route with every selector."""
+    changes = {"": 0.0, **SELECTORS}
+    return [of_family(f, s, name, change) for f in families for name, change in changes.items() for s in range(seeds)]
 
 
 def write_samples(records: list[Record], run_dir: Path) -> None:

@@ -83,7 +83,7 @@ def test_rows_differ_in_shape_as_well_as_in_colour():
 
 def test_strange_names_are_drawn():
     names = [HOSTILE, "_hidden", "$\\foo$", "名前", "tab\tnew\nline", "x" * 300]
-    records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="", similarity=None) for i, name in enumerate(names)]
+    records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="", similarity=None, gradient_norms=None) for i, name in enumerate(names)]
     for picture in pictures(comparison(records)):
         ElementTree.fromstring(picture.svg)
         assert b"<script" not in picture.svg

@@ -1,0 +1,93 @@
+"""How alike the output of one block is at neighbouring times: what caching a layer between steps relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
+
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.panels import colour_bar, outline_route, panels, settle_map
+from reports.figures.style import MUTED, Picture
+from reports.numbers import DASH, number
+
+Pair = tuple[float, float]
+Adjacent = dict[Pair, NDArray[np.float64]]  # two neighbouring times -> (L,) cosines
+
+
+def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Cosine similarity of each block's outputs at neighbouring times, one heat map per row."""
+    known = [(row, adjacent) for row in rows if (adjacent := adjacent_times(row))]
+    if not known:
+        return None
+    pairs = sorted({pair for _, adjacent in known for pair in adjacent})
+    svg, png = style.save(_figure(known))
+    return Picture(
+        name=f"across_times{suffix}", title="Across timesteps", svg=svg, png=png,
+        headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
+        description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
+        + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in known),
+        caption="Cosine similarity between the outputs of the same block at two neighbouring times t (0 is data, 1 is "
+        "noise), of the trained network without routing: same image, same noise, averaged over tokens, images and "
+        "seeds. The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
+        "next sampling step, so it loses least where this is near 1; sampling steps lie closer together than these "
+        "times, so the figures are a lower guide, not what a cache would lose.",
+    )  # fmt: skip
+
+
+def adjacent_times(row: Row) -> Adjacent:
+    """Mean over seeds; empty where similarity was measured at one time only, or not at all."""
+    found = [record.similarity for record in row.done if record.similarity]
+    if not found:
+        return {}
+    times = found[0].times
+    mean = np.mean([np.asarray(similarity.across_times) for similarity in found], axis=0)  # (L, T, T)
+    order = sorted(range(len(times)), key=times.__getitem__)
+    return {(times[a], times[b]): mean[:, a, b] for a, b in pairwise(order)}
+
+
+def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
+    made = panels([row for row, _ in known], aspect=1.9, widest=2.3)
+    lowest = min(float(cosines.min()) for _, adjacent in known for cosines in adjacent.values())
+    lowest = np.floor(10 * min(lowest, 0.95)) / 10
+    for axes, starts, (row, adjacent) in zip(made.axes, made.starts, known, strict=True):
+        image = _heat_map(axes, row, adjacent, lowest)
+        axes.set_yticks(range(len(adjacent)), [_named(pair) for pair in adjacent] if starts else [])
+    colour_bar(made, image)
+    return made.figure
+
+
+def _heat_map(axes: Axes, row: Row, adjacent: Adjacent, lowest: float) -> AxesImage:
+    mean = np.stack(list(adjacent.values()))  # (T - 1, L)
+    image = axes.imshow(mean, cmap="viridis", vmin=lowest, vmax=1, interpolation="none", origin="lower", aspect="auto")
+    for first, last in row.spans:
+        outline_route(axes, first - 0.5, -0.5, last - first + 1, len(mean))
+    axes.set_xticks(range(0, mean.shape[1], max(1, mean.shape[1] // 4)))
+    settle_map(axes)
+    axes.tick_params(labelsize=8)
+    axes.yaxis.label.set_color(MUTED)
+    return image
+
+
+def _table(known: Sequence[tuple[Row, Adjacent]], pairs: Sequence[Pair]) -> list[tuple[str, ...]]:
+    return [
+        (row.label, str(block), "yes" if any(a <= block <= b for a, b in row.spans) else DASH,
+         *(number(float(adjacent[pair][block]), 3) if pair in adjacent else DASH for pair in pairs))
+        for row, adjacent in known
+        for block in range(len(next(iter(adjacent.values()))))
+    ]  # fmt: skip
+
+
+def _range(adjacent: Adjacent) -> str:
+    cosines = np.stack(list(adjacent.values()))
+    return f"{number(float(cosines.min()), 3)} to {number(float(cosines.max()), 3)}"
+
+
+def _named(pair: Pair) -> str:
+    return f"{pair[0]:g}–{pair[1]:g}"

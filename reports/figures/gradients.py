@@ -1,0 +1,141 @@
+"""How much gradient each block gets, with the route and without: the deep-supervision side of routing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.panels import Panels, panels
+from reports.figures.style import BETTER, MUTED, RULE, SURFACE, WORSE, Picture
+from reports.numbers import DASH, decimals, interval, names, number
+from tread_bench.statistics import Estimate, mean_interval
+
+
+class Curves(NamedTuple):
+    """Gradient norm of every block, mean over seeds with its interval."""
+
+    row: Row
+    training: list[Estimate]  # of the cell's own loss
+    dense: list[Estimate]  # of the same weights' loss without routes
+
+
+def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Gradient norm per block under the row's own training loss and under the dense loss of the same weights."""
+    known = [curves for row in rows if (curves := curves_of(row))]
+    if not known:
+        return None
+    svg, png = style.save(_figure(known))
+    return Picture(
+        name=f"gradients{suffix}", title="Gradient per block", svg=svg, png=png, table=_table(known),
+        headers=("row", "block", "on a route", "training loss", "95 % interval", "dense loss", "95 % interval",
+                 "training / dense"),
+        description="Line charts of the norm of the loss gradient over each block’s parameters. "
+        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in known),
+        caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
+        "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
+        "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
+        "gradient of the loss nearer to the blocks ahead of it: there orange should lie above blue. "
+        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in known if curves.row.spans)
+        + ("." if any(curves.row.spans for curves in known) else ""),
+    )  # fmt: skip
+
+
+def curves_of(row: Row) -> Curves | None:
+    found = [record.gradient_norms for record in row.done if record.gradient_norms]
+    if not found:
+        return None
+    training, dense = (
+        [mean_interval(values) for values in zip(*norms, strict=True)]
+        for norms in ([one.training for one in found], [one.dense for one in found])
+    )
+    return Curves(row, training, dense)
+
+
+def _figure(known: Sequence[Curves]) -> Figure:
+    made = panels([curves.row for curves in known], aspect=1.35, widest=2.3, gap=0.36)
+    for axes, starts, curves in zip(made.axes, made.starts, known, strict=True):
+        _panel(axes, curves)
+        axes.set_ylim(0, 1.06 * _largest(curves.row, known))
+        axes.tick_params(labelsize=8, length=0, labelleft=starts, labelcolor=MUTED)
+    _legend(made)
+    return made.figure
+
+
+def _largest(row: Row, known: Sequence[Curves]) -> float:
+    """The axis is shared within an architecture."""
+    own = [curves for curves in known if curves.row.group.backbone == row.group.backbone]
+    ends = [e.mean if e.high is None else e.high for curves in own for e in (*curves.training, *curves.dense)]
+    return max(ends) or 1.0
+
+
+def _panel(axes: Axes, curves: Curves) -> None:
+    for first, last in curves.row.spans:
+        axes.axvspan(first - 0.5, last + 0.5, color=RULE, linewidth=0, zorder=0.4)
+    _curve(axes, curves.dense, BETTER, "o")
+    if curves.row.spans:
+        _curve(axes, curves.training, WORSE, "s")
+    axes.set_xlim(-0.6, len(curves.dense) - 0.4)
+    axes.set_xticks(range(0, len(curves.dense), max(1, len(curves.dense) // 4)))
+    axes.locator_params(axis="y", nbins=4)
+    axes.grid(axis="x", visible=False)
+
+
+def _curve(axes: Axes, estimates: Sequence[Estimate], colour: str, marker: str) -> None:
+    blocks = range(len(estimates))
+    bounds = np.array([e.bounds or (e.mean, e.mean) for e in estimates])
+    axes.fill_between(blocks, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.25, linewidth=0)
+    axes.plot(blocks, [e.mean for e in estimates], color=colour, marker=marker, markersize=3.5, linewidth=1.3,
+              markeredgecolor=SURFACE, markeredgewidth=0.4)  # fmt: skip
+
+
+def _legend(made: Panels) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles = [
+        Line2D([], [], color=WORSE, marker="s", markersize=4, label="routed loss"),
+        Line2D([], [], color=BETTER, marker="o", markersize=4, label="dense loss"),
+        Patch(color=RULE, label="route"),
+    ]
+    left, bottom, _, height = made.key
+    made.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left - 0.02, bottom + height), fontsize=8.5)
+
+
+def _table(known: Sequence[Curves]) -> list[tuple[str, ...]]:
+    places = decimals(e.mean for curves in known for e in (*curves.training, *curves.dense))
+    return [
+        (curves.row.label, str(block), "yes" if _on_route(curves.row, block) else DASH,
+         number(own.mean, places), interval(own, places), number(dense.mean, places), interval(dense, places),
+         number(own.mean / dense.mean, 2) if dense.mean else DASH)
+        for curves in known
+        for block, (own, dense) in enumerate(zip(curves.training, curves.dense, strict=True))
+    ]  # fmt: skip
+
+
+def _on_route(row: Row, block: int) -> bool:
+    return any(first <= block <= last for first, last in row.spans)
+
+
+def _ratios(curves: Curves) -> str:
+    """Routed over dense loss: of the blocks ahead of, on and behind the routes, each a ratio of summed norms."""
+    if not curves.row.spans:
+        return "no route, one loss"
+    first = curves.row.spans[0][0]
+    places = [
+        "on" if _on_route(curves.row, block) else "ahead of" if block < first else "behind"
+        for block in range(len(curves.dense))
+    ]
+    words = []
+    for place, members in groupby(range(len(places)), places.__getitem__):
+        blocks = list(members)
+        dense = sum(curves.dense[b].mean for b in blocks)
+        ratio = sum(curves.training[b].mean for b in blocks) / dense if dense else None
+        words.append(f"{number(ratio)} times {place} the route")
+    return names(words)

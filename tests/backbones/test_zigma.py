@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from backbones.zigma import zigzag_paths
+from tread_bench import Route, create_backbone
+from tread_bench.backbone import run_blocks
+from tread_bench.costs import cost_of
+from tread_bench.measure.macs import count_cost
+from tread_bench.ops.patching import unpatchify
+from tread_bench.registry import make_spec
+
+PUBLISHED = [
+    row
+    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
+    if row["family"] == "ZigMa" and "text" not in row["model"]  # those two attend to text, this one takes labels
+]
+SMALL = {"depth": 10, "hidden": 16, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
+ROUTES = [[Route(1, 8, 0.5)], [Route(0, 9, 0.75)], [Route(0, 3, 0.25), Route(4, 6, 0.5)]]
+
+
+def small(**changes):
+    """A ZigMa whose zero-initialised gates are not zero, without drop path."""
+    model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.0, **changes})
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def inputs(batch=3, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(batch, 1, 8, 8, generator=generator, dtype=dtype)
+    return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
+
+
+def drawn(routes, batch=3):
+    """Ascending ids (B, K) of each route over the 16 patches."""
+    generator = torch.Generator().manual_seed(3)
+    return [torch.rand(batch, 16, generator=generator).argsort(1)[:, : r.kept(16)].sort(1).values for r in routes]
+
+
+def published_spec(row):
+    channels, size, _ = map(int, row["input"].split()[-1].split("x"))
+    name = {"ZigMa-H/XL": "ZigMa-XL", "ZigMa": "ZigMa-B"}.get(row["model"].split()[0], row["model"].split()[0])
+    scan = "v2" if "v2" in row["model"] else "zigzagN8"
+    return make_spec(f"{name}/{row['patch']}", channels=channels, image_size=size, num_classes=0, scan=scan)
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
+def test_parameters_are_the_published_ones(row):
+    family, spec = published_spec(row)
+    assert (spec.depth, spec.hidden, spec.patch) == tuple(int(row[key]) for key in ("blocks", "hidden", "patch"))
+    cost = cost_of(family, spec)
+    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0, "channels": 3}, {"scan": "v2"}], ids=str)
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
+    family, spec = make_spec("ZigMa", **{**SMALL, **sizes})
+    resolved = family.resolve(spec, routes, "random")
+    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
+
+
+def test_closed_form_equals_the_count_of_the_largest():
+    family, spec = make_spec("ZigMa-XL/4")
+    resolved = family.resolve(spec, [Route(2, -4, 0.5)], "random")
+    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
+
+
+@pytest.mark.parametrize("side", [2, 3, 4, 16])
+def test_paths_visit_every_cell_once_from_neighbour_to_neighbour(side):
+    paths = zigzag_paths((side, side))
+    assert torch.equal(paths.sort(1).values, torch.arange(side**2).expand(8, -1))
+    rows, columns = paths // side, paths % side
+    assert (rows.diff(dim=1).abs() + columns.diff(dim=1).abs() == 1).all()
+    assert len({tuple(path.tolist()) for path in paths}) == 8
+
+
+def test_paths_come_in_the_releases_order():
+    first = zigzag_paths((3, 3))
+    assert first[:4].tolist() == [
+        [0, 1, 2, 5, 4, 3, 6, 7, 8],  # rows from the top left
+        [0, 3, 6, 7, 4, 1, 2, 5, 8],  # columns from the top left
+        [2, 1, 0, 3, 4, 5, 8, 7, 6],  # rows from the top right
+        [2, 5, 8, 7, 4, 1, 0, 3, 6],  # columns from the top right
+    ]
+    assert first[4:, 0].tolist() == [6, 6, 8, 8]
+
+
+@pytest.mark.parametrize("path", range(8))
+def test_a_restricted_path_is_the_path_filtered_to_the_kept_tokens(path):
+    model = small()
+    seen = {}
+    model.blocks[path].mixer.register_forward_pre_hook(lambda module, args: seen.update(scanned=args[0]))
+    kept = drawn([Route(0, 9, 0.5)])
+    model.blocks[path].adaLN_modulation[1].weight.data.zero_()
+    model.blocks[path].adaLN_modulation[1].bias.data.zero_()
+    states = {}
+    model(*inputs(), routes=[Route(0, 9, 0.5)], ids=kept, on_block=states.__setitem__)
+    normed = rms_norm(states[path].streams["residual"], model.blocks[path].norm.weight)
+    for sample in range(3):
+        present = kept[0][sample].tolist()
+        filtered = [present.index(cell) for cell in zigzag_paths((4, 4))[path].tolist() if cell in present]
+        torch.testing.assert_close(seen["scanned"][sample], normed[sample, filtered])
+
+
+@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
+@pytest.mark.parametrize("scan", ["zigzagN8", "v2"])
+def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(routes, scan):
+    model = small(scan=scan)
+    seen = []
+    run_block = model.run_block
+    model.run_block = lambda block, state: (seen.append(state.ids is not None), run_block(block, state))[1]
+    assert torch.equal(model(*inputs(), routes=routes), model(*inputs()))
+    assert any(seen), "the route was never entered"
+
+
+def by_hand(model, x, t, y, routes, ids):
+    """Both streams kept at full length, sample by sample, path by path."""
+    outputs = []
+    for sample in range(len(x)):
+        state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
+        stream, residual = state.streams["x"], torch.zeros_like(state.streams["x"])
+        for number, block in enumerate(model.blocks):
+            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
+            present = set(inside[0][sample].tolist()) if inside else set(range(16))
+            path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in present]
+            shift, scale, gate = block.adaLN_modulation(state.c).chunk(3, dim=1)
+            stream, residual = stream.clone(), residual.clone()
+            residual[:, path] += stream[:, path]
+            normed = rms_norm(residual[:, path], block.norm.weight)
+            stream[:, path] = normed + gate * block.mixer(normed * (1 + scale) + shift)
+        normed = F.layer_norm(rms_norm(stream + residual, model.norm_f.weight), (16,), eps=1e-6)
+        outputs.append(unpatchify(model.final_layer.linear(normed), (4, 4), 2))
+    return torch.cat(outputs)
+
+
+def rms_norm(x, weight):
+    return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+
+
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_dense_and_routed_equal_a_hand_written_forward(routes):
+    model = small().double()
+    x, t, y = inputs(dtype=torch.float64)
+    ids = drawn(routes)
+    computed = model(x, t, y, routes=routes, ids=ids)
+    torch.testing.assert_close(computed, by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11)
+
+
+def test_ranks_correct_ids_that_are_not_ascending():
+    model = small().double()
+    state = model.start(*inputs(dtype=torch.float64))
+    route, kept = Route(1, 8, 0.5), drawn([Route(1, 8, 0.5)])[0]
+    one, other = (model.finish(run_blocks(model, state, [route], [ids])) for ids in (kept, kept.flip(1)))
+    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_ids_that_are_not_ascending_are_refused():
+    routes = [Route(1, 8, 0.5)]
+    with pytest.raises(ValueError, match="ascending"):
+        small()(*inputs(), routes=routes, ids=[drawn(routes)[0].flip(1)])
+
+
+def test_bypassed_tokens_keep_both_streams():
+    model, states, route = small(), {}, Route(1, 8, 0.75)
+    model(*inputs(), routes=[route], ids=drawn([route]), on_block=states.__setitem__)
+    bypassed = torch.ones(3, 16, dtype=torch.bool).scatter(1, states[1].ids, False)
+    assert bypassed.sum() == 3 * 12
+    for name in ("x", "residual"):
+        before, after = states[0].streams[name], states[8].streams[name]
+        assert torch.equal(after[bypassed], before[bypassed])
+        assert (after[~bypassed] != before[~bypassed]).any(-1).all()
+
+
+def test_a_path_is_restricted_once_per_route():
+    model, caches = small(), []
+    model(*inputs(), routes=[Route(0, 9, 0.5)], on_block=lambda block, state: caches.append(state.cache))
+    assert all(cache is caches[0] for cache in caches[:9])
+    assert sorted(caches[0]) == [f"path {path}" for path in range(8)]
+
+
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_every_parameter_gets_a_gradient(routes):
+    model = small()
+    model(*inputs(), routes=routes, ids=drawn(routes)).square().mean().backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+def test_gates_begin_at_zero():
+    model = create_backbone("ZigMa", **SMALL)
+    for block in model.blocks:
+        assert not block.adaLN_modulation[1].weight.any() and not block.adaLN_modulation[1].bias.any()
+        assert block.mixer.out_proj.weight.any()
+    assert model.final_layer.linear.weight.any()
+
+
+@pytest.mark.parametrize("routes", [[], [Route(1, 8, 0.5)]], ids=str)
+def test_bfloat16_autocast_is_finite_and_near_float32(routes):
+    model = small()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        computed = model(*inputs(), routes=routes, ids=drawn(routes))
+    computed.float().square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters())
+    expected = model(*inputs(), routes=routes, ids=drawn(routes))
+    assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+def test_drop_path_is_active_in_training_only():
+    model = small(drop_path=0.9)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        trained = model.train()(*inputs())
+    assert not torch.allclose(trained, model.eval()(*inputs()), atol=1e-3)
+    assert torch.equal(model(*inputs()), small()(*inputs()))
+
+
+def test_parameter_names_are_those_of_the_release():
+    model = create_backbone("ZigMa", **SMALL)
+    names = set(dict(model.named_parameters()))
+    assert {"x_embedder.proj.weight", "t_embedder.mlp.2.bias", "y_embedder.embedding_table.weight"} <= names
+    assert {"blocks.9.mixer.A_log", "blocks.0.adaLN_modulation.1.weight", "norm_f.weight"} <= names
+    assert {"final_layer.linear.weight"} <= names and set(model.state_dict()) == names

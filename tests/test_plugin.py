@@ -1,0 +1,79 @@
+"""A third party's backbone: installed from a distribution of its own, and run like any other."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[1]
+PLUGIN = CHECKOUT / "tests" / "plugin"
+SHOWN = ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the plug-in's distribution is installed into, without a network."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--target", str(folder), str(PLUGIN)], check=True, capture_output=True)
+    return folder
+
+
+def run_with(installed: Path, *command: object) -> str:
+    """Standard output of a Python command that finds the plug-in."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "backbones", "--json"))
+    (snake,) = [backbone for backbone in listed if backbone["family"] == "Snake"]
+    assert (snake["name"], snake["token_order"]) == ("Snake-S/2", "sequence")
+
+
+@pytest.mark.parametrize("num_classes", [0, 10])
+def test_it_keeps_the_contract(installed: Path, num_classes: int) -> None:
+    code = (
+        "from tread_bench.contract import check_backbone\nfrom snake_backbone.family import SNAKE\n"
+        f"spec = SNAKE.spec(depth=4, hidden=16, image_size=8, num_classes={num_classes})\n"
+        "print(*check_backbone(SNAKE, spec), sep='\\n', end='')"
+    )
+    assert run_with(installed, "-c", code) == ""
+
+
+def test_it_runs_dense_and_routed(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", PLUGIN / "snake.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    assert {row["status"] for row in rows.values()} == {"done"}
+    kept = {method: row["tokens_kept"] for method, row in rows.items()}
+    assert kept == {"dense": "", "tread": "9"}  # half of 16, and the prefix
+    assert int(rows["tread"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
+    assert (tmp_path / "index.html").is_file()
+
+
+def test_the_document_shows_the_files_as_they_are() -> None:
+    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```\w+\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    assert [name for name in SHOWN if (PLUGIN / name).read_text(encoding="utf-8") not in shown] == []
+
+
+def test_the_document_names_every_check() -> None:
+    from tread_bench.contract import CHECKS
+
+    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [c.__name__.removeprefix("check_") for c in CHECKS]
+
+
+def test_a_backbone_takes_less_than_80_lines() -> None:
+    lines = [line for file in (PLUGIN / "snake_backbone").glob("*.py") for line in file.read_text().splitlines()]
+    assert len(lines) < 80
