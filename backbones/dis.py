@@ -34,7 +34,7 @@ class Block(nn.Module):
         if self.skip_linear is not None:
             assert skip is not None, "a block of the second half takes a long skip"
             hidden = self.skip_linear(torch.cat([hidden, skip], dim=-1))
-        residual = residual + self.drop_path(hidden)
+        residual = residual + self.drop_path(hidden.to(residual.dtype))
         return self.mixer(self.norm(residual)), residual
 
 
@@ -104,7 +104,8 @@ class DiS(Backbone):
         return state.with_streams(hidden=hidden, residual=residual)
 
     def head(self, state: TokenState) -> Tensor:
-        tokens = self.norm_f(state.streams["residual"] + self.drop_path(state.streams["hidden"]))
+        hidden, residual = state.streams["hidden"], state.streams["residual"]
+        tokens = self.norm_f(residual + self.drop_path(hidden.to(residual.dtype)))
         patches = self.final_layer(tokens, state.c)[:, state.num_prefix :]
         return unpatchify(patches, state.grid, self.spec.patch)
 

@@ -95,9 +95,9 @@ class ZigMa(Backbone):
         c = self.t_embedder(t)
         if self.y_embedder is not None:
             c = c + self.y_embedder(y)
-        tokens = self.x_embedder(x).contiguous()  # as after a gather: sums over a row are then the same bit for bit
-        residual = torch.zeros_like(tokens, dtype=torch.promote_types(tokens.dtype, torch.float32))
-        return TokenState({"x": tokens, "residual": residual}, grid=self.spec.grid, c=c)
+        # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
+        tokens = self.x_embedder(x).contiguous().to(self.norm_f.weight.dtype)
+        return TokenState({"x": tokens, "residual": torch.zeros_like(tokens)}, grid=self.spec.grid, c=c)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None

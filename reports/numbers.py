@@ -45,3 +45,8 @@ def scaled_macs(largest: float) -> tuple[float, str]:
     """Divisor and unit that suit a number of MACs."""
     steps = [(1e3, "kMACs"), (1e6, "MMACs"), (1e9, "GMACs"), (1e12, "TMACs"), (1e15, "PMACs"), (1e18, "EMACs")]
     return next((step for step in reversed(steps) if largest >= step[0]), (1.0, "MACs"))
+
+
+def millions(count: float | None) -> str:
+    """A number of parameters."""
+    return DASH if count is None else f"{count / 1e6:.3g}M"

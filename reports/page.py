@@ -6,18 +6,19 @@ import base64
 import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from reports.architectures import by_architecture, side_by_side
 from reports.columns import COLUMNS
 from reports.comparison import Group, Row, comparison, record_order
+from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.style import Picture
-from reports.numbers import decimals, number, plural
+from reports.numbers import decimals, millions, number, plural
 from reports.table_view import comparison_view
 from reports.tables import flat, results_frame, write_csv
 from reports.verdict import verdicts
@@ -34,6 +35,7 @@ _CELL_METRICS = {
     "precision": "Precision",
     "recall": "Recall",
 }
+_LEADING = ("routing_gain", "selectors")  # pictures that come before the tables of several architectures
 _NOT_CONDITIONS = ("suite", "cells")
 
 
@@ -48,10 +50,10 @@ def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) ->
     records = sorted(records, key=record_order)
     write_csv(results_frame(records), run_dir / "results.csv")
     rows = comparison(records)
-    groups = [(group, list(members)) for group, members in groupby(rows, lambda row: row.group)]
-    drawn = [pictures(members, f"-{i + 1}" if i else "") for i, (_, members) in enumerate(groups)]
+    sets = side_by_side(rows)
+    drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
     _write_figures([picture for some in drawn for picture in some], run_dir / "figures")
-    page = _template(**_context(records, rows, groups, drawn, plan, run_dir))
+    page = _template(**_context(records, rows, sets, drawn, plan, run_dir))
     write_atomically(run_dir / "index.html", page.encode("utf-8", "replace"))
 
 
@@ -90,24 +92,21 @@ def _template(**context: Any) -> str:
 def _context(
     records: Sequence[Record],
     rows: Sequence[Row],
-    groups: Sequence[tuple[Group, list[Row]]],
+    sets: Sequence[list[Row]],
     drawn: Sequence[Sequence[Picture]],
     plan: Mapping[str, Any],
     run_dir: Path,
 ) -> dict[str, Any]:
     suite = plan.get("suite", {})
-    said, protocols = verdicts(rows), _protocols(records)
+    protocols = _protocols(records)
     return {
         "name": suite.get("name") or (records[0].suite if records else "empty run"),
         "description": suite.get("description", ""),
-        "verdicts": [(_group_title(group, True) if len(said) > 1 else "", *sentences) for group, *sentences in said],
+        "verdicts": [_verdict(members, len(sets) > 1) for members in sets],
         "counts": _counts(records, plan),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         "facts": _facts(records, plan),
-        "groups": [
-            {"title": _group_title(group, len(groups) > 1), "table": comparison_view(members), "pictures": some}
-            for (group, members), some in zip(groups, drawn, strict=True)
-        ],
+        "sets": [_set(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
         "samples": _samples(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
         "cells": _cells(records),
@@ -118,9 +117,41 @@ def _context(
     }
 
 
-def _group_title(group: Group, with_protocol: bool) -> str:
-    at = f", iteration {group.iteration:,}" if group.iteration else ""
-    return f"{group.backbone}{at}{f', protocol {group.protocol}' if group.protocol and with_protocol else ''}"
+def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
+    """Two sentences on one architecture; a lead and a statement for each of several."""
+    architectures = by_architecture(rows)
+    if len(architectures) == 1:
+        (group, quality, cost), families = verdicts(rows)[0], []
+    else:
+        group, quality, cost, families = rows[0].group, lead(rows), scope(rows), statements(rows)
+    title = _title(group, with_backbone=len(architectures) == 1, with_protocol=True) if several else ""
+    return {"title": title, "quality": quality, "cost": cost, "families": families}
+
+
+def _set(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
+    """The tables of rows that stand side by side, a table per architecture, with their pictures before or after."""
+    architectures = by_architecture(rows)
+    first = [picture for picture in drawn if picture.is_open or len(architectures) > 1 and picture.name in _LEADING]
+    return {
+        "first": first,
+        "tables": [_table(members, several, len(architectures) > 1) for members in architectures],
+        "pictures": [picture for picture in drawn if picture not in first],
+    }
+
+
+def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[str, Any]:
+    title = _title(rows[0].group, with_backbone=True, with_protocol=with_protocol)
+    params = f", {millions(rows[0].cost('params'))} parameters" if with_params else ""
+    return {"title": f"{title}{params}", "view": comparison_view(rows)}
+
+
+def _title(group: Group, with_backbone: bool, with_protocol: bool) -> str:
+    parts = (
+        group.backbone if with_backbone else "",
+        f"iteration {group.iteration:,}" if group.iteration else "",
+        f"protocol {group.protocol}" if group.protocol and with_protocol else "",
+    )
+    return ", ".join(filter(None, parts))
 
 
 def _counts(records: Sequence[Record], plan: Mapping[str, Any]) -> dict[str, int]:

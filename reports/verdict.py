@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Literal
 
 from reports.comparison import Group, Row
 from reports.numbers import decimals, interval, names, number, plural
 from tread_bench.statistics import LEVEL, Estimate, indistinguishable_from_best
+
+Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 def verdicts(rows: Sequence[Row]) -> list[tuple[Group, str, str]]:
@@ -22,8 +25,8 @@ def _verdict(rows: list[Row]) -> tuple[str, str]:
     if not routed:
         return _without_routes(rows), _cheapest(rows)
     best, fid = min(routed, key=lambda pair: pair[1].mean)
-    lead = f"{_mean(best, fid, len(routed))}{_runners_up(best, [row for row, _ in routed])}"
-    return f"{lead}{_against_dense(best, rows, decimals([fid.mean]))}.", _cost(best)
+    lead = f"{_mean(best, fid, len(routed))}{runners_up(best, [row for row, _ in routed])}"
+    return f"{lead}; {against_dense(best, rows, decimals([fid.mean]))}.", _cost(best)
 
 
 def _missing(rows: list[Row]) -> str:
@@ -49,15 +52,16 @@ def _mean(best: Row, fid: Estimate, num_routes: int) -> str:
     places = decimals([fid.mean])
     sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
     if num_routes == 1:
-        return f"{best.label} has an FID of {number(fid.mean, places)} ({sure})"
-    return f"Of {num_routes} routes, {best.label} has the lowest FID: {number(fid.mean, places)} ({sure})"
+        return f"{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
+    return f"Of {num_routes} routes, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
 
 
-def _runners_up(best: Row, routed: list[Row]) -> str:
+def runners_up(best: Row, routed: list[Row]) -> str:
+    """Which of the other routed rows cannot be told from the best."""
     if len(routed) == 1:
         return ""
     scores = {str(i): row.scores["fid"] for i, row in enumerate(routed)}
-    alike = [routed[int(i)].label for i in indistinguishable_from_best(scores)[1:]]
+    alike = [routed[int(i)].short_label for i in indistinguishable_from_best(scores)[1:]]
     if not alike:
         return ", lower than every other route (paired tests, Holm-adjusted)"
     if len(alike) == len(routed) - 1:
@@ -65,47 +69,61 @@ def _runners_up(best: Row, routed: list[Row]) -> str:
     return f", which cannot be told from {names(alike)}"
 
 
-def _against_dense(best: Row, rows: list[Row], places: int) -> str:
-    difference = best.difference("fid")
+def outcome(row: Row) -> Outcome:
+    """What may be said of a row's FID against dense."""
+    difference = row.difference("fid")
+    if difference is None or difference.bounds is None:
+        return "unknown"
+    low, high = difference.bounds
+    if low > 0:
+        return "worse"
+    if high >= 0:
+        return "open"
+    return "not beyond chance" if row.fid_p_value is None or row.fid_p_value > LEVEL else "better"
+
+
+def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
+    """How the row's FID stands to dense, as the end of a sentence."""
+    difference = row.difference("fid")
     if difference is None:
-        has_dense = any(row.is_dense and row.done for row in rows)
+        has_dense = any(r.is_dense and r.done for r in rows)
         why = "no seed has both" if has_dense else "no dense row finished beside it"
-        return f"; whether that is better or worse than dense cannot be said, because {why}"
+        return f"whether that is better or worse than dense cannot be said, because {why}"
     size = number(abs(difference.mean), places)
     if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
-        return f"; it is {size} {way} than dense on the one seed that both have, which settles nothing"
+        return f"it is {size} {way} than dense on the one seed that both have, which settles nothing"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
-    low, high = difference.bounds
-    if low > 0:
-        return f"; its quality is worse than dense, by {size} FID ({evidence})"
-    if high >= 0:
-        return f"; it cannot be told from dense ({evidence})"
-    if best.fid_p_value is None or best.fid_p_value > LEVEL:
-        return f"; that is {size} below dense ({evidence}), but not beyond chance among this many routes (Holm)"
-    return f"; it is better than dense, by {size} FID ({evidence})"
+    return {
+        "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
+        "open": f"it cannot be told from dense ({evidence})",
+        "better": f"it is better than dense, by {size} FID ({evidence})",
+        "not beyond chance": f"that is {size} below dense ({evidence}), but not beyond chance among this many routes "
+        "(Holm)",
+    }[outcome(row)]
 
 
 def _cost(row: Row) -> str:
-    return f"{_macs(row)}, and {_speed(row)}."
+    return f"{_macs(row)}, and {speed(row)}."
 
 
 def _macs(row: Row) -> str:
     forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
     if not forward or not dense:
-        return f"The MACs of {row.label} were not counted"
+        return f"The MACs of {row.short_label} were not counted"
     if forward == dense:
-        return f"{row.label} costs as many MACs as dense"
+        return f"{row.short_label} costs as many MACs as dense"
     word = "saves" if forward < dense else "adds"
     share = abs(1 - forward / dense) * 100
-    return f"{row.label} {word} {share:.0f} % of the forward MACs ({_per_image(forward, dense)})"
+    return f"{row.short_label} {word} {share:.0f} % of the forward MACs ({_per_image(forward, dense)})"
 
 
 def _per_image(forward: float, dense: float) -> str:
     return f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
 
 
-def _speed(row: Row) -> str:
+def speed(row: Row) -> str:
+    """How fast a training step is against dense, as the end of a sentence."""
     if row.speedup is None:
         return "its speed was not measured"
     ratio, low, high = row.speedup

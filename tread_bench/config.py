@@ -266,7 +266,7 @@ class Timing(Model):
     """How speed is measured: alone, after training, interleaved with the dense reference."""
 
     pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
-        20, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
+        20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
     )
     warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
 

@@ -37,7 +37,7 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not points:
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
-    figure = draw(rows, points)
+    figure = draw(rows, points) if len({row.group for row in rows}) == 1 else draw_by_architecture(rows, points)
     svg, png = style.save(figure)
     places = decimals(point.fid.mean for point in points)
     return Picture(
@@ -92,8 +92,30 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     return figure
 
 
+def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+    """One panel per architecture, against MACs, each with its own scales: their FIDs are not to be compared."""
+    divisor, unit = scaled_macs(max(point.macs for point in points))
+    groups = list(dict.fromkeys(rows[point.row].group for point in points))
+    columns = min(3, len(groups))
+    lines = -(-len(groups) // columns)
+    figure = Figure(figsize=(9.6, 2.7 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False).flat
+    for group, axes in zip(groups, panels, strict=False):
+        _panel(axes, rows, [point for point in points if rows[point.row].group == group], "macs", divisor)
+        _settle_axes(axes)
+        axes.set_title(clean(next(row.architecture for row in rows if row.group == group)))
+        axes.legend(loc="upper right", fontsize=8)
+    for unused in list(panels):
+        unused.set_axis_off()
+    figure.supxlabel(f"training cost in {unit}", color=MUTED, size=9)
+    figure.supylabel("FID", color=MUTED, size=9)
+    return figure
+
+
 def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, scale: float) -> None:
-    for index, (colour, marker) in enumerate(style.looks(row.is_dense for row in rows)):
+    groups = {rows[point.row].group for point in points}
+    members = [index for index, row in enumerate(rows) if row.group in groups]
+    for index, (colour, marker) in zip(members, style.looks(rows[i].is_dense for i in members), strict=True):
         own = [point for point in points if point.row == index]
         if not own:
             continue
@@ -101,7 +123,7 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
         y = [fid for point in own for fid in point.fids]
         sns.lineplot(
             x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, legend=False,
-            label=clean(rows[index].label), err_style="bars", errorbar=_t_interval, err_kws={"elinewidth": 1.4},
+            label=clean(rows[index].short_label), err_style="bars", errorbar=_t_interval, err_kws={"elinewidth": 1.4},
         )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
@@ -34,9 +35,11 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval."""
     paired = any(row.difference("fid") for row in rows)
     lines = _lines(rows, paired)
-    if not any(line.row.spans for line in lines):
-        return None
-    svg, png = style.save(_figure(lines, paired))
+    parts = [part for part in _by_architecture(lines) if any(line.row.spans for line in part)]
+    if not parts or (len(parts) > 1 and max(map(_num_routes, parts)) == 1):
+        return None  # one route per architecture: the gains by family say it all
+    lines = [line for part in parts for line in part]
+    svg, png = style.save(_figure(parts, paired))
     what = "FID difference to dense" if paired else "FID"
     return Picture(
         name=f"route_placement{suffix}", title="Route placement", svg=svg, png=png,
@@ -60,6 +63,14 @@ def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
             published = placement_difference(row) if paired else None
             lines.append(_Line(row, row.fid, shown, _with_interval(row, shown, paired, places), published))
     return lines
+
+
+def _by_architecture(lines: Sequence[_Line]) -> list[list[_Line]]:
+    return [list(part) for _, part in groupby(lines, lambda line: line.row.group)]
+
+
+def _num_routes(lines: Sequence[_Line]) -> int:
+    return len({line.row.first.routes for line in lines if line.row.spans})
 
 
 def _places(lines: Sequence[_Line]) -> int:
@@ -88,36 +99,52 @@ def _numbers(line: _Line, paired: bool, places: int) -> tuple[str, ...]:
     return (*own, *difference, number(line.published, 2, True))
 
 
-def _figure(lines: Sequence[_Line], paired: bool) -> Figure:
-    figure, bars, forest, words = _panels(lines)
+def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
+    lines = [line for part in parts for line in part]
     largest = max((abs(line.shown.mean) for line in lines if line.shown), default=1.0) or 1.0
     scale = Normalize(-largest, largest)
-    for y, line in enumerate(lines):
-        tone = MUTED if not line.shown else style.DIVERGING(scale(line.shown.mean)) if paired else style.COLOURS[0]
-        _bar(bars, y, line.row, tone)
-        _interval(forest, y, line.shown, tone)
-        words.text(0.05, y, line.text, va="center")
-        if _has_published(lines):
-            words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
-    words.text(0.05, -0.95, ("ΔFID" if paired else "FID") + " [95 % interval]", va="center", color=MUTED, size=8.5)
-    if _has_published(lines):
-        words.text(3.1, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
-    _settle_axes(bars, forest, [line.row for line in lines], paired)
+    figure, panels = _panels(parts)
+    for part, (bars, forest, words) in zip(parts, panels, strict=True):
+        for y, line in enumerate(part):
+            tone = MUTED if not line.shown else style.DIVERGING(scale(line.shown.mean)) if paired else style.COLOURS[0]
+            _bar(bars, y, line.row, tone)
+            _interval(forest, y, line.shown, tone)
+            words.text(0.05, y, line.text, va="center")
+            if _has_published(lines):
+                words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
+        _settle_axes(bars, forest, [line.row for line in part], paired)
+    _head(panels[0][2], paired, _has_published(lines))
+    forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")
     return figure
 
 
-def _panels(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes]:
-    """Bars, intervals and words side by side; the words' axis counts inches."""
-    width, height = 9.6, _ROW_HEIGHT * len(lines) + 0.95
-    left = 0.2 + 0.082 * max(len(clean(line.row.label)) for line in lines)
+def _head(words: Axes, paired: bool, has_published: bool) -> None:
+    words.text(0.05, -0.95, ("ΔFID" if paired else "FID") + " [95 % interval]", va="center", color=MUTED, size=8.5)
+    if has_published:
+        words.text(3.1, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
+
+
+def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, Axes, Axes]]]:
+    """Bars, intervals and words side by side, a line of panels per architecture; the words' axis counts inches."""
+    lines = [line for part in parts for line in part]
+    top, below = 0.42, 0.5
+    width, height = 9.6, sum(_ROW_HEIGHT * len(part) + top + below for part in parts)
+    left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
     words = 3.2 if _has_published(lines) else 2.0
-    middle = width - left - words
-    figure = Figure(figsize=(width, height))
-    bars, forest, text = figure.subplots(1, 3, sharey=True, width_ratios=(0.55 * middle, 0.45 * middle, words))
-    figure.subplots_adjust(left=left / width, right=1, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.06)
-    text.set_axis_off()
-    text.set_xlim(0, words)
-    return figure, bars, forest, text
+    shares = (0.55 * (width - left - words), 0.45 * (width - left - words), words)
+    figure, y, shared, found = Figure(figsize=(width, height)), height, None, []
+    for part in parts:
+        y -= top + _ROW_HEIGHT * len(part)
+        places = [(left + sum(shares[:k]) + 0.06 * k, y, shares[k] - 0.06, _ROW_HEIGHT * len(part)) for k in range(3)]
+        sizes = [(a / width, b / height, c / width, d / height) for a, b, c, d in places]
+        bars = figure.add_axes(sizes[0])
+        shared = figure.add_axes(sizes[1], sharey=bars, sharex=shared)
+        text = figure.add_axes(sizes[2], sharey=bars)
+        text.set_axis_off()
+        text.set_xlim(0, words)
+        found.append((bars, shared, text))
+        y -= below
+    return figure, found
 
 
 def _bar(axes: Axes, y: int, row: Row, tone: Any) -> None:
@@ -139,11 +166,12 @@ def _settle_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) ->
     blocks = max(row.blocks for row in rows)
     bars.set(xlim=(-0.6, blocks - 0.4), ylim=(len(rows) - 0.5, -0.5), xlabel="block")
     bars.set_xticks(range(0, blocks, max(1, blocks // 12)))
-    bars.set_yticks(range(len(rows)), [clean(row.label) for row in rows])
-    forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")
+    bars.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows])
+    bars.set_title(clean(rows[0].architecture), pad=8)
     forest.margins(x=0.08)
     if paired:
         forest.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
+    forest.tick_params(labelleft=False)
     for axes in (bars, forest):
         axes.grid(axis="y", visible=False)
         axes.tick_params(length=0)

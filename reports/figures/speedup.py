@@ -20,10 +20,13 @@ class _Line(NamedTuple):
 
 
 def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Achieved against ideal speed-up of a training step, with intervals; on the line nothing is lost to overhead."""
+    """Achieved against ideal speed-up of a training step, with intervals; on the line nothing is lost to overhead.
+
+    Several architectures have theirs beside the gains by family.
+    """
     known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows)
     lines = [_Line(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
-    if not any(line.row.spans for line in lines):
+    if not any(line.row.spans for line in lines) or len({row.group for row in rows}) > 1:
         return None
     svg, png = style.save(_figure(lines))
     table = [(row.label, number(ideal), *(number(v, 3) for v in achieved)) for row, ideal, achieved in lines]

@@ -80,6 +80,8 @@ class Picture:
     table: Sequence[tuple[str, ...]]
     svg: bytes
     png: bytes
+    is_open: bool = False  # the page shows the table at once
+    is_folded: bool = False  # the page shows the picture on demand
 
     @property
     def inline(self) -> Markup:

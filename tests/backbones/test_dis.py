@@ -89,6 +89,19 @@ def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(ro
     assert any(seen), "the route was never entered"
 
 
+@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
+def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(routes):
+    results = []
+    for chosen in ([], routes):
+        model = small(drop_path=0.5).train()
+        with torch.random.fork_rng(), torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.manual_seed(0)  # of drop path
+            output = model(*inputs(), routes=chosen, ids=drawn(chosen))
+        output.float().square().mean().backward()
+        results.append([output, *(p.grad for p in model.parameters() if p.grad is not None)])
+    assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
+
+
 def by_hand(model, x, t, y, routes, ids):
     """Both streams and every skip kept at full length, sample by sample; a routed block writes to its tokens only."""
     outputs = []

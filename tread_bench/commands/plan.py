@@ -35,6 +35,7 @@ def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         Column("row", no_wrap=True),
+        "routes",
         "cells",
         "parameters",
         "forward\nMMACs",
@@ -46,6 +47,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(
             row["row"],
+            row["routes"],
             str(row["cells"]),
             f"{row['params']:,}",
             f"{row['forward_macs'] / 1e6:,.2f}",

@@ -62,10 +62,7 @@ def _bi_wkv(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor,
         sums = _sums(x, w)
         total = (x * u.exp()).add_(sums[0]).add_(sums[1])
     else:
-        w, u, k_TBC, values = (x.double() for x in (w, u, k_TBC, torch.stack([v_TBC, torch.ones_like(v_TBC)], dim=1)))
-        m, scale = _scales(w, u, k_TBC)
-        sums = _scaled_sums(values, k_TBC, m, w)
-        total = _combine(sums, m - scale, values, u + k_TBC - scale)
+        total, sums, _, _ = _with_running_scales(*(x.double() for x in (w, u, k_TBC, v_TBC)))
     y, denominator = total[:, 0] / total[:, 1], total[:, 1].clone()
     return y.to(v_TBC.dtype), denominator.to(v_TBC.dtype), sums.to(v_TBC.dtype)
 
@@ -84,16 +81,18 @@ def _bi_wkv_backward(
     Weights depend on |t - i|, so the adjoint of the sums is the same pair of sums, over the gradients g of numerator
     and denominator; between i and s lie |s - i| - 1 tokens t, so sum_t before_t(x) after_t(g) is the gradient of -w.
     """
-    g = torch.stack([grad_y, -grad_y * y_TBC], dim=1).div_(denominator.unsqueeze(1))
+    dtype = v_TBC.dtype
     if _one_scale_will_do(w, u, k_TBC):
+        g = _gradients(grad_y, y_TBC, denominator)
         weight, own = (k_TBC - k_TBC.amax(0)).exp_(), u.exp()
         g_sums = _sums(g, w)
         grad_x = (g * own).add_(g_sums[0]).add_(g_sums[1]).mul_(weight.unsqueeze(1))
         own = own * weight
         grad_w = _across(sums, g_sums) * -torch.exp(-w)
     else:
-        w, u, k_TBC, g = (x.double() for x in (w, u, k_TBC, g))
-        m, scale = _scales(w, u, k_TBC)
+        w, u, k_TBC, v_TBC, grad_y = (x.double() for x in (w, u, k_TBC, v_TBC, grad_y))
+        total, sums, m, scale = _with_running_scales(w, u, k_TBC, v_TBC)  # y rounded to float32 would cancel against v
+        g = _gradients(grad_y, total[:, 0] / total[:, 1], total[:, 1])
         n = _running_max(-scale, w)
         own = (u + k_TBC - scale).exp()
         g_sums = _scaled_sums(g, -scale, n, w)
@@ -101,7 +100,12 @@ def _bi_wkv_backward(
         grad_w = -_across(sums * (m + n.flip(0) - w).exp().unsqueeze(2), g_sums)
     grad_u = (own * (g[:, 0] * v_TBC + g[:, 1])).sum((0, 1))
     grads = grad_w, grad_u, torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0]), grad_x[:, 0].clone()
-    return tuple(grad.to(v_TBC.dtype) for grad in grads)  # type: ignore[return-value]
+    return tuple(grad.to(dtype) for grad in grads)  # type: ignore[return-value]
+
+
+def _gradients(grad_y: Tensor, y_TBC: Tensor, denominator: Tensor) -> Tensor:
+    """Of numerator and denominator (T, 2, B, C)."""
+    return torch.stack([grad_y, -grad_y * y_TBC], dim=1).div_(denominator.unsqueeze(1))
 
 
 def _one_scale_will_do(w: Tensor, u: Tensor, k_TBC: Tensor) -> bool:
@@ -141,10 +145,13 @@ def _running_max(log_TBC: Tensor, w: Tensor) -> Tensor:
     return m
 
 
-def _scales(w: Tensor, u: Tensor, k_TBC: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest exponent on each side (sides, T, B, C), and of all that make up a result (T, B, C)."""
+def _with_running_scales(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Numerator and denominator (T, 2, B, C) divided by e^scale, the sums divided by e^m, m and scale."""
+    values = torch.stack([v_TBC, torch.ones_like(v_TBC)], dim=1)
     m = _running_max(k_TBC, w)
-    return m, torch.maximum(m.amax(0), u + k_TBC)
+    scale = torch.maximum(m.amax(0), u + k_TBC)
+    sums = _scaled_sums(values, k_TBC, m, w)
+    return _combine(sums, m - scale, values, u + k_TBC - scale), sums, m, scale
 
 
 def _combine(sums: Tensor, log_scale: Tensor, values_T2BC: Tensor, log_own: Tensor) -> Tensor:

@@ -1,0 +1,89 @@
+"""How much it matters which tokens bypass: FID difference to dense, by selector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean
+from reports.numbers import decimals, interval, number
+from tread_bench.statistics import Estimate
+
+_COLUMNS = 4
+
+
+class _Point(NamedTuple):
+    row: Row
+    difference: Estimate
+
+
+def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """One panel per architecture with more than one selector, selectors from top to bottom, routes by colour."""
+    points = [_Point(row, difference) for row in rows if row.spans and (difference := row.difference("fid"))]
+    points = [point for point in points if len(_selectors(points, point.row.group.backbone)) > 1]
+    if not points:
+        return None
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    svg, png = style.save(_figure(points))
+    return Picture(
+        name=f"selectors{suffix}", title="Selectors", svg=svg, png=png,
+        headers=("row", "selector", "routes", "FID difference to dense", "95 % interval", "seeds"),
+        table=[
+            (row.label, row.first.selector, row.first.routes, number(difference.mean, places, True),
+             interval(difference, places, True), str(difference.n))
+            for row, difference in points
+        ],
+        description="FID difference to dense by selector. "
+        + "; ".join(f"{row.label}: {number(difference.mean, places, True)}" for row, difference in points),
+        caption="FID of each routed row minus dense, paired over seeds, with 95 % t intervals, by the selector that "
+        "chose which tokens bypass. random draws tokens one by one, the others keep rows, columns, blocks or a regular "
+        "grid of them: where the order of tokens matters to a backbone, the two kinds should differ.",
+    )  # fmt: skip
+
+
+def _selectors(points: Sequence[_Point], backbone: str) -> set[str]:
+    return {point.row.first.selector for point in points if point.row.group.backbone == backbone}
+
+
+def _figure(points: Sequence[_Point]) -> Figure:
+    backbones = list(dict.fromkeys(point.row.group.backbone for point in points))
+    selectors = sorted({point.row.first.selector for point in points}, key=lambda name: (name != "random", name))
+    routes = list(dict.fromkeys(point.row.first.routes for point in points))
+    columns = min(_COLUMNS, len(backbones))
+    lines = -(-len(backbones) // columns)
+    height = lines * (0.3 * len(selectors) + 0.75) + 0.3
+    figure = Figure(figsize=(max(4.6, 2.4 * columns), height), layout="constrained")
+    panels = figure.subplots(lines, columns, sharey=True, sharex=True, squeeze=False).flat
+    for backbone, axes in zip(backbones, panels, strict=False):
+        _panel(axes, [p for p in points if p.row.group.backbone == backbone], selectors, routes)
+    for unused in list(panels):
+        unused.set_axis_off()
+    figure.supxlabel("FID difference to dense (left is better)", color=MUTED, size=9)
+    if len(routes) > 1:
+        found = [axes.get_legend_handles_labels() for axes in figure.axes]
+        handles = {name: handle for handles, names in found for handle, name in zip(handles, names, strict=True)}
+        figure.legend(handles.values(), handles.keys(), loc="outside right upper")
+    return figure
+
+
+def _panel(axes: Axes, points: Sequence[_Point], selectors: Sequence[str], routes: Sequence[str]) -> None:
+    for row, difference in points:
+        which = routes.index(row.first.routes)
+        y = selectors.index(row.first.selector) + 0.16 * (which - (len(routes) - 1) / 2)
+        colour, marker = COLOURS[which % len(COLOURS)], MARKERS[which % len(MARKERS)] if len(routes) > 1 else "o"
+        if difference.bounds is not None:
+            axes.plot(difference.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+        axes.plot([difference.mean], [y], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
+                  markeredgewidth=0.8, linestyle="none", label=clean(row.first.routes))  # fmt: skip
+    axes.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
+    axes.set_title(clean(points[0].row.architecture, 24))
+    axes.set_yticks(range(len(selectors)), selectors)
+    axes.set_ylim(len(selectors) - 0.5, -0.5)
+    axes.tick_params(length=0)
+    axes.spines["left"].set_visible(False)
+    axes.grid(axis="y", visible=False)

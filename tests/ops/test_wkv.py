@@ -1,0 +1,267 @@
+"""Every formulation of Bi-WKV against the float64 sum over all pairs, and against RWKV's own causal form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.ops import wkv
+from tread_bench.ops.wkv import bi_wkv
+from tread_bench.ops.wkv_reference import bi_wkv_reference
+
+CASES = {  # batch, length, channels, scale of k, scale of w, whether one maximum for all tokens is enough
+    "ordinary": (2, 37, 8, 1.0, 0.02, True),
+    "long": (2, 255, 16, 1.0, 0.02, True),
+    "two tokens": (3, 2, 5, 1.0, 0.1, True),
+    "growing": (2, 129, 8, 2.0, -0.1, True),
+    "wide k": (2, 63, 8, 30.0, 0.1, False),
+    "steep": (2, 63, 8, 3.0, 1.5, False),
+    "steep growth": (2, 63, 8, 3.0, -1.5, False),
+}
+
+
+def inputs(batch, length, channels, k_scale, w_scale, *_, seed=0):
+    """w, u, k, v and a gradient of y, all of which float32 can hold."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731
+    shape = batch, length, channels
+    return (w_scale * draw(channels).abs(), draw(channels), k_scale * draw(*shape), draw(*shape)), draw(*shape)
+
+
+def with_gradients(function, arguments, grad_y, dtype=torch.float32, **options):
+    arguments = [x.to(dtype).requires_grad_() for x in arguments]
+    y = function(*arguments, **options)
+    return [y.detach(), *torch.autograd.grad(y, arguments, grad_y.to(dtype))]
+
+
+def relative_errors(computed, exact):
+    """Largest error over the largest value, of y and of the gradients of w, u, k and v; over 1 where all are 0."""
+    errors = {}
+    for name, one, other in zip(("y", "dw", "du", "dk", "dv"), computed, exact, strict=True):
+        errors[name] = float((one.cpu() - other).abs().max() / (other.abs().max() or 1.0))
+    return errors
+
+
+def report(capsys, title, errors):
+    with capsys.disabled():
+        print(f"\n{title}: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()))  # noqa: T201
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float32_is_within_1e_5_of_the_sum_over_all_pairs(case, capsys):
+    arguments, grad_y = inputs(*CASES[case])
+    assert wkv._one_scale_will_do(arguments[0], arguments[1], arguments[2].transpose(0, 1)) == CASES[case][-1]
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y), exact)
+    report(capsys, f"Bi-WKV torch, {case}", errors)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_float64_is_the_formula(case):
+    arguments, grad_y = inputs(*CASES[case])
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, torch.float64), exact)
+    assert all(error < 1e-12 for error in errors.values())
+
+
+def test_the_formula_by_hand():
+    (w, u, k, v), _ = inputs(1, 3, 1, 1.0, 0.5)
+    weights = torch.stack([k[0, 0, 0], u[0] + k[0, 1, 0], k[0, 2, 0]]).exp()
+    torch.testing.assert_close(bi_wkv(w, u, k, v)[0, 1, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+    weights = torch.stack([u[0] + k[0, 0, 0], k[0, 1, 0], k[0, 2, 0] - w[0]]).exp()
+    torch.testing.assert_close(bi_wkv(w, u, k, v)[0, 0, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+
+
+def test_one_token_is_its_own_value():
+    arguments, grad_y = inputs(2, 1, 4, 1.0, 1.0)
+    y, grad_w, grad_u, grad_k, grad_v = with_gradients(bi_wkv, arguments, grad_y)
+    torch.testing.assert_close(y, arguments[3])
+    torch.testing.assert_close(grad_v, grad_y)
+    assert not grad_w.any()
+    assert grad_u.abs().max() < 1e-5 and grad_k.abs().max() < 1e-5
+
+
+def test_both_scalings_agree_where_both_apply(monkeypatch):
+    arguments, grad_y = inputs(*CASES["long"])
+    one = with_gradients(bi_wkv, arguments, grad_y)
+    monkeypatch.setattr(wkv, "SAFE_SPREAD", -1.0)
+    assert all(error < 1e-5 for error in relative_errors(with_gradients(bi_wkv, arguments, grad_y), one).values())
+
+
+def test_without_the_guard_a_wide_spread_would_be_wrong(monkeypatch):
+    (w, u, k, v), _ = inputs(1, 9, 2, 1.0, 1.0)
+    k[:, 0] = 200.0
+    w.fill_(30.0)
+    exact = bi_wkv_reference(*(x.double() for x in (w, u, k, v)))
+    torch.testing.assert_close(bi_wkv(w, u, k, v).double(), exact, rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(wkv, "SAFE_SPREAD", torch.inf)
+    assert not torch.allclose(bi_wkv(w, u, k, v).double(), exact, rtol=1e-2)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_what_is_not_finite_stays_visible(bad):
+    (w, u, k, v), _ = inputs(2, 7, 4, 1.0, 0.1)
+    k[1, 3, 2] = bad
+    y = bi_wkv(w, u, k, v)
+    assert not y[1, :, 2].isfinite().all() and y[0].isfinite().all()
+
+
+def test_reversed_tokens_give_reversed_results():
+    (w, u, k, v), _ = inputs(*CASES["ordinary"])
+    torch.testing.assert_close(bi_wkv(w, u, k.flip(1), v.flip(1)), bi_wkv(w, u, k, v).flip(1))
+
+
+def test_half_precision_is_computed_in_float32_under_autocast_too():
+    (w, u, k, v), _ = inputs(*CASES["long"])
+    k, v = k.bfloat16(), v.bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = bi_wkv(w, u, k, v)
+    assert y.dtype == torch.bfloat16
+    assert torch.equal(y, bi_wkv(w, u, k.float(), v.float()).bfloat16())
+
+
+def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards():
+    arguments, grad_y = inputs(2, 5, 4, 1.0, 0.1)
+    with FlopCounterMode(display=False) as counter:
+        with_gradients(bi_wkv, arguments, grad_y)
+    assert counter.get_total_flops() == 3 * 2 * 6 * (2 * 5 * 4)
+
+
+def test_the_operator_keeps_the_rules_of_torch_library():
+    (w, u, k, v), _ = inputs(2, 5, 4, 1.0, 0.1)
+    arguments = [x.requires_grad_() for x in (w, u, k, v)]
+    torch.library.opcheck(
+        torch.ops.tread_bench.bi_wkv,
+        arguments,
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+def test_gradients_of_gradients_are_refused():
+    (w, u, k, v), grad_y = inputs(1, 5, 4, 1.0, 0.1)
+    k.requires_grad_()
+    (grad_k,) = torch.autograd.grad(bi_wkv(w, u, k, v), k, grad_y, create_graph=True)
+    with pytest.raises(RuntimeError):
+        grad_k.sum().backward()
+
+
+def test_an_unknown_kernel_is_named():
+    with pytest.raises(ValueError, match="tritn.*triton"):
+        bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="tritn")
+
+
+def in_a_subprocess(script, **environment):
+    """What the script prints as JSON in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+TRITON = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("helpers", {file!r})
+helpers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(helpers)
+device, found = {device!r}, {{}}
+for name, case in {cases!r}.items():
+    arguments, grad_y = helpers.inputs(*case)
+    exact = helpers.with_gradients(helpers.bi_wkv_reference, arguments, grad_y, helpers.torch.float64)
+    arguments = [x.to(device) for x in arguments]
+    computed = helpers.with_gradients(helpers.bi_wkv, arguments, grad_y.to(device), kernel="triton")
+    found[name] = helpers.relative_errors(computed, exact)
+print(json.dumps(found))
+"""
+TINY = {
+    "odd": (2, 7, 5, 1.0, 0.1),
+    "two blocks of channels": (1, 3, 33, 2.0, 0.3),
+    "growing": (1, 9, 3, 3.0, -0.5),
+    "wide k": (1, 7, 3, 20.0, 0.5),
+}
+has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+
+def check_triton(capsys, cases, device, **environment):
+    for name, errors in in_a_subprocess(
+        TRITON.format(file=__file__, cases=cases, device=device), **environment
+    ).items():
+        report(capsys, f"Bi-WKV triton, {name}", errors)
+        limit = 1e-4 if name in ("wide k", "steep", "steep growth") else 1e-5  # y is all but one v: v - y cancels
+        assert all(error <= limit for error in errors.values())
+
+
+@has_triton
+def test_triton_kernels_interpreted_on_tiny_shapes(capsys):
+    check_triton(capsys, TINY, "cpu", TRITON_INTERPRET="1")
+
+
+@has_triton
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_triton_kernels_on_a_gpu(capsys):
+    check_triton(capsys, TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")
+
+
+RWKV = """
+import contextlib, io, json, torch
+with contextlib.redirect_stdout(io.StringIO()):
+    from rwkv.model import RWKV
+from torch.func import functional_call
+from backbones.families.rwkv import DRWKVSpec
+from backbones.rwkv import SpatialMix
+
+length, width = 37, 16
+torch.manual_seed(0)
+draw = lambda *shape: torch.randn(shape)
+x, grad = draw(length, width), draw(length, width)
+ln_w, ln_b, k_mix, v_mix, r_mix = draw(width), draw(width), *torch.rand(3, width)
+leaves = [-torch.rand(width), draw(width), *(draw(width, width) / 4 for _ in range(4))]  # decay, first, key, value, receptance, output
+leaves = [leaf.requires_grad_() for leaf in [x, *leaves]]
+x, decay, first, key, value, receptance, output = leaves
+
+zeros, empty = torch.zeros(width), [torch.empty(0)] * 16
+theirs = RWKV.att_seq(
+    None, x, zeros, zeros, zeros, zeros - 1e38, ln_w, ln_b, k_mix, v_mix, r_mix, decay, first,
+    key, value, receptance, output, *empty,
+)[0] - x
+their_grads = torch.autograd.grad(theirs, leaves, grad)
+
+normed = torch.nn.functional.layer_norm(x, (width,), ln_w, ln_b)
+shifted = torch.cat([torch.zeros(1, width), normed[:-1]])
+module = SpatialMix(DRWKVSpec(hidden=width), 0, "torch")
+
+def last_of(length):  # nothing follows the last token, so there both directions are the causal one
+    parameters = {
+        "spatial_decay": -decay * length, "spatial_first": first * length,
+        "spatial_mix_k": k_mix, "spatial_mix_v": v_mix, "spatial_mix_r": r_mix,
+        "key.weight": key.T, "value.weight": value.T, "receptance.weight": receptance.T, "output.weight": output.T,
+    }
+    return functional_call(module, parameters, (normed[None, :length], shifted[None, :length]))[0, -1]
+
+ours = torch.stack([last_of(t + 1) for t in range(length)])
+our_grads = torch.autograd.grad(ours, leaves, grad)
+names = ("y", "x", "decay", "first", "key", "value", "receptance", "output")
+pairs = zip(names, (ours, *our_grads), (theirs, *their_grads), strict=True)
+print(json.dumps({name: float((a - b).abs().max() / b.abs().max()) for name, a, b in pairs}))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rwkv") is None, reason="rwkv is not installed (extra rwkv)")
+def test_time_mixing_of_the_rwkv_package_in_its_causal_direction(capsys):
+    errors = in_a_subprocess(RWKV, RWKV_JIT_ON="0")  # its import changes flags of the whole process
+    report(capsys, "RWKV-4 time mixing", errors)
+    assert all(error <= 1e-5 for error in errors.values())
