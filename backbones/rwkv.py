@@ -1,4 +1,4 @@
-"""Diffusion-RWKV (Fei et al., "Diffusion-RWKV: Scaling RWKV-Like Architectures for Diffusion Models", arXiv 2404.04478).
+"""Diffusion-RWKV (Fei et al., "Scaling RWKV-Like Architectures for Diffusion Models", arXiv 2404.04478).
 
 Bi-WKV along the raster order and Q-shift on the grid, long skips, adaLN-Zero. Parameter names are those of the authors'
 release, so that its weights load. Shapes: B batch, T tokens present, D width.
@@ -35,7 +35,7 @@ def _ramp(width: int, power: float) -> Tensor:
 
 
 class SpatialMix(nn.Module):
-    """Bi-WKV over tokens mixed with their neighbours, behind a sigmoid gate; decay and bonus are per sequence length."""
+    """Bi-WKV over tokens mixed with their neighbours, behind a sigmoid gate; decay and bonus are for a whole length."""
 
     def __init__(self, spec: DRWKVSpec, block: int, wkv_kernel: str) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class DRWKV(Backbone):
         self.in_blocks, self.mid_block = nn.ModuleList(blocks[:half]), blocks[half]
         self.out_blocks = nn.ModuleList(blocks[half + 1 :])
         self.norm_f = nn.LayerNorm(spec.hidden)
-        self.final_layer = FinalLayer(spec)
+        self.final_layer = FinalLayer(spec)  # type: ignore[arg-type]  # reads sizes that both specs have
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         c = self.time_embed(t)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from reports.architectures import by_architecture
 from reports.comparison import Row
-from reports.numbers import decimals, millions, names, plural
-from reports.verdict import Outcome, against_dense, outcome, runners_up, speed
+from reports.numbers import decimals, millions, names, number, plural
+from reports.verdict import Outcome, against_dense, outcome, runners_up
 
 _SAID: dict[Outcome, str] = {
-    "better": "Routing is better in FID than dense training in {}",
-    "not beyond chance": "lower, but not beyond chance, in {}",
+    "better": "better than dense training in {}",
+    "not beyond chance": "lower than dense, but not beyond chance, in {}",
     "open": "not told from dense in {}",
-    "worse": "worse in {}",
+    "worse": "worse than dense in {}",
     "unknown": "without a verdict in {}",
 }
 
@@ -25,8 +25,7 @@ def lead(rows: Sequence[Row]) -> str:
         best = _best(members)
         found.setdefault(outcome(best) if best else "unknown", []).append(members[0].architecture)
     parts = [said.format(names(found[key])) for key, said in _SAID.items() if key in found]
-    start = "" if "better" in found else "Routing is "
-    return f"{start}{'; '.join(parts)}."
+    return f"In FID, routing is {'; '.join(parts)}."
 
 
 def scope(rows: Sequence[Row]) -> str:
@@ -34,7 +33,8 @@ def scope(rows: Sequence[Row]) -> str:
     params = [p for members in by_architecture(rows) if (p := members[0].cost("params"))]
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
     return (
-        "Each architecture is judged against its own dense row. Their FIDs are not ranked against each other: "
+        "Each architecture is judged against its own dense row, by a test of its own. FIDs of different architectures are "
+        "not ranked: "
         f"parameters are matched only roughly{sizes}, and nothing else is tuned for each."
     )
 
@@ -60,4 +60,14 @@ def _statement(rows: list[Row]) -> str:
     routed = [row for row in rows if not row.is_dense and row.fid]
     which = f", lowest FID of {len(routed)} routed rows{runners_up(best, routed)}" if len(routed) > 1 else ""
     quality = against_dense(best, rows, decimals([best.fid.mean if best.fid else None]))
-    return f"{best.short_label}{which}: {quality}; {speed(best)}."
+    return f"{best.short_label}{which}: {quality}; {_speed(best)}."
+
+
+def _speed(row: Row) -> str:
+    if row.speedup is None:
+        return "its speed was not measured"
+    ratio, low, high = row.speedup
+    evidence = f"{number(low)} to {number(high)}, ideal {number(row.cost('ideal_speedup'))}"
+    if low <= 1 <= high:
+        return f"its step cannot be told from dense in speed ({evidence})"
+    return f"its step is {number(ratio)} times as fast ({evidence})"

@@ -105,7 +105,7 @@ def _context(
         "verdicts": [_verdict(members, len(sets) > 1) for members in sets],
         "counts": _counts(records, plan),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
-        "facts": _facts(records, plan),
+        "facts": _facts(records, rows, plan),
         "sets": [_set(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
         "samples": _samples(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
@@ -135,6 +135,7 @@ def _set(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[s
     return {
         "first": first,
         "tables": [_table(members, several, len(architectures) > 1) for members in architectures],
+        "is_folded": len(architectures) > 1,
         "pictures": [picture for picture in drawn if picture not in first],
     }
 
@@ -160,11 +161,11 @@ def _counts(records: Sequence[Record], plan: Mapping[str, Any]) -> dict[str, int
     return {**by_status, "missing": len(set(plan.get("cells", ())) - have)}
 
 
-def _facts(records: Sequence[Record], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What a reader wants to know first, in a line."""
     numerics = plan.get("numerics", {})
     facts = {
-        "backbone": ", ".join(sorted({record.backbone for record in records})),
+        "backbone": ", ".join(dict.fromkeys(row.architecture or row.group.backbone for row in rows)),
         "data": ", ".join(sorted({str(record.config.get("data", {}).get("name", "")) for record in records})),
         "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
         "device": str(numerics.get("device_name") or numerics.get("device") or ""),

@@ -104,7 +104,7 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
 
 
 def _cost(row: Row) -> str:
-    return f"{_macs(row)}, and {speed(row)}."
+    return f"{_macs(row)}, and {_speed(row)}."
 
 
 def _macs(row: Row) -> str:
@@ -122,8 +122,7 @@ def _per_image(forward: float, dense: float) -> str:
     return f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
 
 
-def speed(row: Row) -> str:
-    """How fast a training step is against dense, as the end of a sentence."""
+def _speed(row: Row) -> str:
     if row.speedup is None:
         return "its speed was not measured"
     ratio, low, high = row.speedup

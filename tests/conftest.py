@@ -39,7 +39,7 @@ def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleT
     """Import a module of mamba-ssm anywhere: its package imports a CUDA extension that the references do not use."""
     found = importlib.util.find_spec("mamba_ssm")
     if found is None or not found.submodule_search_locations:
-        pytest.skip("mamba-ssm is not installed: `tox -e oracle` installs its Python part")
+        pytest.skip("mamba-ssm is not installed: `tox` installs its Python part")
     pytest.importorskip("einops", reason="mamba-ssm needs einops")
     package = ModuleType("mamba_ssm")
     package.__path__ = list(found.submodule_search_locations)

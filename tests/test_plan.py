@@ -14,6 +14,7 @@ from tread_bench.layers import Draft
 from tread_bench.plan import canonical_json, expand, plan_table
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
 from tread_bench.suite_errors import SuiteError
+from tread_bench.suite_file import load_suite
 
 BASE = {
     "backbone": {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2},
@@ -299,3 +300,16 @@ def test_canonical_json_is_one_text_per_value():
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == '{"a":"\\u00e9","b":[1,2.5]}'
     with pytest.raises(ValueError, match="not JSON compliant"):
         canonical_json(float("nan"))
+
+
+def test_a_matrix_of_choices_with_different_names_is_labelled_by_the_names(tmp_path):
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "name: labels\n"
+        "base: {training: {iterations: 1}}\n"
+        "matrix:\n"
+        "  backbone: [{name: DiT, depth: 4, hidden: 32, heads: 2}, {name: SiT, depth: 4, hidden: 32, heads: 2}]\n"
+        "  training.batch: [4, 8]\n"
+    )
+    rows = list(expand(load_suite(path)).rows)
+    assert rows == ["DiT batch=4", "DiT batch=8", "SiT batch=4", "SiT batch=8"]

@@ -141,7 +141,8 @@ def _combinations(suite: Suite, problems: list[Problem]) -> list[tuple[str, Comb
     combinations = _included(kept, include, set(axes))
     if not combinations:
         problems.append(Problem("matrix: exclude leaves no combination; remove a rule", ("matrix", "exclude"), True))
-    return [(_label({key: value for key, (value, _) in c.items()}), c) for c in combinations]
+    named = {key for key, values in axes.items() if _names_differ(values)}
+    return [(_label({key: value for key, (value, _) in c.items()}, named), c) for c in combinations]
 
 
 def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[str]) -> list[Combination]:
@@ -188,11 +189,20 @@ def _rule_problems(rules: object, name: str, axes: Mapping[str, object]) -> Iter
                 yield Problem(unknown("key in matrix.exclude", key, axes), (*loc, j, key), at_key=True)
 
 
-def _label(combination: Mapping[str, Any]) -> str:
-    """Such as "routes=2:8@0.5 batch=32": the last parts of the keys where they differ, else the whole keys."""
+def _names_differ(values: list[Any]) -> bool:
+    """Whether every value is a choice with a name that no other value has, so that the name says it all."""
+    names = [value.get("name") for value in values if isinstance(value, dict)]
+    return len(names) == len(values) == len(set(names)) and None not in names
+
+
+def _label(combination: Mapping[str, Any], named: set[str]) -> str:
+    """Such as "DiT routes=2:8@0.5 batch=32": of `named` keys the name; of others the last part where parts differ."""
     short = [key.rpartition(".")[2] for key in combination]
     keys = short if len(set(short)) == len(short) else list(combination)
-    return " ".join(f"{key}={_shown(value)}" for key, value in zip(keys, combination.values(), strict=True))
+    return " ".join(
+        str(value["name"]) if key in named else f"{shown}={_shown(value)}"
+        for key, shown, value in zip(combination, keys, combination.values(), strict=True)
+    )
 
 
 def _shown(value: object) -> str:

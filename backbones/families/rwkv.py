@@ -26,7 +26,7 @@ class DRWKVSpec(BackboneSpec):
     learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")
     q_shift: Literal["neighbours", "self", "grid"] = Field(
         "neighbours",
-        description="what a kept token sees of a bypassed neighbour: zeros, itself, or the next kept token of a smaller grid",
+        description="in place of a bypassed neighbour: zeros, the token itself, or the neighbour on the kept grid",
     )
 
     @model_validator(mode="after")
@@ -84,8 +84,8 @@ def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> Non
     for route in routes:
         if spec.q_shift == "grid" and not keeps_grid(selector, route.rate, spec.grid):
             raise ValueError(
-                f"route {route} with selector {selector!r} keeps tokens that are no grid, but q_shift='grid' shifts on the "
-                f"grid of the kept ones: {_way_out(route.rate, spec)}"
+                f"route {route} with selector {selector!r} keeps tokens that are no grid, which q_shift='grid' needs: "
+                f"{_way_out(route.rate, spec)}"
             )
 
 

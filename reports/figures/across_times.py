@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.panels import colour_bar, outline_route, panels, settle_map
-from reports.figures.style import MUTED, Picture
+from reports.figures.style import Picture
 from reports.numbers import DASH, number
 
 Pair = tuple[float, float]
@@ -53,12 +53,15 @@ def adjacent_times(row: Row) -> Adjacent:
 
 
 def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
-    made = panels([row for row, _ in known], aspect=1.9, widest=2.3)
+    made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.62)
     lowest = min(float(cosines.min()) for _, adjacent in known for cosines in adjacent.values())
     lowest = np.floor(10 * min(lowest, 0.95)) / 10
-    for axes, starts, (row, adjacent) in zip(made.axes, made.starts, known, strict=True):
+    told: list[Pair] = []
+    for axes, first, (row, adjacent) in zip(made.axes, made.in_first_column, known, strict=True):
         image = _heat_map(axes, row, adjacent, lowest)
-        axes.set_yticks(range(len(adjacent)), [_named(pair) for pair in adjacent] if starts else [])
+        names = [_named(pair) for pair in adjacent] if first or list(adjacent) != told else []
+        axes.set_yticks(range(len(names)), names)
+        told = list(adjacent)
     colour_bar(made, image)
     return made.figure
 
@@ -71,7 +74,6 @@ def _heat_map(axes: Axes, row: Row, adjacent: Adjacent, lowest: float) -> AxesIm
     axes.set_xticks(range(0, mean.shape[1], max(1, mean.shape[1] // 4)))
     settle_map(axes)
     axes.tick_params(labelsize=8)
-    axes.yaxis.label.set_color(MUTED)
     return image
 
 

@@ -37,7 +37,8 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not points:
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
-    figure = draw(rows, points) if len({row.group for row in rows}) == 1 else draw_by_architecture(rows, points)
+    several = len({row.group for row in rows}) > 1
+    figure = draw_by_architecture(rows, points) if several else draw(rows, points)
     svg, png = style.save(figure)
     places = decimals(point.fid.mean for point in points)
     return Picture(
@@ -51,8 +52,8 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
         f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
         caption="MACs are counted: those of a training step, times batch, times iterations. "
-        "Seconds are the median training step, timed alone, times iterations. "
-        "Lines at the points are 95 % t intervals over seeds.",
+        + ("" if several else "Seconds are the median training step, timed alone, times iterations. ")
+        + "Lines at the points are 95 % t intervals over seeds.",
     )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure
         _panel(axes, rows, [point for point in points if rows[point.row].group == group], "macs", divisor)
         _settle_axes(axes)
         axes.set_title(clean(next(row.architecture for row in rows if row.group == group)))
-        axes.legend(loc="upper right", fontsize=8)
+        axes.legend(loc="lower left", fontsize=8)
     for unused in list(panels):
         unused.set_axis_off()
     figure.supxlabel(f"training cost in {unit}", color=MUTED, size=9)

@@ -12,7 +12,7 @@ from reports.architectures import by_architecture
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.style import BETTER, INK, MUTED, RULE, SURFACE, WORSE, Picture, clean
-from reports.numbers import DASH, decimals, interval, millions, number
+from reports.numbers import DASH, decimals, millions, number
 from reports.published import gain_note, published_gain
 from tread_bench.statistics import Estimate
 
@@ -37,8 +37,8 @@ def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     svg, png = style.save(_figure(lines, places))
     return Picture(
         name=f"routing_gain{suffix}", title="Gain of routing by family", svg=svg, png=png, is_open=True,
-        headers=("row", "parameters", "FID dense", "FID routed", "difference", "95 % interval", "seeds", "speed-up",
-                 "95 % interval", "ideal", "published model", "published FID, dense → TREAD", "published difference"),
+        headers=("row", "parameters", "FID dense", "FID routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
+                 "published, another protocol"),
         table=[_numbers(line, rows, places) for line in lines],
         description="FID of each routed row minus the dense row of its own architecture, and its relative speed. "
         + "; ".join(f"{line.row.label}: {_words(line, places)}" for line in lines),
@@ -68,19 +68,24 @@ def _words(line: _Line, places: int) -> str:
 
 
 def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
-    row, difference, published = line.row, line.difference, published_gain(line.row)
+    row, difference = line.row, line.difference
     dense = next((r.fid for r in rows if r.is_dense and r.group == row.group and r.fid), None)
     ratio, low, high = row.speedup or (None, None, None)
     return (
         row.label, millions(row.cost("params")),
         number(dense.mean, places) if dense else DASH, number(row.fid.mean, places) if row.fid else DASH,
-        number(difference.mean, places, True) if difference else DASH,
-        interval(difference, places, True) if difference else DASH, str(difference.n) if difference else DASH,
-        number(ratio), f"{number(low)} to {number(high)}" if row.speedup else DASH, number(row.cost("ideal_speedup")),
-        *((f"{published.model}, {published.params}, {published.training}",
-           f"{number(published.dense)} → {number(published.tread)}", number(published.difference, 2, True))
-          if published else (DASH, DASH, DASH)),
+        _words(line, places), str(difference.n) if difference else DASH,
+        f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
+        _published(row),
     )  # fmt: skip
+
+
+def _published(row: Row) -> str:
+    found = published_gain(row)
+    if found is None:
+        return DASH
+    fids = f"{number(found.dense)} → {number(found.tread)}"
+    return f"{number(found.difference, 2, True)} ({found.model}, {found.params}: {fids})"
 
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:
@@ -109,7 +114,7 @@ def _axes(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes, Axes]:
     words, left = 3.3, label + first
     middle = width - left - words
     figure = Figure(figsize=(width, height))
-    ratios = (left, 0.6 * middle, 0.4 * middle, words)
+    ratios = (left, 0.58 * middle, 0.42 * middle, words)
     names, forest, speed, text = figure.subplots(1, 4, sharey=True, width_ratios=ratios)
     figure.subplots_adjust(left=0.01, right=1, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.05)
     for axes, extent in ((names, left), (text, words)):
@@ -147,8 +152,8 @@ def _speed(axes: Axes, line: _Line) -> None:
 
 
 def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
-    forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel="FID difference to own dense (left is better)")
-    speed.set_xlabel("speed-up of a step")
+    forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel="ΔFID to own dense (left is better)")
+    speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
         axes.axvline(still, color=MUTED, linewidth=1, zorder=0.5)
         axes.margins(x=0.1)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from reports.comparison import Row
 from reports.figures import style
@@ -16,6 +18,8 @@ from reports.figures.panels import Panels, panels
 from reports.figures.style import BETTER, MUTED, RULE, SURFACE, WORSE, Picture
 from reports.numbers import DASH, decimals, interval, names, number
 from tread_bench.statistics import Estimate, mean_interval
+
+_IN_WORDS = 3  # rows
 
 
 class Curves(NamedTuple):
@@ -41,9 +45,7 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
         "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
         "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
-        "gradient of the loss nearer to the blocks ahead of it: there orange should lie above blue. "
-        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in known if curves.row.spans)
-        + ("." if any(curves.row.spans for curves in known) else ""),
+        f"gradient of the loss nearer to the blocks ahead of it: there orange should lie above blue.{_in_words(known)}",
     )  # fmt: skip
 
 
@@ -59,11 +61,11 @@ def curves_of(row: Row) -> Curves | None:
 
 
 def _figure(known: Sequence[Curves]) -> Figure:
-    made = panels([curves.row for curves in known], aspect=1.35, widest=2.3, gap=0.36)
-    for axes, starts, curves in zip(made.axes, made.starts, known, strict=True):
+    made = panels([curves.row for curves in known], aspect=1.2, widest=2.3, left=0.42, gap=0.34)
+    for axes, leads, curves in zip(made.axes, made.leads, known, strict=True):
         _panel(axes, curves)
         axes.set_ylim(0, 1.06 * _largest(curves.row, known))
-        axes.tick_params(labelsize=8, length=0, labelleft=starts, labelcolor=MUTED)
+        axes.tick_params(labelsize=8, length=0, labelleft=leads, labelcolor=MUTED)
     _legend(made)
     return made.figure
 
@@ -96,9 +98,6 @@ def _curve(axes: Axes, estimates: Sequence[Estimate], colour: str, marker: str) 
 
 
 def _legend(made: Panels) -> None:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     handles = [
         Line2D([], [], color=WORSE, marker="s", markersize=4, label="routed loss"),
         Line2D([], [], color=BETTER, marker="o", markersize=4, label="dense loss"),
@@ -121,6 +120,12 @@ def _table(known: Sequence[Curves]) -> list[tuple[str, ...]]:
 
 def _on_route(row: Row, block: int) -> bool:
     return any(first <= block <= last for first, last in row.spans)
+
+
+def _in_words(known: Sequence[Curves]) -> str:
+    """The ratios of a few rows; those of many stand in the table."""
+    routed = [f"{curves.row.label}: {_ratios(curves)}" for curves in known if curves.row.spans]
+    return f" Orange over blue: {'; '.join(routed)}." if 0 < len(routed) <= _IN_WORDS else ""
 
 
 def _ratios(curves: Curves) -> str:

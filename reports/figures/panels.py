@@ -17,7 +17,7 @@ from reports.figures.style import MUTED, SURFACE, clean
 
 SHOWN = 24  # panels in a picture that is not folded
 _COLUMNS = 6
-_LEFT, _RIGHT, _TOP, _BELOW, _GAP = 0.36, 1.15, 0.42, 0.34, 0.24  # inches
+_RIGHT, _BELOW = 1.15, 0.34  # inches
 
 
 def shown_and_folded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
@@ -31,59 +31,66 @@ def shown_and_folded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
 class Panels(NamedTuple):
     figure: Figure
     axes: list[Axes]  # one per row
-    starts: list[bool]  # whether the panel is the first of its line and architecture
+    in_first_column: list[bool]
+    leads: list[bool]  # whether the panel is the first of its architecture in its line
     key: tuple[float, float, float, float]  # place for a colour bar or a legend, in shares of the figure
 
 
-def panels(rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, gap: float = _GAP) -> Panels:
+def panels(
+    rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, left: float = 0.36, gap: float = 0.24
+) -> Panels:
     """Titled empty axes, in inches at most `widest` wide and `aspect` times as wide as high."""
-    counts = [len(members) for members in by_architecture(rows)]
-    spots, columns = _spots(counts)
-    side = min(widest, (9.6 - _LEFT - _RIGHT) / columns - gap)
-    high, lines = side / aspect, spots[-1][0] + 1
-    pitch = _TOP + high + _BELOW
-    width, height = _LEFT + columns * (side + gap) + _RIGHT, lines * pitch
+    spots, columns = _spots([len(members) for members in by_architecture(rows)])
+    side = min(widest, (9.6 - left - _RIGHT) / columns - gap)
+    top, high, lines = 0.46 if rows[0].architecture else 0.28, side / aspect, spots[-1].line + 1
+    pitch = top + high + _BELOW
+    width, height = left + columns * (side + gap) + _RIGHT, lines * pitch
     figure = Figure(figsize=(width, height))
     axes = []
-    for row, (line, column, _) in zip(rows, spots, strict=True):
-        x, y = _LEFT + column * (side + gap), height - line * pitch - _TOP - high
-        one = figure.add_axes((x / width, y / height, side / width, high / height))
-        _title(one, row, int(side * 11))
-        axes.append(one)
-    key = (1 - (_RIGHT - 0.1) / width, 1 - (_TOP + high) / height, 0.13 / width, high / height)
-    return Panels(figure, axes, [first for _, _, first in spots], key)
+    for row, spot in zip(rows, spots, strict=True):
+        x, y = left + spot.column * (side + gap), height - spot.line * pitch - top - high
+        axes.append(figure.add_axes((x / width, y / height, side / width, high / height)))
+        _title(axes[-1], row, int((side + gap) * 12.5))
+    key = (1 - (_RIGHT - 0.1) / width, 1 - (top + high) / height, 0.13 / width, high / height)
+    return Panels(figure, axes, [not spot.column for spot in spots], [spot.leads for spot in spots], key)
 
 
-def _spots(counts: Sequence[int]) -> tuple[list[tuple[int, int, bool]], int]:
-    """(line, column, first of its architecture's line) of every panel, and the number of columns.
+class _Spot(NamedTuple):
+    line: int
+    column: int
+    leads: bool
+
+
+def _spots(counts: Sequence[int]) -> tuple[list[_Spot], int]:
+    """The place of every panel, and the number of columns.
 
     An architecture takes as few lines as it can, all of the same length; several share a line where they fit.
     """
     lengths = [-(-count // -(-count // _COLUMNS)) for count in counts]
-    columns = max(lengths) * (_COLUMNS // max(lengths)) if len(counts) > 1 else lengths[0]
-    spots, line, column = [], 0, 0
+    widest = max(lengths) * (_COLUMNS // max(lengths))
+    spots: list[_Spot] = []
+    line, column = 0, 0
     for count, length in zip(counts, lengths, strict=True):
-        if column + length > columns:
+        if column + length > widest:
             line, column = line + 1, 0
-        spots += [(line + k // length, column + k % length, k % length == 0) for k in range(count)]
-        line, column = line + (count - 1) // length, column + length
-    columns = max(column for _, column, _ in spots) + 1
-    return spots, columns
+        spots += [_Spot(line + k // length, column + k % length, k % length == 0) for k in range(count)]
+        line, column = spots[-1].line, column + length
+    return spots, max(spot.column for spot in spots) + 1
 
 
 def _title(axes: Axes, row: Row, longest: int) -> None:
     """The row's label, under its architecture where there are several."""
-    axes.set_title(clean(row.short_label, longest), color=MUTED if row.architecture else style.INK)
+    axes.set_title(clean(row.short_label, longest), color=MUTED if row.architecture else style.INK, size=8.5)
     if row.architecture:
-        above = {"xycoords": "axes fraction", "textcoords": "offset points", "annotation_clip": False}
-        axes.annotate(clean(row.architecture, longest), (0, 1), (0, 19), size=10, **above)
+        name = clean(row.architecture, longest)
+        axes.annotate(name, (0, 1), (0, 19), xycoords="axes fraction", textcoords="offset points", size=9.5)
 
 
 def colour_bar(made: Panels, image: AxesImage) -> None:
-    """Beside the first line of panels."""
+    """Of a cosine similarity, beside the first line of panels."""
     bar = made.figure.colorbar(image, cax=made.figure.add_axes(made.key))
     bar.outline.set_visible(False)
-    bar.set_label("cosine similarity", color=MUTED)
+    bar.ax.set_title("cosine", color=MUTED, size=8.5)
 
 
 def outline_route(axes: Axes, x: float, y: float, width: float, height: float) -> None:

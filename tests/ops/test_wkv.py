@@ -154,7 +154,7 @@ def test_gradients_of_gradients_are_refused():
 
 
 def test_an_unknown_kernel_is_named():
-    with pytest.raises(ValueError, match="tritn.*triton"):
+    with pytest.raises(ValueError, match=r"tritn.*triton"):
         bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="tritn")
 
 
@@ -211,7 +211,6 @@ def test_triton_kernels_interpreted_on_tiny_shapes(capsys):
 
 @has_triton
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_triton_kernels_on_a_gpu(capsys):
     check_triton(capsys, TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")
 
@@ -229,8 +228,8 @@ torch.manual_seed(0)
 draw = lambda *shape: torch.randn(shape)
 x, grad = draw(length, width), draw(length, width)
 ln_w, ln_b, k_mix, v_mix, r_mix = draw(width), draw(width), *torch.rand(3, width)
-leaves = [-torch.rand(width), draw(width), *(draw(width, width) / 4 for _ in range(4))]  # decay, first, key, value, receptance, output
-leaves = [leaf.requires_grad_() for leaf in [x, *leaves]]
+decays, matrices = [-torch.rand(width), draw(width)], [draw(width, width) / 4 for _ in range(4)]
+leaves = [leaf.requires_grad_() for leaf in (x, *decays, *matrices)]
 x, decay, first, key, value, receptance, output = leaves
 
 zeros, empty = torch.zeros(width), [torch.empty(0)] * 16

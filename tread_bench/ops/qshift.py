@@ -1,4 +1,4 @@
-"""Q-shift of Vision-RWKV (Duan et al., arXiv 2403.02308, equations 5 and 6): each token sees one cell in each direction.
+"""Q-shift of Vision-RWKV (Duan et al., arXiv 2403.02308): each token sees the next cell in each direction.
 
 A quarter of the channels each comes from the left, the right, the upper and the lower neighbour, zeros from outside.
 Shapes: B batch, N tokens of the whole grid, K of them kept, D channels, a multiple of 4.

@@ -99,8 +99,8 @@ def _bi_wkv_backward(
         grad_x = _combine(g_sums, n + k_TBC, g, u + k_TBC - scale)
         grad_w = -_across(sums * (m + n.flip(0) - w).exp().unsqueeze(2), g_sums)
     grad_u = (own * (g[:, 0] * v_TBC + g[:, 1])).sum((0, 1))
-    grads = grad_w, grad_u, torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0]), grad_x[:, 0].clone()
-    return tuple(grad.to(dtype) for grad in grads)  # type: ignore[return-value]
+    grad_k = torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0])
+    return grad_w.to(dtype), grad_u.to(dtype), grad_k.to(dtype), grad_x[:, 0].to(dtype, copy=True).contiguous()
 
 
 def _gradients(grad_y: Tensor, y_TBC: Tensor, denominator: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ def _combine(sums: Tensor, log_scale: Tensor, values_T2BC: Tensor, log_own: Tens
 
 def _across(sums: Tensor, g_sums: Tensor) -> Tensor:
     """sum_t before_t(x) after_t(g) + after_t(x) before_t(g), over the batch too (C,)."""
-    return sum((x * g).sum((0, 1, 2)) for x, g in zip(sums, reversed(g_sums.unbind(0)), strict=True))  # type: ignore[return-value]
+    return sum((x * g).sum((0, 1, 2)) for x, g in zip(sums, reversed(g_sums.unbind(0)), strict=True))
 
 
 def _sides(out: Tensor, rows: Tensor) -> list[tuple[Sequence[Tensor], Sequence[Tensor]]]:

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from tread_bench import Route, create_backbone
+from tread_bench.costs import cost_of
+from tread_bench.measure.macs import count_cost
+from tread_bench.ops.qshift import q_shift
+from tread_bench.ops.wkv_reference import bi_wkv_reference
+from tread_bench.registry import find_family, make_spec
+
+PUBLISHED = [
+    row
+    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
+    if row["family"] == "Diffusion-RWKV"
+]
+SMALL = {"depth": 5, "hidden": 32, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
+CHOICES = ("neighbours", "self", "grid")
+ROUTES = [
+    [Route(1, 2, 0.5)],  # a skip made inside ends outside
+    [Route(2, 3, 0.5)],  # a skip made outside ends inside
+    [Route(1, 3, 0.75)],  # made and ended inside
+    [Route(0, 1, 0.25), Route(3, 4, 0.5)],  # made inside one route, ended inside the other
+]
+
+
+def small(**changes):
+    """A DRWKV whose zero-initialised layers are not zero, so that its blocks do something; drop path off."""
+    model = create_backbone("DRWKV", seed=0, **{**SMALL, **changes})
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return model.eval()
+
+
+def inputs(batch=3, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(2)
+    x = torch.randn(batch, 1, 8, 8, generator=generator, dtype=dtype)
+    return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
+
+
+def drawn(routes, batch=3, seed=3):
+    """Ascending ids (B, K) of each route over the 16 patches."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.rand(batch, 16, generator=generator).argsort(1)[:, : r.kept(16)].sort(1).values for r in routes]
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row['model']} {row['input']}")
+def test_parameters_and_macs_are_the_published_ones(row):
+    channels, size, _ = map(int, row["input"].split()[1].split("x"))
+    family, spec = make_spec(row["model"], channels=channels, image_size=size, num_classes=int(row["num_classes"]))
+    cost = cost_of(family, spec)
+    assert (spec.patch, family.num_blocks(spec), spec.hidden) == tuple(
+        int(row[key]) for key in ("patch", "blocks", "hidden")
+    )
+    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
+    assert cost.forward.linear / 1e9 == pytest.approx(float(row["gmacs_recounted"]), abs=6e-4)  # without the recurrence
+    assert cost.forward.scan == 6 * spec.depth * spec.num_tokens * spec.hidden and cost.forward.attention == 0
+
+
+def test_every_published_size_was_looked_at():
+    assert {row["model"] for row in PUBLISHED} == set(find_family("RWKV")[0].published)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0}, {"learn_sigma": False, "channels": 3}], ids=str)
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
+    family, spec = make_spec("DRWKV", **{**SMALL, **sizes})
+    resolved = family.resolve(spec, routes, "random")
+    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
+
+
+def test_fresh_model_predicts_zero():
+    x, t, y = inputs()
+    assert torch.equal(create_backbone("DRWKV", **SMALL)(x, t, y), torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
+def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(choice, routes):
+    model = small(q_shift=choice)
+    seen = []
+    run_block = model.run_block
+    model.run_block = lambda block, state: (seen.append(state.ids is not None), run_block(block, state))[1]
+    assert torch.equal(model(*inputs(), routes=routes), model(*inputs()))
+    assert any(seen), "the route was never entered"
+
+
+def by_hand(model, x, t, y, routes, ids):
+    """Stream and skips at full length, sample by sample; kept tokens are laid on a grid of zeros to be shifted."""
+    outputs = []
+    for sample in range(len(x)):
+        state = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1])
+        stream, skips = state.streams["x"], []
+        for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
+            inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
+            present = inside[0][sample].tolist() if inside else list(range(16))
+
+            def shift(tokens, present=present):
+                grid = torch.zeros(1, 16, 32, dtype=x.dtype)
+                grid[:, present] = tokens
+                return q_shift(grid, (4, 4))[:, present]
+
+            skip = (skips.pop()[:, present],) if number > len(model.in_blocks) else ()
+            stream = stream.clone()
+            stream[:, present] = block(stream[:, present], state.c, shift, *skip)
+            if number < len(model.in_blocks):
+                skips.append(stream)
+        outputs.append(model.finish(state.with_streams(x=stream)))
+    return torch.cat(outputs)
+
+
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_shift_and_skips_under_a_route_equal_a_hand_written_walk(routes):
+    model = small().double()
+    x, t, y = inputs(dtype=torch.float64)
+    ids = drawn(routes)
+    torch.testing.assert_close(
+        model(x, t, y, routes=routes, ids=ids), by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11
+    )
+
+
+def test_neighbours_are_looked_up_once_per_route():
+    model, caches = small(), {}
+    run_block = model.run_block
+
+    def remember(block, state):
+        after = run_block(block, state)
+        caches[block] = state.cache.get("q_shift")
+        return after
+
+    model.run_block = remember
+    model(*inputs(), routes=ROUTES[3])
+    assert caches[0] is caches[1] and caches[3] is caches[4] and caches[2] is None
+    assert caches[0].shape == (3, 12, 4) and caches[3].shape == (3, 8, 4)
+
+
+def test_choices_differ_where_neighbours_are_missing():
+    x, t, y = inputs()
+    routed = {
+        c: small(q_shift=c)(x, t, y, routes=[Route(1, 2, 0.5)], selector="rows", ids=drawn([Route(1, 2, 0.5)]))
+        for c in CHOICES
+    }
+    assert all(
+        (routed[a] != routed[b]).any() for a, b in (("neighbours", "self"), ("self", "grid"), ("grid", "neighbours"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("rate", "selector", "way_out"),
+    [
+        (0.5, "random", "selector strided, rows, columns or q_shift='neighbours'"),
+        (0.75, "blocks", "selector strided, rows, columns or q_shift='neighbours'"),
+        (0.6, "strided", "choose q_shift='neighbours'"),
+    ],
+)
+def test_shifting_on_a_kept_grid_is_refused_where_there_is_none(rate, selector, way_out):
+    family, spec = make_spec("DRWKV", **SMALL, q_shift="grid")
+    with pytest.raises(ValueError, match="no grid") as refused:
+        family.resolve(spec, [Route(1, 2, rate)], selector)
+    assert way_out in str(refused.value) and f"1:2@{rate}" in str(refused.value)
+    for choice in ("neighbours", "self"):
+        assert family.resolve(spec.model_copy(update={"q_shift": choice}), [Route(1, 2, rate)], selector)
+
+
+@pytest.mark.parametrize("selector", ["strided", "rows", "columns"])
+@pytest.mark.parametrize("rate", [0.5, 0.75])
+def test_shifting_on_a_kept_grid_is_accepted_where_there_is_one(selector, rate):
+    assert small(q_shift="grid")(*inputs(), routes=[Route(1, 3, rate)], selector=selector).isfinite().all()
+
+
+@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
+def test_every_parameter_gets_a_gradient_dense_and_routed(routes):
+    model = small()
+    model(*inputs(), routes=routes).square().mean().backward()
+    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+def test_spatial_mix_equals_its_written_out_formula():
+    mix = small().double().in_blocks[1].att
+    x, shifted = torch.randn(2, 2, 7, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    k, v, r = (
+        (share * x + (1 - share) * shifted) @ layer.weight.T
+        for share, layer in (
+            (mix.spatial_mix_k, mix.key),
+            (mix.spatial_mix_v, mix.value),
+            (mix.spatial_mix_r, mix.receptance),
+        )
+    )
+    y = bi_wkv_reference(mix.spatial_decay / 7, mix.spatial_first / 7, k, v) / (1 + torch.exp(-r))
+    torch.testing.assert_close(mix(x, shifted), y @ mix.output.weight.T, rtol=1e-12, atol=1e-12)
+
+
+def test_channel_mix_equals_its_written_out_formula():
+    mix = small().double().in_blocks[1].ffn
+    x, shifted = torch.randn(2, 2, 7, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    k, r = (
+        (share * x + (1 - share) * shifted) @ layer.weight.T
+        for share, layer in ((mix.spatial_mix_k, mix.key), (mix.spatial_mix_r, mix.receptance))
+    )
+    expected = k.clamp(min=0) ** 2 @ mix.value.weight.T / (1 + torch.exp(-r))
+    torch.testing.assert_close(mix(x, shifted), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_first_block_normalises_the_stream_itself():
+    model = create_backbone("DRWKV", seed=0, **SMALL)
+    x, t, y = inputs()
+    before, after = model.start(x, t, y), {}
+    model(x, t, y, on_block=lambda block, state: after.update({block: state.streams["x"]}))
+    torch.testing.assert_close(after[0], torch.nn.functional.layer_norm(before.streams["x"], (32,)))
+    assert torch.equal(after[0], after[1])  # fresh gates are closed
+
+
+def test_initial_decays_and_mixes_are_the_released_ones():
+    model = create_backbone("DRWKV", seed=0, **SMALL)
+    att, ffn = model.out_blocks[1].att, model.out_blocks[1].ffn  # block 4 of 5: rho_0 = 1, rho_1 = 1/5
+    first, last = model.in_blocks[0].att.spatial_decay, att.spatial_decay
+    for channel in (0, 7, 31):
+        assert first[channel].item() == pytest.approx(-5 + 8 * (channel / 31) ** 0.7, abs=1e-5)
+        assert last[channel].item() == pytest.approx(-5 + 8 * (channel / 31) ** 2.0, abs=1e-5)
+        assert att.spatial_first[channel].item() == pytest.approx(math.log(0.3) + ((channel + 1) % 3 - 1) / 2, abs=1e-6)
+        assert att.spatial_mix_k[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.2, abs=1e-6)
+        assert att.spatial_mix_v[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.2 + 0.3, abs=1e-6)
+        assert att.spatial_mix_r[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.1, abs=1e-6)
+        assert ffn.spatial_mix_k[0, 0, channel].item() == pytest.approx((channel / 32) ** 0.2, abs=1e-6)
+    assert model.pos_embed.requires_grad and model.pos_embed.std() > 0.1
+
+
+def test_drop_path_grows_with_depth_and_acts_in_training_alone():
+    model = small(drop_path=0.5)
+    blocks = [*model.in_blocks, model.mid_block, *model.out_blocks]
+    assert [block.drop_path.drop_prob for block in blocks] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
+    assert torch.equal(model(*inputs()), model(*inputs()))
+    model.train()
+    torch.manual_seed(0)
+    assert any(not torch.equal(model(*inputs()), model(*inputs())) for _ in range(5))
+
+
+def test_label_dropout_row_is_what_no_label_means():
+    model = small()
+    x, t, _ = inputs()
+    assert torch.equal(model(x, t), model(x, t, torch.full((3,), 10)))
+
+
+def test_unconditional_model_takes_no_labels():
+    model = small(num_classes=0)
+    x, t, _ = inputs()
+    assert model(x, t).shape == x.shape
+
+
+def test_parameter_names_are_those_of_the_release():
+    names = set(dict(small(depth=3).named_parameters()))
+    both = ("weight", "bias")
+    block = {f"{m}.{p}" for m in ("ln1", "ln2", "adaLN_modulation.1") for p in both}
+    block |= {f"att.{m}.weight" for m in ("key", "value", "receptance", "output")}
+    block |= {f"att.spatial_{m}" for m in ("decay", "first", "mix_k", "mix_v", "mix_r")}
+    block |= {"ffn.spatial_mix_k", "ffn.spatial_mix_r", *(f"ffn.{m}.weight" for m in ("key", "value", "receptance"))}
+    ends = (
+        "patch_embed.proj",
+        "time_embed.mlp.0",
+        "time_embed.mlp.2",
+        "norm_f",
+        "final_layer.linear",
+        "final_layer.adaLN_modulation.1",
+    )
+    assert names == {
+        *("pos_embed", "label_emb.embedding_table.weight"),
+        *(f"{m}.{p}" for m in (*ends, "in_blocks.0.ln0", "out_blocks.0.skip_linear") for p in both),
+        *(f"{b}.{name}" for b in ("in_blocks.0", "mid_block", "out_blocks.0") for name in block),
+    }
+
+
+@pytest.mark.parametrize("choice", ["neighbours", "self"])
+def test_bf16_autocast_is_finite(choice):
+    model = small(q_shift=choice).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(*inputs(), routes=ROUTES[0]).float().square().mean()
+    loss.backward()
+    assert loss.isfinite() and all(p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_an_unknown_kernel_is_not_replaced():
+    with pytest.raises(ValueError, match="wkv kernel"):
+        small(kernels={"wkv": "cuda"})(*inputs())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rule"),
+    [({"depth": 4}, "must be odd"), ({"hidden": 30}, "multiple of 4"), ({"q_shift": "zeros"}, "q_shift")],
+)
+def test_wrong_sizes_are_named(sizes, rule):
+    with pytest.raises(ValueError, match=rule):
+        create_backbone("DRWKV", **{**SMALL, **sizes})
