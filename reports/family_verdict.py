@@ -25,7 +25,8 @@ def lead(rows: Sequence[Row]) -> str:
         best = _best(members)
         found.setdefault(outcome(best) if best else "unknown", []).append(members[0].architecture)
     parts = [said.format(names(found[key])) for key, said in _SAID.items() if key in found]
-    return f"In FID, routing is {'; '.join(parts)}."
+    has_choice = any(sum(not row.is_dense for row in members) > 1 for members in by_architecture(rows))
+    return f"In FID, {'the best routed row' if has_choice else 'routing'} is {'; '.join(parts)}."
 
 
 def scope(rows: Sequence[Row]) -> str:

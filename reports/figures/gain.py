@@ -37,7 +37,7 @@ def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     svg, png = style.save(_figure(lines, places))
     return Picture(
         name=f"routing_gain{suffix}", title="Gain of routing by family", svg=svg, png=png, is_open=True,
-        headers=("row", "parameters", "FID dense", "FID routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
+        headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
                  "published, another protocol"),
         table=[_numbers(line, rows, places) for line in lines],
         description="FID of each routed row minus the dense row of its own architecture, and its relative speed. "
@@ -73,7 +73,7 @@ def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
     ratio, low, high = row.speedup or (None, None, None)
     return (
         row.label, millions(row.cost("params")),
-        number(dense.mean, places) if dense else DASH, number(row.fid.mean, places) if row.fid else DASH,
+        " → ".join(number(fid.mean, places) if fid else DASH for fid in (dense, row.fid)),
         _words(line, places), str(difference.n) if difference else DASH,
         f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
         _published(row),
@@ -84,8 +84,7 @@ def _published(row: Row) -> str:
     found = published_gain(row)
     if found is None:
         return DASH
-    fids = f"{number(found.dense)} → {number(found.tread)}"
-    return f"{number(found.difference, 2, True)} ({found.model}, {found.params}: {fids})"
+    return f"{number(found.difference, 2, True)} ({found.model}: {number(found.dense)} → {number(found.tread)})"
 
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:

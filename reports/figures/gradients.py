@@ -79,7 +79,7 @@ def _largest(row: Row, known: Sequence[Curves]) -> float:
 
 def _panel(axes: Axes, curves: Curves) -> None:
     for first, last in curves.row.spans:
-        axes.axvspan(first - 0.5, last + 0.5, color=RULE, linewidth=0, zorder=0.4)
+        axes.axvspan(first - 0.5, last + 0.5, color=RULE, alpha=0.5, linewidth=0, zorder=0.4)
     _curve(axes, curves.dense, BETTER, "o")
     if curves.row.spans:
         _curve(axes, curves.training, WORSE, "s")
@@ -101,7 +101,7 @@ def _legend(made: Panels) -> None:
     handles = [
         Line2D([], [], color=WORSE, marker="s", markersize=4, label="routed loss"),
         Line2D([], [], color=BETTER, marker="o", markersize=4, label="dense loss"),
-        Patch(color=RULE, label="route"),
+        Patch(color=RULE, alpha=0.5, label="route"),
     ]
     left, bottom, _, height = made.key
     made.figure.legend(handles=handles, loc="upper left", bbox_to_anchor=(left - 0.02, bottom + height), fontsize=8.5)
