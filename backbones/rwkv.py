@@ -164,9 +164,9 @@ class DRWKV(Backbone):
         """As released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
         if module is self:
             self.pos_embed.copy_(sincos_positions(self.spec.hidden, self.spec.grid))
-        elif "adaLN_modulation" in name or name == "final_layer.linear":
+        elif isinstance(module, nn.Linear) and ("adaLN_modulation" in name or name == "final_layer.linear"):
             nn.init.zeros_(module.weight)
-        elif isinstance(module, nn.Embedding) or name.startswith("time_embed"):
+        elif isinstance(module, nn.Linear | nn.Embedding) and name.startswith(("time_embed", "label_emb")):
             nn.init.normal_(module.weight, std=0.02)
         elif isinstance(module, nn.Linear | nn.Conv2d):
             nn.init.xavier_uniform_(module.weight.flatten(1))

@@ -57,7 +57,7 @@ def _statement(rows: list[Row]) -> str:
     best = _best(rows)
     if best is None:
         failed = [record for row in rows for record in row.not_done]
-        return f"no routed row has an FID ({plural(len(failed), 'cell')} not finished)."
+        return f"No routed row has an FID ({plural(len(failed), 'cell')} not finished)."
     routed = [row for row in rows if not row.is_dense and row.fid]
     which = f", lowest FID of {len(routed)} routed rows{runners_up(best, routed)}" if len(routed) > 1 else ""
     quality = against_dense(best, rows, decimals([best.fid.mean if best.fid else None]))

@@ -44,7 +44,7 @@ def _value(table: str, model: str, method: str, routes: str | None = None) -> fl
 
 def placement_difference(row: Row) -> float | None:
     """TREAD Figure 8: FID of that route minus dense, DiT-B/2 on ImageNet-256; None where it has no such route."""
-    if row.first.num_blocks != PLACEMENT_BLOCKS or not row.first.routes:
+    if (row.first.family, row.first.num_blocks) != ("DiT", PLACEMENT_BLOCKS) or not row.first.routes:
         return None
     return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
 

@@ -129,8 +129,8 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
     wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
     family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
     runner.send_signal(number)
-    assert runner.wait(20) == 130
-    assert "the same command goes on from here" in runner.stderr.read()
+    assert "the same command goes on from here" in runner.communicate(timeout=20)[1]
+    assert runner.returncode == 130
     wait_for(lambda: not any(alive(pid) for pid in family))
     assert not list(out.glob("cells/*/record.json"))
 
@@ -167,7 +167,8 @@ def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_h
     assert len(bad) == 2
     assert bad["reason"].str.contains("iteration|finite").all()
     good = frame[frame["status"] == "done"].drop(columns=[*TIMINGS, "suite"]).reset_index(drop=True)
-    pd.testing.assert_frame_equal(good, pd.read_csv(finished[0] / "results.csv").drop(columns=[*TIMINGS, "suite"]))
+    undisturbed = pd.read_csv(finished[0] / "results.csv").drop(columns=[*TIMINGS, "suite"])
+    pd.testing.assert_frame_equal(good, undisturbed, check_dtype=False)  # a column with gaps holds other numbers
     assert "failed" in (out / "index.html").read_text()
     again = tread_bench("run", suite, "--out", out)
     assert again.returncode == 1

@@ -19,6 +19,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
+INTERRUPTED = 130  # exit status, as shells have it for SIGINT
+
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite")]
 SetOption = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
@@ -70,7 +72,12 @@ def run(
     from tread_bench.runner import Options
 
     options = Options(device.value, workers, retry_failed, fresh)
-    raise typer.Exit(run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options))
+    try:
+        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        status = INTERRUPTED
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -172,9 +179,6 @@ def main() -> None:
     except UserError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone; nothing is left to say
         sys.exit(1)

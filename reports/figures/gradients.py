@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.panels import Panels, panels
-from reports.figures.style import BETTER, MUTED, RULE, SURFACE, WORSE, Picture
+from reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
 from reports.numbers import DASH, decimals, interval, names, number
 from tread_bench.statistics import Estimate, mean_interval
 
@@ -65,7 +65,7 @@ def _figure(known: Sequence[Curves]) -> Figure:
     for axes, leads, curves in zip(made.axes, made.leads, known, strict=True):
         _panel(axes, curves)
         axes.set_ylim(0, 1.06 * _largest(curves.row, known))
-        axes.tick_params(labelsize=8, length=0, labelleft=leads, labelcolor=MUTED)
+        axes.tick_params(labelsize=8, left=False, bottom=False, labelleft=leads, labelcolor=MUTED)
     _legend(made)
     return made.figure
 
@@ -80,27 +80,26 @@ def _largest(row: Row, known: Sequence[Curves]) -> float:
 def _panel(axes: Axes, curves: Curves) -> None:
     for first, last in curves.row.spans:
         axes.axvspan(first - 0.5, last + 0.5, color=RULE, alpha=0.5, linewidth=0, zorder=0.4)
-    _curve(axes, curves.dense, BETTER, "o")
+    _curve(axes, curves.dense, BETTER, "--")
     if curves.row.spans:
-        _curve(axes, curves.training, WORSE, "s")
+        _curve(axes, curves.training, WORSE, "-")
     axes.set_xlim(-0.6, len(curves.dense) - 0.4)
     axes.set_xticks(range(0, len(curves.dense), max(1, len(curves.dense) // 4)))
     axes.locator_params(axis="y", nbins=4)
     axes.grid(axis="x", visible=False)
 
 
-def _curve(axes: Axes, estimates: Sequence[Estimate], colour: str, marker: str) -> None:
+def _curve(axes: Axes, estimates: Sequence[Estimate], colour: str, line: str) -> None:
     blocks = range(len(estimates))
     bounds = np.array([e.bounds or (e.mean, e.mean) for e in estimates])
     axes.fill_between(blocks, bounds[:, 0], bounds[:, 1], color=colour, alpha=0.25, linewidth=0)
-    axes.plot(blocks, [e.mean for e in estimates], color=colour, marker=marker, markersize=3.5, linewidth=1.3,
-              markeredgecolor=SURFACE, markeredgewidth=0.4)  # fmt: skip
+    axes.plot(blocks, [e.mean for e in estimates], color=colour, linestyle=line)
 
 
 def _legend(made: Panels) -> None:
     handles = [
-        Line2D([], [], color=WORSE, marker="s", markersize=4, label="routed loss"),
-        Line2D([], [], color=BETTER, marker="o", markersize=4, label="dense loss"),
+        Line2D([], [], color=WORSE, label="routed loss"),
+        Line2D([], [], color=BETTER, linestyle="--", label="dense loss"),
         Patch(color=RULE, alpha=0.5, label="route"),
     ]
     left, bottom, _, height = made.key

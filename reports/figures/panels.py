@@ -104,5 +104,5 @@ def outline_route(axes: Axes, x: float, y: float, width: float, height: float) -
 def settle_map(axes: Axes) -> None:
     """Ticks and frame of a heat map."""
     axes.grid(visible=False)
-    axes.tick_params(length=0, labelcolor=MUTED)
+    axes.tick_params(left=False, bottom=False, labelcolor=MUTED)
     axes.spines[:].set_visible(False)

@@ -93,6 +93,7 @@ def save(figure: Figure) -> tuple[bytes, bytes]:
     """(SVG, PNG); the same figure gives the same bytes."""
     svg, png = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None})
+    figure.set_layout_engine("none")  # it is laid out now
     figure.savefig(png, format="png", metadata={"Software": None})
     return svg.getvalue(), png.getvalue()
 
@@ -120,8 +121,10 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> str:
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)  # written by `save` above
     _drop(root, "metadata", "style")
+    used = set(re.findall(r"#([^)\"]+)[)\"]", svg.decode()))
     for element in root.iter():
-        _own_ids(element, name)
+        _own_ids(element, name, used)
+        _slim(element)
     for tag, text in (("desc", description), ("title", title)):
         child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
         child.text = text
@@ -139,8 +142,10 @@ def _drop(root: ElementTree.Element, *tags: str) -> None:
             parent.remove(child)
 
 
-def _own_ids(element: ElementTree.Element, name: str) -> None:
-    """Several drawings share one page: ids get the drawing's name in front, colours become variables."""
+def _own_ids(element: ElementTree.Element, name: str, used: set[str]) -> None:
+    """Several drawings share one page: ids in use get the drawing's name in front, colours become variables."""
+    if element.get("id") not in used:
+        element.attrib.pop("id", None)
     for key, value in element.attrib.items():
         if key == "id":
             value = f"{name}-{value}"
@@ -150,3 +155,15 @@ def _own_ids(element: ElementTree.Element, name: str) -> None:
             value = re.sub(r"url\(#", f"url(#{name}-", value)
             value = re.sub(r"#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), value)
         element.set(key, value)
+
+
+def _slim(element: ElementTree.Element) -> None:
+    """Hundredths of a point, no indentation, no font (the page has its own), no rotation by nothing."""
+    element.tail = (element.tail or "").strip()
+    element.text = (element.text or "").strip() or None
+    for key in {"d", "x", "y"} & element.keys():
+        element.set(key, re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", element.attrib[key]))
+    if "style" in element.attrib:
+        element.set("style", re.sub(r"font-family: [^;]+;? ?", "", element.attrib["style"]))
+    if element.get("transform", "").startswith("rotate(-0 "):
+        del element.attrib["transform"]

@@ -210,6 +210,12 @@ def test_triton_kernels_interpreted_on_tiny_shapes(capsys):
 
 
 @has_triton
+def test_triton_on_a_cpu_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match=r"CUDA.*choose kernel 'torch'"):
+        bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="triton")
+
+
+@has_triton
 @pytest.mark.gpu
 def test_triton_kernels_on_a_gpu(capsys):
     check_triton(capsys, TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")

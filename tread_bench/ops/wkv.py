@@ -35,7 +35,7 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
         RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel. ImportError: triton is not installed.
+        ValueError: an unknown kernel, or triton on a CPU. ImportError: triton is not installed.
     """
     wide = torch.promote_types(v.dtype, torch.float32)
     w, u, k_BTC, v_BTC = (x.to(wide).contiguous() for x in (w, u, k, v))
