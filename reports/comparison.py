@@ -42,8 +42,8 @@ class Row:
     """All seeds of one configuration.
 
     `scores` holds metric -> seed -> value at the last iteration, `references` the dense values of the same seeds;
-    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `architecture` is short and
-    "" in a run of one architecture; `short_label` tells the row from the others of its architecture.
+    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `short_label` tells the
+    row from the others of its architecture; `architecture` is "" in a run of one.
     """
 
     group: Group

@@ -34,9 +34,9 @@ def scope(rows: Sequence[Row]) -> str:
     params = [p for members in by_architecture(rows) if (p := members[0].cost("params"))]
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
     return (
-        "Each architecture is judged against its own dense row, by a test of its own. FIDs of different architectures are "
-        "not ranked: "
-        f"parameters are matched only roughly{sizes}, and nothing else is tuned for each."
+        "Each architecture is judged against its own dense row, by a test of its own. FIDs of different architectures "
+        "are not ranked: "
+        f"they differ in parameters{sizes}, and one training setup need not suit them alike."
     )
 
 

@@ -106,7 +106,7 @@ def _context(
         "counts": _counts(records, plan),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         "facts": _facts(records, rows, plan),
-        "sets": [_set(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
+        "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
         "samples": _samples(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
         "cells": _cells(records),
@@ -128,10 +128,10 @@ def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
     return {"title": title, "quality": quality, "cost": cost, "families": families}
 
 
-def _set(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
+def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
     """The tables of rows that stand side by side, a table per architecture, with their pictures before or after."""
     architectures = by_architecture(rows)
-    first = [picture for picture in drawn if picture.is_open or len(architectures) > 1 and picture.name in _LEADING]
+    first = [picture for picture in drawn if len(architectures) > 1 and picture.name.partition("-")[0] in _LEADING]
     return {
         "first": first,
         "tables": [_table(members, several, len(architectures) > 1) for members in architectures],

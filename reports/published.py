@@ -76,5 +76,6 @@ def gain_note() -> str:
     """Where the gains come from and why they do not compare."""
     return (
         "Published: TREAD (Krause et al. 2025), Table 2, another protocol: ImageNet-256, models of 33M to 675M "
-        "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs may be read beside these, its sizes may not."
+        "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs "
+        "may be read beside these, its sizes may not."
     )

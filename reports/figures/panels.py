@@ -15,7 +15,7 @@ from reports.comparison import Row
 from reports.figures import style
 from reports.figures.style import MUTED, SURFACE, clean
 
-SHOWN = 24  # panels in a picture that is not folded
+SHOWN = 18  # panels in a picture that is not folded
 _COLUMNS = 6
 _RIGHT, _BELOW = 1.15, 0.34  # inches
 

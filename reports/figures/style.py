@@ -112,6 +112,7 @@ def clean(text: str, longest: int = 34) -> str:
 
 
 _PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
+_SAID_BY_PAGE = ("font-family", "stroke-linejoin", "stroke-linecap")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 
@@ -125,6 +126,7 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> str:
     for element in root.iter():
         _own_ids(element, name, used)
         _slim(element)
+    _unwrap(root)
     for tag, text in (("desc", description), ("title", title)):
         child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
         child.text = text
@@ -158,12 +160,23 @@ def _own_ids(element: ElementTree.Element, name: str, used: set[str]) -> None:
 
 
 def _slim(element: ElementTree.Element) -> None:
-    """Hundredths of a point, no indentation, no font (the page has its own), no rotation by nothing."""
-    element.tail = (element.tail or "").strip()
+    """Hundredths of a point, no indentation, no rotation by nothing, and none of what the page's own style says."""
+    element.tail = None
     element.text = (element.text or "").strip() or None
-    for key in {"d", "x", "y"} & element.keys():
-        element.set(key, re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", element.attrib[key]))
+    for key in {"d", "x", "y"}.intersection(element.keys()):
+        rounded = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}", element.attrib[key])
+        element.set(key, re.sub(r" *([A-Za-z]) *", r"\1", rounded.strip()))
     if "style" in element.attrib:
-        element.set("style", re.sub(r"font-family: [^;]+;? ?", "", element.attrib["style"]))
+        parts = element.attrib["style"].split("; ")
+        element.set("style", ";".join(part for part in parts if not part.startswith(_SAID_BY_PAGE)))
     if element.get("transform", "").startswith("rotate(-0 "):
         del element.attrib["transform"]
+
+
+def _unwrap(parent: ElementTree.Element) -> None:
+    """Groups that say nothing give way to what they hold."""
+    kept = []
+    for child in parent:
+        _unwrap(child)
+        kept += [*child] if child.tag == f"{{{_SVG}}}g" and not child.attrib else [child]
+    parent[:] = kept

@@ -116,7 +116,8 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         "reference": f"dense-dense-{seed}",
         "cost": cost(routes), "timing": timing(speedup, 0),
         "evaluations": [evaluation(400, middle), evaluation(1200, last)],
-        "similarity": similarity(routes), "gradient_norms": gradient_norms(routes, seed), "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
+        "similarity": similarity(routes), "gradient_norms": gradient_norms(routes, seed),
+        "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
         "conditions": {**NUMERICS, "versions": VERSIONS},
     }  # fmt: skip
     return Record(**{**fields, **changes})
@@ -155,7 +156,7 @@ def of_family(family: str, seed: int, selector: str = "", change: float = 0.0, *
         "cost": cost(routes, blocks, params), "similarity": similarity(routes, blocks),
         "gradient_norms": gradient_norms(routes, seed, blocks),
     }  # fmt: skip
-    return record(row, routes, seed, fid, speedup if selector else 1.0, **{**fields, **changes})
+    return record(row, routes, seed, fid, speedup if selector else 1.0, **fields).model_copy(update=changes)
 
 
 def architectures(seeds: int = 3) -> list[Record]:

@@ -8,10 +8,24 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from synthetic_records import HOSTILE, evaluation, record, study
+from synthetic_records import (
+    BLOCKS,
+    FAMILIES,
+    HOSTILE,
+    SELECTORS,
+    architectures,
+    evaluation,
+    of_family,
+    record,
+    selectors,
+    similarity,
+    study,
+)
 
 from reports.figures import NAMES, pictures
+from reports.figures.across_times import adjacent_times
 from reports.figures.cost import draw, points_of
+from reports.figures.panels import SHOWN, panels, shown_and_folded
 from reports.figures.style import COLOURS, MARKERS, clean, looks, theme
 from reports.published import placement_difference
 from reports.tables import comparison
@@ -22,8 +36,14 @@ def drawn(records):
     return {picture.name: picture for picture in pictures(comparison(records))}
 
 
-def test_every_picture_is_drawn(drawn):
-    assert tuple(drawn) == NAMES
+@pytest.fixture(scope="module")
+def of_families():
+    return {picture.name: picture for picture in pictures(comparison(architectures()))}
+
+
+def test_every_picture_is_drawn(drawn, of_families):
+    of_selectors = {picture.name for picture in pictures(comparison(selectors(("DiT",), 2)))}
+    assert tuple(drawn) == NAMES[2:] and set(NAMES) == {*drawn, *of_families, *of_selectors}
 
 
 def test_placement_shows_each_route_with_its_difference_and_the_published_one(drawn):
@@ -41,7 +61,7 @@ def test_published_figures_stand_only_beside_the_same_route_in_as_many_blocks():
 
     assert published("0:10@0.5") == 7.47
     assert published("2:8@0.75") is None and published("2:9@0.5") is None
-    assert published("2:8@0.5", num_blocks=24) is None
+    assert published("2:8@0.5", num_blocks=24) is None and published("2:8@0.5", family="ZigMa") is None
 
 
 def test_cost_is_macs_of_a_step_times_batch_times_iterations(drawn):
@@ -83,7 +103,7 @@ def test_rows_differ_in_shape_as_well_as_in_colour():
 
 def test_strange_names_are_drawn():
     names = [HOSTILE, "_hidden", "$\\foo$", "名前", "tab\tnew\nline", "x" * 300]
-    records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="", similarity=None, gradient_norms=None) for i, name in enumerate(names)]
+    records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="") for i, name in enumerate(names)]
     for picture in pictures(comparison(records)):
         ElementTree.fromstring(picture.svg)
         assert b"<script" not in picture.svg
@@ -91,7 +111,8 @@ def test_strange_names_are_drawn():
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    bare = record("2:8", "2:8@0.5", 0, None, timing=None, similarity=None, evaluations=[evaluation(1200, None)])
+    nothing = {"timing": None, "similarity": None, "gradient_norms": None}
+    bare = record("2:8", "2:8@0.5", 0, None, evaluations=[evaluation(1200, None)], **nothing)
     assert pictures(comparison([bare])) == []
     assert pictures([]) == []
 
@@ -106,3 +127,80 @@ def test_one_seed_and_no_dense_are_drawn_without_intervals():
 def test_several_seeds_average_their_similarity(drawn):
     table = {line[0]: line for line in drawn["similarity"].table}
     assert table["2:8@0.5"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
+
+
+def test_gains_are_each_familys_own_difference_with_the_published_one_beside(of_families):
+    rows = {row.label: row for row in comparison(architectures())}
+    table = {line[0]: line for line in of_families["routing_gain"].table}
+    assert len(table) == len(FAMILIES) and not any("dense" in label for label in table)
+    for label, line in table.items():
+        routed, dense = rows[label], rows[f"{rows[label].architecture} dense"]
+        expected = [r.last.fid - d.last.fid for r, d in zip(routed.records, dense.records, strict=True)]
+        assert line[2] == f"{dense.fid.mean:.2f} → {routed.fid.mean:.2f}"
+        assert line[3].startswith(f"{np.mean(expected):+.2f} [".replace("-", "−"))
+    published = {label.partition(" ")[0]: line[-1].partition(" ")[0] for label, line in table.items()}
+    assert published == {
+        "DRWKV": "−6.05", "DiS": "−8.22", "DiT": "−22.13", "LightningDiT": "−1.43", "U-ViT": "–", "ZigMa": "–"
+    }  # fmt: skip
+    assert "another protocol: ImageNet-256" in of_families["routing_gain"].caption
+
+
+def test_one_route_per_architecture_needs_no_placement_and_several_get_a_panel_each(of_families):
+    assert "route_placement" not in of_families and "speedup" not in of_families
+    other = [
+        of_family("DiT", s, "random", 2.0).model_copy(update={"routes": "0:8@0.5", "row": "early"}) for s in range(3)
+    ]
+    placement = {picture.name: picture for picture in pictures(comparison(architectures() + other))}["route_placement"]
+    labels = [line[0] for line in placement.table]
+    assert labels[0] == "DRWKV dense" and {"DiT 0:8@0.5 random", "DiT 2:8@0.5 random"} <= set(labels)
+    assert len(labels) == 2 * len(FAMILIES) + 1
+
+
+def test_selectors_are_compared_within_each_architecture():
+    rows = comparison(selectors())
+    picture = {picture.name: picture for picture in pictures(rows)}["selectors"]
+    assert len(picture.table) == 3 * len(SELECTORS)
+    assert {line[1] for line in picture.table} == set(SELECTORS)
+    row = {row.label: row for row in rows}["ZigMa 2:8@0.5 rows"]
+    shown = {line[0]: line[3] for line in picture.table}["ZigMa 2:8@0.5 rows"]
+    assert shown == f"{row.difference('fid').mean:+.2f}".replace("-", "−")
+
+
+def test_neighbouring_times_are_neighbours_in_time_whatever_their_order():
+    backwards = similarity("2:8@0.5").model_copy(update={"times": [0.9, 0.7, 0.5, 0.3, 0.1]})
+    (row,) = comparison([record("2:8", "2:8@0.5", 0, 20.0, similarity=backwards)])
+    adjacent = adjacent_times(row)
+    assert list(adjacent) == [(0.1, 0.3), (0.3, 0.5), (0.5, 0.7), (0.7, 0.9)]
+    assert adjacent[0.1, 0.3] == pytest.approx([table[4][3] for table in backwards.across_times])
+    single = {"across_times": [[[1.0]]] * BLOCKS, "times": [0.5]}
+    one_time = similarity("").model_copy(update=single)
+    assert adjacent_times(comparison([record("dense", "", 0, 20.0, similarity=one_time)])[0]) == {}
+
+
+def test_gradients_show_both_losses_of_every_block_and_their_ratio_around_the_route(drawn):
+    picture = drawn["gradients"]
+    lines = {line[1]: line for line in picture.table if line[0] == "2:8@0.5"}
+    found = [r.gradient_norms for r in study() if r.row == "2:8"]
+    assert lines["0"][3] == f"{np.mean([g.training[0] for g in found]):.4f}"
+    assert lines["0"][5] == f"{np.mean([g.dense[0] for g in found]):.4f}"
+    assert [lines[str(block)][2] for block in (1, 2, 8, 9)] == ["–", "yes", "yes", "–"]
+    assert [lines[str(block)][-1] for block in (1, 2, 8, 9)] == ["1.50", "0.75", "0.75", "1.00"]
+    told = "2:8@0.5: 1.50 times ahead of the route, 0.75 times on the route and 1.00 times behind the route"
+    assert told in picture.description
+
+
+def test_what_has_more_rows_than_a_page_can_hold_is_folded():
+    rows = comparison([record(f"row {i}", f"{i % 8}:8@0.{i // 8 + 1}", 0, 20.0 + i) for i in range(SHOWN + 3)])
+    shown, folded = shown_and_folded(rows)
+    assert (len(shown), len(folded)) == (SHOWN, 3)
+    names = {picture.name: picture.is_folded for picture in pictures(rows)}
+    assert names["gradients-others"] and names["across_times-others"] and not names["similarity"]
+    shown, folded = shown_and_folded(comparison(selectors(tuple(FAMILIES), 1)))
+    assert [row.short_label for row in shown].count("dense") == 6 and len(folded) == 6 * 3
+
+
+def test_panels_of_an_architecture_stand_in_one_line():
+    made = panels(comparison(selectors(("DiT", "ZigMa"), 1)))
+    heights = [round(axes.get_position().y0, 6) for axes in made.axes]
+    assert len(set(heights[:6])) == len(set(heights[6:])) == 1 and heights[0] > heights[6]
+    assert made.leads == made.in_first_column == ([True] + [False] * 5) * 2

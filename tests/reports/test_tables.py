@@ -9,7 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic_records import HOSTILE, evaluation, failed, record, study, timing
+from synthetic_records import (
+    HOSTILE,
+    SELECTORS,
+    architectures,
+    evaluation,
+    failed,
+    of_family,
+    record,
+    selectors,
+    study,
+    timing,
+)
 
 from reports.columns import COLUMNS
 from reports.tables import comparison, results_frame, write_csv
@@ -126,6 +137,27 @@ def test_differences_pair_the_same_iteration():
 )
 def test_a_row_is_called_by_its_route_or_by_what_says_more(name, routes, label):
     assert comparison([record(name, routes, 0, 20.0)])[0].label == label
+
+
+def test_rows_of_several_architectures_are_called_by_architecture_route_and_selector():
+    labels = [row.label for row in comparison(architectures(1))]
+    assert labels[:4] == ["DRWKV dense", "DRWKV 2:8@0.5 blocks", "DiS dense", "DiS 2:9@0.5 rows"]
+    same = [r for r in architectures(1) if r.selector in ("", "random") and r.family in ("DiT", "U-ViT")]
+    assert [row.label for row in comparison(same)] == ["DiT dense", "DiT 2:8@0.5", "U-ViT dense", "U-ViT 2:9@0.5"]
+    twice = [of_family("DiT", 0), of_family("ZigMa", 0)]
+    twice += [of_family("DiT", 0, "random", row=name, cell=name) for name in ("a", "b")]
+    assert [row.short_label for row in comparison(twice)] == ["dense", "a (2:8@0.5)", "b (2:8@0.5)", "dense"]
+
+
+def test_architectures_of_one_name_keep_their_sizes():
+    other = of_family("DiT", 0, backbone="DiT (depth 6, hidden 64)", cell="small")
+    rows = comparison([of_family("DiT", 0), other])
+    assert [row.architecture for row in rows] == [row.group.backbone for row in rows]
+
+
+def test_rows_of_one_architecture_say_their_selector_where_selectors_differ():
+    labels = [row.label for row in comparison(selectors(("DiT",), 1))]
+    assert [label.rpartition(" (")[2] for label in labels[1:]] == [f"2:8@0.5 {name})" for name in sorted(SELECTORS)]
 
 
 def test_one_seed_has_no_interval():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from synthetic_records import evaluation, failed, record, study
+from synthetic_records import architectures, evaluation, failed, of_family, record, selectors, study
 
+from reports.architectures import side_by_side
+from reports.family_verdict import lead, scope, statements
 from reports.tables import comparison
 from reports.verdict import verdicts
 
@@ -96,3 +98,44 @@ def test_speed_is_not_talked_up(speedup, words):
 def test_speed_that_was_not_measured():
     _, cost = said([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, timing=None)])
     assert "its speed was not measured" in cost
+
+
+def families(records):
+    (rows,) = side_by_side(comparison(records))
+    return lead(rows), scope(rows), {name: (params, said) for name, params, said in statements(rows)}
+
+
+def test_each_family_is_judged_against_its_own_dense_row():
+    quality, limits, said = families(architectures())
+    assert "better than dense training in DRWKV, LightningDiT and U-ViT" in quality
+    assert "not told from dense in DiT and ZigMa; worse than dense in DiS." in quality
+    assert "not ranked" in limits and "0.868M to 0.941M" in limits
+    assert said["DiS"][0] == "0.902M parameters" and "worse than dense, by 3.41 FID" in said["DiS"][1]
+    assert "1.19 times as fast" in said["DiT"][1] and "lowest" not in said["DiT"][1]
+
+
+def test_the_best_of_several_routed_rows_is_named_as_such():
+    quality, _, said = families(selectors())
+    assert quality.startswith("In FID, the best routed row is")
+    assert said["ZigMa"][1].startswith("2:8@0.5 strided, lowest FID of 5 routed rows")
+
+
+def test_a_family_that_failed_keeps_its_line():
+    lost = failed("tread backbone=U-ViT", "2:9@0.5", 0, "diverged")
+    lost = lost.model_copy(update={"backbone": "U-ViT (depth 12)", "family": "U-ViT"})
+    quality, _, said = families([r for r in architectures() if r.family != "U-ViT"] + [lost])
+    assert quality.endswith("without a verdict in U-ViT.")
+    assert said["U-ViT"][1] == "No routed row has an FID (1 cell not finished)."
+
+
+def test_one_seed_of_every_family_settles_nothing():
+    quality, _, said = families(architectures(seeds=1))
+    assert quality.startswith("In FID, routing is without a verdict in DRWKV")
+    assert all("settles nothing" in statement for _, statement in said.values())
+
+
+def test_speed_of_a_family_is_not_talked_up():
+    cells = [of_family("DiT", 0), of_family("ZigMa", 0), of_family("ZigMa", 0, "rows", timing=None)]
+    *_, said = families([*cells, of_family("DiT", 0, "random", timing=of_family("DiT", 0).timing)])
+    assert "cannot be told from dense in speed" in said["DiT"][1]
+    assert "its speed was not measured" in said["ZigMa"][1]
