@@ -27,17 +27,19 @@ def layer_similarity(
     """
     num_samples = min(num_samples, len(held_out))
     size = max(1, TOKENS_AT_A_TIME // backbone.spec.num_tokens)
-    between, across = 0.0, 0.0
+    layers, steps = backbone.num_blocks, len(times)
+    between = torch.zeros(layers, layers, dtype=torch.float64)
+    across = torch.zeros(layers, steps, steps, dtype=torch.float64)
     for first in range(0, num_samples, size):
         x, y, noise = held_out_batch(backbone, held_out, first, min(size, num_samples - first))
         at = [torch.full((len(x),), time, device=x.device) for time in times]
         outputs = torch.stack([block_outputs(backbone, objective.corrupt(x, noise, t), t, y) for t in at])
         unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
-        between = between + share * cosine_between_layers(unit).cpu()
-        across = across + share * cosine_across_times(unit).cpu()
+        between += share * cosine_between_layers(unit).cpu()
+        across += share * cosine_across_times(unit).cpu()
     return Similarity(
-        matrix=torch.as_tensor(between).tolist(),
-        across_times=torch.as_tensor(across).tolist(),
+        matrix=between.tolist(),
+        across_times=across.tolist(),
         times=list(times),
         num_samples=num_samples,
     )
