@@ -296,3 +296,16 @@ def test_environment_is_not_written_into_the_run(finished):
     secret = os.environ.get("PATH")
     texts = [path.read_text() for path in finished[0].rglob("*.json")]
     assert not any(secret in text for text in texts)
+
+
+def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, monkeypatch):
+    from tread_bench import runner
+
+    state = runner.git_state()
+    assert state is None or len(state["commit"]) == 40
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    installed = tmp_path / ".venv" / "runner.py"
+    installed.parent.mkdir()
+    installed.touch()
+    monkeypatch.setattr(runner, "__file__", str(installed))
+    assert runner.git_state() is None

@@ -211,18 +211,25 @@ def default_workers(numerics: dict[str, Any]) -> int:
     """One per GPU; on a CPU as many as its threads allow."""
     if numerics["device"] == "cuda":
         return int(numerics["device_count"])
-    return max(1, (os.cpu_count() or 1) // int(numerics["threads"]))
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cpus // int(numerics["threads"]))
 
 
 def git_state() -> dict[str, Any] | None:
-    """Commit of this program's checkout and whether it was changed; None for an installed copy."""
-    here = Path(__file__).parent
+    """Commit of this program's checkout and whether it was changed; None for an installed copy.
+
+    An environment often stands inside some checkout, so what counts is whether git tracks this very file.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout
+
     try:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True)
-        status = subprocess.run(["git", "status", "--porcelain"], cwd=here, capture_output=True, text=True, check=True)
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return {"commit": git("rev-parse", "HEAD").strip(), "changed": bool(git("status", "--porcelain").strip())}
     except (OSError, subprocess.CalledProcessError):
         return None
-    return {"commit": commit.stdout.strip(), "changed": bool(status.stdout.strip())}
 
 
 @contextmanager
