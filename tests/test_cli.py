@@ -309,3 +309,26 @@ def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, mo
     installed.touch()
     monkeypatch.setattr(runner, "__file__", str(installed))
     assert runner.git_state() is None
+
+
+@pytest.mark.slow
+def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_again(toy, tmp_path):
+    out = tmp_path / "run"
+    assert tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "timing.pairs=0").returncode == 0
+    trained = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")}
+    assert pd.read_csv(out / "results.csv")["speedup"].isna().all()
+    assert tread_bench("run", toy, "--out", out, "--seeds", 1).returncode == 0
+    assert pd.read_csv(out / "results.csv")["speedup"].notna().all()
+    assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")} == trained
+    os.utime(out / "index.html", (0, 0))
+    tread_bench("run", toy, "--out", out, "--seeds", 1)
+    assert (out / "index.html").stat().st_mtime > 0
+
+
+def test_what_no_training_can_mend_fails_before_it(toy, tmp_path):
+    out = tmp_path / "run"
+    done = tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "metrics.validation_samples=5000")
+    assert done.returncode == 1
+    frame = pd.read_csv(out / "results.csv")
+    assert frame["reason"].str.contains("only 359 images are held out").all()
+    assert not list(out.glob("cells/*/checkpoints"))

@@ -8,27 +8,29 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tread_bench.backbone import Backbone
 from tread_bench.blank import blank_record
 from tread_bench.config import Cell, DenseMethod
 from tread_bench.costs import cost_figures
 from tread_bench.data import DataSource, open_data
+from tread_bench.draws import key_of
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.gradients import block_parameters, gradient_norms
 from tread_bench.measure.similarity import layer_similarity
-from tread_bench.methods import build_method
+from tread_bench.methods import Method, build_method
 from tread_bench.numerics import apply_numerics
 from tread_bench.objectives import build_objective
 from tread_bench.records import Evaluation, GradientNorms, Record
 from tread_bench.store import RunFolder, StoreError, read_json
 from tread_bench.training.loop import train
-from tread_bench.training.step import Trainer
+from tread_bench.training.step import Batch, Trainer
 
 log = logging.getLogger(__name__)
 GRADIENT_BATCHES = 4
@@ -110,6 +112,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     initial = weights_sha256(trainer.backbone)
     iterations = cell.training.iterations
     evaluator = Evaluator(cell, job.data, trainer.objective, folder)
+    evaluator.check()
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
         tell("evaluating", iteration, iterations, None)
@@ -124,10 +127,14 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     similarity = layer_similarity(
         judged.eval(), trainer.objective, job.data.held_out, metrics.similarity_samples, metrics.similarity_times
     )
+    norms = _gradient_norms(trainer)
+    figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
+    if not torch.isfinite(figures).all():
+        raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
     return job.blank().model_copy(
         update={
             "status": "done",
-            "gradient_norms": _gradient_norms(trainer),
+            "gradient_norms": norms,
             "cost": cost_figures(family, spec, cell.routes, cell.selector),
             "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
             "similarity": similarity,
@@ -144,13 +151,20 @@ def _gradient_norms(trainer: Trainer) -> GradientNorms:
     iterations = trainer.cell.training.iterations
     batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
     first = batches[0]
+    trainer.backbone.train()
     blocks = block_parameters(trainer.backbone, first.x, first.t, first.y)
     dense = build_method(dense_twin(trainer.cell), trainer.backbone)
     return GradientNorms(
-        training=gradient_norms(blocks, (partial(trainer.loss, batch) for batch in batches)),
-        dense=gradient_norms(blocks, (partial(trainer.loss, batch, dense) for batch in batches)),
+        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, trainer.method) for batch in batches)),
+        dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, dense) for batch in batches)),
         batches=len(batches),
     )
+
+
+def _seeded_loss(trainer: Trainer, batch: Batch, method: Method) -> Tensor:
+    """The loss with drop path drawn by the batch alone: the same for both methods and after a break."""
+    torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.rows.first) % 2**63)
+    return trainer.loss(batch, method)
 
 
 def dense_twin(cell: Cell) -> Cell:

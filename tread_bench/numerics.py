@@ -53,7 +53,7 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
         "matmul_precision": precision,
         "matmul_relative_error": matmul_error(precision, device),
         "autocast": compute.autocast,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
         "kernels": resolve_kernels(compute.kernels.model_dump(), device),
     }
 
@@ -82,7 +82,7 @@ def versions() -> dict[str, str]:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    found["torch"] = torch.__version__
+    found["torch"] = str(torch.__version__)
     return found
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,16 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
     folder = RunFolder(root)
     with folder.lock(), _signals_interrupt():
         missing = _missing(plan, folder, options)
-        if not missing and folder.plan_path.exists():
-            return Result(folder.records(cell.id for cell in plan.cells), 0)
-        _begin(plan, source, folder, options)
+        if not missing and _is_what_was_asked(folder.plan(), plan, options):
+            return Result(folder.records(_references(plan)), 0)
+        _begin(plan, missing, source, folder, options)
         untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
-        _train(untrained, folder, options, display)
-        _measure(plan, missing, folder, display)
-        records = folder.records(cell.id for cell in plan.cells)
-        write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
+        try:
+            _train(untrained, folder, options, display)
+            _measure(plan, missing, folder, display)
+        finally:
+            display.end()
+        records = folder.records(_references(plan))
         return Result(records, len(missing))
 
 
@@ -64,17 +65,32 @@ def _missing(plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCel
     """Cells without a record, after forgetting what the user wants again. Seed by seed, so that pairs come early."""
     missing = []
     for cell in sorted(plan.cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
-        record = folder.record(cell.id)
-        again = record is not None and (options.fresh or (options.retry_failed and record.status == "failed"))
-        if options.fresh or again:
-            shutil.rmtree(folder.cell(cell.id), ignore_errors=True)
-            folder.timing_path(cell.row_key).unlink(missing_ok=True)
-        if again or record is None:
+        record, outcome = folder.record(cell.id), folder.outcome(cell.id)
+        latest = record or outcome
+        if options.fresh or (options.retry_failed and latest is not None and latest.status == "failed"):
+            trained = outcome is not None and outcome.status == "done" and not options.fresh
+            folder.forget(cell.id, cell.row_key, keep_training=trained)
+            record = None
+        untimed = record is not None and record.status == "done" and record.timing is None
+        if record is None or (untimed and plan.suite.timing.pairs):
             missing.append(cell)
     return missing
 
 
-def _begin(plan: Plan, source: str, folder: RunFolder, options: Options) -> None:
+def _references(plan: Plan) -> dict[str, str]:
+    """Each cell and the dense cell it is compared with, as the suite has it now."""
+    return {cell.id: cell.reference for cell in plan.cells}
+
+
+def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Options) -> bool:
+    """Whether plan.json says what this call asks for."""
+    if written is None:
+        return False
+    asked = (_references(plan), plan.suite.timing.model_dump(mode="json"), options.device)
+    return (written.get("references"), written["timing"], written["numerics"]["device"]) == asked
+
+
+def _begin(plan: Plan, missing: list[PlannedCell], source: str, folder: RunFolder, options: Options) -> None:
     """Settle the numerical choices and write suite.yaml, plan.json and what each cell's process reads."""
     compute = (plan.suite.compute, options.device)
     settled = _one(Task("numerics", "tread_bench.numerics:settle", compute, folder.root / "run.log"))
@@ -90,15 +106,14 @@ def _begin(plan: Plan, source: str, folder: RunFolder, options: Options) -> None
             "suite": {"name": plan.suite.name, "description": plan.suite.description},
             "timing": plan.suite.timing.model_dump(mode="json"),
             "cells": [cell.id for cell in plan.cells],
+            "references": _references(plan),
             "git": git_state(),
             "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // 2**20},
             **about,
         },
     )
-    for cell in plan.cells:
-        path = folder.cell(cell.id) / "cell.json"
-        if not path.exists():
-            write_json(path, _about(plan, cell))
+    for cell in missing:
+        write_json(folder.cell(cell.id) / "cell.json", _about(plan, cell))
 
 
 def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
@@ -114,7 +129,7 @@ def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
 
 
 def _refuse_other_numerics(before: dict[str, Any], now: dict[str, Any], root: Path) -> None:
-    chosen = now.keys() - {"matmul_relative_error"}  # a measurement, not a choice
+    chosen = now.keys() - {"matmul_relative_error", "device_count"}  # they change no figure
     changed = [
         f"{key} was {before.get(key)!r}, is {now[key]!r}" for key in sorted(chosen) if before.get(key) != now[key]
     ]
@@ -134,13 +149,14 @@ def _train(cells: list[PlannedCell], folder: RunFolder, options: Options, displa
         for c in cells
     ]
     display.begin("training", {c.id: f"{c.row} seed {c.seed}" for c in cells}, workers)
-    for event in _shown(run_tasks(tasks, workers), display):
-        if event.failure:
-            about = read_json(folder.cell(event.key) / "cell.json")
-            folder.write_record(blank_record(about, plan, reason=event.failure), "outcome.json")
-            display.ended(event.key, event.failure)
-        else:
-            display.ended(event.key, event.value.reason)
+    gpus = int(plan["numerics"]["device_count"]) if options.device == "cuda" else 0
+    with closing(run_tasks(tasks, workers, gpus)) as events:
+        for event in _shown(events, display):
+            if event.failure and folder.outcome(event.key) is None:
+                about = read_json(folder.cell(event.key) / "cell.json")
+                folder.write_record(blank_record(about, plan, reason=event.failure), "outcome.json")
+            outcome = folder.outcome(event.key)
+            display.ended(event.key, outcome.reason if outcome else "")
 
 
 def _measure(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: Display) -> None:
@@ -156,17 +172,17 @@ def _measure(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: D
     for key, outcomes in rows.items():
         timing: dict[str, Any] = {}
         if plan.suite.timing.pairs and key in measured:
-            timing = _time_row(key, next(o for o in outcomes if o.status == "done"), folder, display)
+            example = next(o for o in outcomes if o.status == "done")
+            timing = _time_row(key, example, plan.suite.timing.model_dump(mode="json"), folder, display)
         for outcome in outcomes:
             folder.write_record(_completed(outcome, timing))
-    display.end()
 
 
-def _time_row(key: str, example: Record, folder: RunFolder, display: Display) -> dict[str, Any]:
+def _time_row(key: str, example: Record, asked: dict[str, Any], folder: RunFolder, display: Display) -> dict[str, Any]:
     """What the seeds of a row share: {"timing": figures} or {"failure": reason}; kept in the run folder."""
     path = folder.timing_path(key)
     kept = read_json(path)
-    if kept is not None:
+    if kept is not None and kept["asked"] == asked:
         return kept
     log = folder.cell(example.cell) / "log"
     figures: dict[str, Any] = {}
@@ -178,8 +194,9 @@ def _time_row(key: str, example: Record, folder: RunFolder, display: Display) ->
             return {"failure": f"measuring speed and memory: {ended.failure}"}
         figures |= ended.value
     display.ended(key)
-    write_json(path, {"timing": figures})
-    return {"timing": figures}
+    measured = {"asked": asked, "timing": figures}
+    write_json(path, measured)
+    return measured
 
 
 def _completed(outcome: Record, timing: dict[str, Any]) -> Record:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,15 +99,36 @@ class RunFolder:
         """Write a cell's record whole."""
         write_atomically(self.cell(record.cell) / name, record.model_dump_json(indent=1) + "\n")
 
-    def records(self, cell_ids: Iterable[str]) -> list[Record]:
-        """The records that exist, in the order of `cell_ids`."""
-        return [record for cell_id in cell_ids if (record := self.record(cell_id)) is not None]
+    def records(self, references: Mapping[str, str]) -> list[Record]:
+        """The records that exist of a plan's cells, each with the reference that the plan gives it."""
+        found = ((self.record(cell_id), reference) for cell_id, reference in references.items())
+        return [record.model_copy(update={"reference": reference}) for record, reference in found if record is not None]
+
+    def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
+        """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
+        self.timing_path(row_key).unlink(missing_ok=True)
+        (self.cell(cell_id) / "record.json").unlink(missing_ok=True)
+        if not keep_training and self.cell(cell_id).exists():
+            aside = self.cell(cell_id).with_name(f".{cell_id}.removed")
+            shutil.rmtree(aside, ignore_errors=True)
+            self.cell(cell_id).rename(aside)  # at once: no half-removed cell is ever taken for a whole one
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def page_is_current(self) -> bool:
+        """Whether the page is younger than everything that it is made from."""
+        page = self.root / "index.html"
+        sources = [self.plan_path, self.root / "records.jsonl", *self.root.glob("cells/*/record.json")]
+        return page.exists() and all(s.exists() and s.stat().st_mtime_ns <= page.stat().st_mtime_ns for s in sources)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One runner at a time. Raises StoreError where another holds the folder; released by the kernel at death."""
-        self.root.mkdir(parents=True, exist_ok=True)
-        with open(self.root / ".lock", "a+") as file:
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            file = open(self.root / ".lock", "a+")  # noqa: SIM115  (closed below, where the lock ends)
+        except OSError as error:
+            raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -56,7 +56,10 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
     if timed is not None:
         from tread_bench.speed import time_backbone
 
-        found |= time_backbone(family, spec, routes, request.selector, *timed)
+        try:
+            found |= time_backbone(family, spec, routes, request.selector, *timed)
+        except ValueError as error:
+            raise UserError(str(error)) from None
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
@@ -74,7 +77,7 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route
             f"{request.backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors()
         )
         raise UserError("\n".join(problems)) from None
-    except ValueError as error:
+    except (ValueError, TypeError, yaml.YAMLError) as error:
         raise UserError(str(error)) from None
 
 

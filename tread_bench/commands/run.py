@@ -14,7 +14,7 @@ from tread_bench.errors import UserError
 from tread_bench.progress import make_display
 from tread_bench.records import Record
 from tread_bench.runner import Options, run
-from tread_bench.store import RunFolder
+from tread_bench.store import RunFolder, write_atomically
 from tread_bench.suite_file import find_suite, load_plan
 
 # What --smoke asks of every cell: everything once, nothing long enough to mean something.
@@ -45,7 +45,7 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
-    if result.finished_now or not page.exists():
+    if result.finished_now or not RunFolder(root).page_is_current():
         render_report(root)
         _print_table(result.records)
     else:
@@ -80,7 +80,8 @@ def render_report(root: Path) -> str:
     plan = folder.plan()
     if plan is None:
         raise UserError(f"{root} is no run folder: it has no plan.json; `tread-bench run SUITE --out {root}` makes one")
-    records = folder.records(plan["cells"])
+    records = folder.records(plan["references"])
+    write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
     from reports.page import render
 
     render(records, plan, root)

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from multiprocessing import connection
@@ -70,17 +70,22 @@ class _Running:
     task: Task
     process: Any
     inbox: connection.Connection
+    slot: int
     outcome: Ended | None = field(default=None)
 
 
-def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[Event]:
-    """Run all tasks, at most `workers` at a time, and yield what happens. Leaving the iterator ends what still runs."""
-    waiting = deque(tasks)
+def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[Event, None, None]:
+    """Run all tasks, at most `workers` at a time, and yield what happens. Leaving the iterator ends what still runs.
+
+    With `gpus`, the workers are spread over that many, and each task sees one alone.
+    """
+    waiting, slots = deque(tasks), deque(range(workers))
     running: dict[int, _Running] = {}  # by their process's sentinel
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                started = _start(waiting.popleft())
+                slot = slots.popleft()
+                started = _start(waiting.popleft(), slot, gpus)
                 running[started.process.sentinel] = started
                 yield Started(started.task.key)
             inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
@@ -89,6 +94,7 @@ def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[Event]:
                     yield from _read(inboxes[ready])
                 elif ready in running:
                     ended = running.pop(ready)
+                    slots.append(ended.slot)
                     yield from _read(ended)
                     yield _end(ended)
     finally:
@@ -99,12 +105,19 @@ def run_tasks(tasks: Sequence[Task], workers: int) -> Iterator[Event]:
             child.process.kill()
 
 
-def _start(task: Task) -> _Running:
+def _start(task: Task, slot: int, gpus: int) -> _Running:
     inbox, outbox = _context.Pipe(duplex=False)
-    process = _context.Process(target=_child, args=(task, outbox), daemon=True)
+    visible = _visible_gpus(gpus)[slot % gpus] if gpus else None
+    process = _context.Process(target=_child, args=(task, outbox, visible), daemon=True)
     process.start()
     outbox.close()
-    return _Running(task, process, inbox)
+    return _Running(task, process, inbox, slot)
+
+
+def _visible_gpus(count: int) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES may name: its own entries where it is set, else the numbers."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(number) for number in range(count)]
 
 
 def _read(child: _Running) -> Iterator[Told]:
@@ -112,7 +125,7 @@ def _read(child: _Running) -> Iterator[Told]:
     while not child.inbox.closed and child.inbox.poll():
         try:
             message = child.inbox.recv()
-        except EOFError:
+        except (EOFError, OSError):  # it ended, perhaps in the middle of a message
             child.inbox.close()
             return
         if isinstance(message, Ended):
@@ -132,7 +145,9 @@ def _end(child: _Running) -> Ended:
     return Ended(child.task.key, failure=f"the process {how}{hint}; its log: {child.task.log.name}")
 
 
-def _child(task: Task, outbox: connection.Connection) -> None:
+def _child(task: Task, outbox: connection.Connection, gpu: str | None) -> None:
+    if gpu is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch is imported, but reads this when it first asks for a device
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     threading.Thread(target=_end_with_runner, daemon=True).start()
     task.log.parent.mkdir(parents=True, exist_ok=True)

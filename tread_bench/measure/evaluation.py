@@ -15,9 +15,10 @@ from torch import Tensor
 from tread_bench.backbone import Backbone
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, to_uint8
+from tread_bench.errors import UserError
 from tread_bench.measure.features import Extractor, choose_extractor
 from tread_bench.measure.fingerprint import protocol
-from tread_bench.measure.generation import evaluate_images
+from tread_bench.measure.generation import check_sample_counts, evaluate_images
 from tread_bench.measure.reference import Reference, reference_of
 from tread_bench.measure.validation import validation_losses
 from tread_bench.objectives import Flow
@@ -41,6 +42,16 @@ class Evaluator:
     @cached_property
     def reference(self) -> Reference:
         return reference_of(self.data, self.extractor)
+
+    def check(self) -> None:
+        """Whatever training cannot change, before it begins. Raises UserError where a figure could not be measured."""
+        metrics, held_out = self.cell.metrics, len(self.data.held_out)
+        for key in ("validation_samples", "similarity_samples"):
+            if getattr(metrics, key) > held_out:
+                raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
+        check_sample_counts(metrics, len(self.reference.statistics.features))
+        if self.cell.sampling.guidance_scale != 1 and not self.cell.data.num_classes:
+            raise UserError("sampling.guidance cfg needs labels; these data have none: set guidance: none")
 
     def __call__(self, backbone: Backbone, iteration: int, train_seconds: float, seed: int) -> Evaluation:
         """Dense figures of `backbone`, from the seed's noise. Raises FloatingPointError where one is no number."""

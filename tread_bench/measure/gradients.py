@@ -18,9 +18,12 @@ def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None)
     current: list[int] = []
 
     def note(module: nn.Module, _: object) -> None:
-        for parameter in module.parameters(recurse=False) if current else ():
-            if parameter.requires_grad:
-                used[current[-1]][id(parameter)] = parameter
+        if not current:
+            return
+        for owner in (module, *module.children()):  # some modules read a child's weight without calling the child
+            for parameter in owner.parameters(recurse=False):
+                if parameter.requires_grad:
+                    used[current[-1]][id(parameter)] = parameter
 
     handle = register_module_forward_pre_hook(note)
     try:

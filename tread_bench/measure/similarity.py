@@ -25,7 +25,6 @@ def layer_similarity(
 
     The same image has the same noise at every time, so that times differ in the time alone.
     """
-    num_samples = min(num_samples, len(held_out))
     size = max(1, TOKENS_AT_A_TIME // backbone.spec.num_tokens)
     layers, steps = backbone.num_blocks, len(times)
     between = torch.zeros(layers, layers, dtype=torch.float64)
