@@ -24,7 +24,7 @@ from tread_bench.draws import key_of
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.gradients import block_parameters, gradient_norms
 from tread_bench.measure.similarity import layer_similarity
-from tread_bench.methods import Method, build_method
+from tread_bench.methods import Method, Network, build_method
 from tread_bench.numerics import apply_numerics
 from tread_bench.objectives import build_objective
 from tread_bench.records import Evaluation, GradientNorms, Record
@@ -77,11 +77,11 @@ class Job:
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
         cell, backbone = cell or self.cell, self.build()
+        network = Network(backbone, build_method(cell, backbone))
         return Trainer(
             cell,
             self.about["seed"],
-            backbone,
-            build_method(cell, backbone),
+            network,
             build_objective(cell.objective),
             self.data,
             self.device,
@@ -109,20 +109,20 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     cell, folder = job.cell, job.folder.cell(job.about["cell"])
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     trainer = job.trainer()
-    initial = weights_sha256(trainer.backbone)
+    initial = weights_sha256(trainer.network.backbone)
     iterations = cell.training.iterations
     evaluator = Evaluator(cell, job.data, trainer.objective, folder)
     evaluator.check()
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
         tell("evaluating", iteration, iterations, None)
-        judged = trainer.average if cell.metrics.ema else trainer.backbone
+        judged = trainer.average if cell.metrics.ema else trainer.network
         return evaluator(judged, iteration, seconds, job.about["seed"]).model_dump(mode="json")
 
     history = train(
         trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss)
     )
-    judged = trainer.average if cell.metrics.ema else trainer.backbone
+    judged = trainer.average if cell.metrics.ema else trainer.network
     metrics = cell.metrics
     similarity = layer_similarity(
         judged.eval(), trainer.objective, job.data.held_out, metrics.similarity_samples, metrics.similarity_times
@@ -141,7 +141,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
             "initial_weights_sha256": initial,
-            "final_weights_sha256": weights_sha256(trainer.backbone),
+            "final_weights_sha256": weights_sha256(trainer.network.backbone),
         }
     )
 
@@ -151,11 +151,12 @@ def _gradient_norms(trainer: Trainer) -> GradientNorms:
     iterations = trainer.cell.training.iterations
     batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
     first = batches[0]
-    trainer.backbone.train()
-    blocks = block_parameters(trainer.backbone, first.x, first.t, first.y)
-    dense = build_method(dense_twin(trainer.cell), trainer.backbone)
+    trainer.network.train()
+    backbone = trainer.network.backbone
+    blocks = block_parameters(backbone, first.x, first.t, first.y)
+    own, dense = trainer.network.method, build_method(dense_twin(trainer.cell), backbone)
     return GradientNorms(
-        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, trainer.method) for batch in batches)),
+        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, own) for batch in batches)),
         dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, dense) for batch in batches)),
         batches=len(batches),
     )

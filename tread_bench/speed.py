@@ -15,7 +15,7 @@ from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timin
 from tread_bench.data import DataSource, ImageSet
 from tread_bench.measure.memory import peak_memory
 from tread_bench.measure.throughput import interleave
-from tread_bench.methods import build_method
+from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, resolve_numerics
 from tread_bench.objectives import build_objective
 from tread_bench.records import TimingFigures
@@ -67,8 +67,8 @@ def time_backbone(
     def trainer(cell: Cell) -> Trainer:
         model = family.build(spec, numerics["kernels"])
         model.initialise(0)
-        method, objective = build_method(cell, model), build_objective(cell.objective)
-        return Trainer(cell, 0, model, method, objective, random_images(spec), where)
+        network = Network(model, build_method(cell, model))
+        return Trainer(cell, 0, network, build_objective(cell.objective), random_images(spec), where)
 
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
     return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}

@@ -9,7 +9,7 @@ import torch
 from tread_bench import draws
 from tread_bench.config import Cell
 from tread_bench.data import open_data
-from tread_bench.methods import Rows, build_method
+from tread_bench.methods import Network, Rows, build_method
 from tread_bench.methods.base import draw_ids
 from tread_bench.objectives import build_objective
 from tread_bench.training import ema
@@ -37,7 +37,7 @@ def make_trainer(cell, seed=0):
     model = family.build(spec, {"attention": "math"})
     model.initialise(seed)
     objective, data = build_objective(cell.objective), open_data(cell.data)
-    return Trainer(cell, seed, model, build_method(cell, model), objective, data, torch.device("cpu"))
+    return Trainer(cell, seed, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
 
 
 ROUTED = {"method": "tread", "routes": "1:2@0.5"}
@@ -65,9 +65,9 @@ def test_a_sample_is_the_same_whatever_the_batch_size():
 
 def test_masks_depend_on_route_rate_and_sample_alone():
     trainer = make_trainer(make_cell(**ROUTED))
-    spec_of = trainer.backbone
+    spec_of = trainer.network.backbone
     ids = lambda first, count, seed=0: draw_ids(  # noqa: E731
-        spec_of, trainer.method.routes, "random", Rows(seed, first, count), torch.device("cpu")
+        spec_of, trainer.network.method.routes, "random", Rows(seed, first, count), torch.device("cpu")
     )[0]
     assert torch.equal(torch.cat([ids(0, 3), ids(3, 5)]), ids(0, 8))
     assert not torch.equal(ids(0, 8), ids(0, 8, seed=1))

@@ -12,7 +12,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from tread_bench.backbone import Backbone
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, to_uint8
 from tread_bench.errors import UserError
@@ -21,7 +20,8 @@ from tread_bench.measure.fingerprint import protocol
 from tread_bench.measure.generation import check_sample_counts, evaluate_images
 from tread_bench.measure.reference import Reference, reference_of
 from tread_bench.measure.validation import validation_losses
-from tread_bench.objectives import Flow
+from tread_bench.methods import Network
+from tread_bench.objectives import Objective
 from tread_bench.records import Evaluation
 from tread_bench.sampling import generate
 from tread_bench.store import write_atomically
@@ -32,7 +32,7 @@ SHOWN = 40  # images in the grid of samples
 class Evaluator:
     """Judges models of one cell; the feature network and the reference are read once, when first needed."""
 
-    def __init__(self, cell: Cell, data: DataSource, objective: Flow, folder: Path) -> None:
+    def __init__(self, cell: Cell, data: DataSource, objective: Objective, folder: Path) -> None:
         self.cell, self.data, self.objective, self.folder = cell, data, objective, folder
 
     @cached_property
@@ -53,15 +53,15 @@ class Evaluator:
         if self.cell.sampling.guidance_scale != 1 and not self.cell.data.num_classes:
             raise UserError("sampling.guidance cfg needs labels; these data have none: set guidance: none")
 
-    def __call__(self, backbone: Backbone, iteration: int, train_seconds: float, seed: int) -> Evaluation:
-        """Dense figures of `backbone`, from the seed's noise. Raises FloatingPointError where one is no number."""
+    def __call__(self, network: Network, iteration: int, train_seconds: float, seed: int) -> Evaluation:
+        """Dense figures of `network`, from the seed's noise. Raises FloatingPointError where one is no number."""
         metrics = self.cell.metrics
-        backbone.eval()
+        network.eval()
         per_time = validation_losses(
-            backbone, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
+            network, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
         )
         shown: list[Tensor] = []
-        figures = evaluate_images(self._images(backbone, seed, shown), self.extractor, self.reference, metrics)
+        figures = evaluate_images(self._images(network, seed, shown), self.extractor, self.reference, metrics)
         figures["validation_loss"] = sum(per_time.values()) / len(per_time)
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
@@ -77,9 +77,9 @@ class Evaluator:
             **figures,
         )
 
-    def _images(self, backbone: Backbone, seed: int, shown: list[Tensor]) -> Iterator[Tensor]:
+    def _images(self, network: Network, seed: int, shown: list[Tensor]) -> Iterator[Tensor]:
         metrics = self.cell.metrics
-        for images in generate(backbone, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch):
+        for images in generate(network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch):
             pixels = to_uint8(images.cpu())
             if sum(map(len, shown)) < SHOWN:
                 shown.append(pixels)

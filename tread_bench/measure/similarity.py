@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tread_bench.backbone import Backbone
 from tread_bench.data import ImageSet
 from tread_bench.measure.validation import held_out_batch
-from tread_bench.objectives import Flow
+from tread_bench.methods import Network
+from tread_bench.objectives import Objective
 from tread_bench.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 from tread_bench.records import Similarity
 
@@ -19,20 +19,20 @@ TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times a
 
 @torch.no_grad()
 def layer_similarity(
-    backbone: Backbone, objective: Flow, held_out: ImageSet, num_samples: int, times: Sequence[float]
+    network: Network, objective: Objective, held_out: ImageSet, num_samples: int, times: Sequence[float]
 ) -> Similarity:
     """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
 
     The same image has the same noise at every time, so that times differ in the time alone.
     """
-    size = max(1, TOKENS_AT_A_TIME // backbone.spec.num_tokens)
-    layers, steps = backbone.num_blocks, len(times)
+    size = max(1, TOKENS_AT_A_TIME // network.spec.num_tokens)
+    layers, steps = network.num_blocks, len(times)
     between = torch.zeros(layers, layers, dtype=torch.float64)
     across = torch.zeros(layers, steps, steps, dtype=torch.float64)
     for first in range(0, num_samples, size):
-        x, y, noise = held_out_batch(backbone, held_out, first, min(size, num_samples - first))
+        x, y, noise = held_out_batch(network, held_out, first, min(size, num_samples - first))
         at = [torch.full((len(x),), time, device=x.device) for time in times]
-        outputs = torch.stack([block_outputs(backbone, objective.corrupt(x, noise, t), t, y) for t in at])
+        outputs = torch.stack([block_outputs(network, objective.corrupt(x, noise, t), t, y) for t in at])
         unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
         between += share * cosine_between_layers(unit).cpu()
         across += share * cosine_across_times(unit).cpu()
@@ -44,8 +44,8 @@ def layer_similarity(
     )
 
 
-def block_outputs(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+def block_outputs(network: Network, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
     """The residual stream after every block, (L, B, P + N, D); dense."""
     outputs: list[Tensor] = []
-    backbone(x, t, y, on_block=lambda block, state: outputs.append(state.stream()))
+    network(x, t, y, on_block=lambda block, state: outputs.append(state.stream()))
     return torch.stack(outputs)

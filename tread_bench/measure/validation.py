@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from tread_bench import draws
-from tread_bench.backbone import Backbone
 from tread_bench.data import ImageSet
-from tread_bench.objectives import Flow
+from tread_bench.methods import Network
+from tread_bench.objectives import Objective
 
 
 @torch.no_grad()
 def validation_losses(
-    backbone: Backbone, objective: Flow, held_out: ImageSet, num_samples: int, batch: int
+    network: Network, objective: Objective, held_out: ImageSet, num_samples: int, batch: int
 ) -> dict[str, float]:
     """Mean loss over the first `num_samples` held-out images at each of the objective's 8 times.
 
@@ -31,21 +31,21 @@ def validation_losses(
         )
     totals = dict.fromkeys(objective.validation_times, 0.0)
     for first in range(0, num_samples, batch):
-        x, y, noise = held_out_batch(backbone, held_out, first, min(batch, num_samples - first))
+        x, y, noise = held_out_batch(network, held_out, first, min(batch, num_samples - first))
         for time in totals:
             t = torch.full((len(x),), time, device=x.device)
-            losses = objective.losses(partial(backbone, y=y), x, noise, t)
+            losses = objective.losses(partial(network, y=y), x, noise, t)
             totals[time] += losses.double().sum().item()
     return {f"{time:g}": total / num_samples for time, total in totals.items()}
 
 
 def held_out_batch(
-    backbone: Backbone, held_out: ImageSet, first: int, count: int
+    network: Network, held_out: ImageSet, first: int, count: int
 ) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Held-out images, labels and their fixed noise, on the backbone's device."""
-    device = next(backbone.parameters()).device
+    """Held-out images, labels and their fixed noise, on the network's device."""
+    device = next(network.parameters()).device
     index = np.arange(first, first + count)
     x = held_out.images(index)
     noise = torch.from_numpy(draws.normal(0, "held-out noise", first, count, tuple(x.shape[1:])))
-    y = held_out.labels(index).to(device) if backbone.spec.num_classes else None
+    y = held_out.labels(index).to(device) if network.spec.num_classes else None
     return x.to(device), y, noise.to(device)

@@ -9,18 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench import draws
-from tread_bench.backbone import Backbone
+from tread_bench.backbone import Backbone, OnBlock
+from tread_bench.config import Cell
 from tread_bench.ops.selecting import select
 from tread_bench.routes import Route
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Which samples of a seed's endless sequence a batch holds: what every draw is a function of."""
+    """Which samples of a seed's endless sequence a batch holds, what every draw is a function of, and how it is routed.
+
+    `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense.
+    """
 
     seed: int
     first: int
     count: int
+    routing: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +37,25 @@ class Prediction:
 
 
 class Method(nn.Module):
-    """Walks `backbone` in a training step. Extra parameters, where a method has some, are its own submodules."""
+    """Walks a backbone in a training step and when it is judged.
 
-    def __init__(self, backbone: Backbone, routes: Sequence[Route], selector: str) -> None:
+    Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
+    """
+
+    def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__()
-        self.routes = backbone.family.resolve(backbone.spec, routes, selector)
-        self.selector = selector
+        self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)
+        self.selector = cell.selector
 
     def predict(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
         """The training-time prediction for the batch `rows`."""
         raise NotImplementedError
+
+    def judge(
+        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
+    ) -> Tensor:
+        """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
+        return backbone(x, t, y, on_block=on_block)
 
 
 def draw_ids(

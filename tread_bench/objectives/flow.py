@@ -5,7 +5,6 @@ x_t = (1 - t) x + t noise, target v = noise - x, so that t = 1 is noise and t = 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +12,7 @@ from torch import Tensor
 
 from tread_bench import draws
 from tread_bench.config import FlowObjective
-
-Predict = Callable[[Tensor, Tensor], Tensor]  # (x_t, t) -> network output
+from tread_bench.objectives.base import Predict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +22,7 @@ class Flow:
     config: FlowObjective
 
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
+    similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
     def draw_times(self, seed: int, first: int, count: int) -> Tensor:
         """Training times (B,): uniform, or sigmoid of a standard normal (Esser et al. 2024, section 3.1)."""
@@ -43,3 +42,10 @@ class Flow:
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """dx/dt (B, C, H, W) at times t (B,)."""
         return predict(x_t, t).float()
+
+    def sampling_times(self, steps: int) -> list[float]:
+        """Equal steps from 1 to 0."""
+        return torch.linspace(1, 0, steps + 1, dtype=torch.float64).tolist()
+
+    def prior(self, noise: Tensor) -> Tensor:
+        return noise

@@ -65,7 +65,7 @@ def train(
             history.train_seconds += clock() - since
             if history.step in at:
                 history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
-                trainer.backbone.train()
+                trainer.network.train()
             save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)))
             since = clock()
     return history

@@ -12,18 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench import draws
-from tread_bench.backbone import Backbone
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, flip
-from tread_bench.methods import Method, Rows
-from tread_bench.objectives import Flow
+from tread_bench.methods import Method, Network, Rows
+from tread_bench.objectives import Objective
 from tread_bench.training import ema
 from tread_bench.training.schedule import warmup_factor
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of one step, on the device; `noise` is the flow's end at t = 1."""
+    """Inputs of one step, on the device; `noise` is standard normal."""
 
     x: Tensor
     y: Tensor | None
@@ -43,17 +42,16 @@ class Trainer:
         self,
         cell: Cell,
         seed: int,
-        backbone: Backbone,
-        method: Method,
-        objective: Flow,
+        network: Network,
+        objective: Objective,
         data: DataSource,
         device: torch.device,
         autocast: str = "none",
     ) -> None:
         self.cell, self.seed, self.data, self.device = cell, seed, data, device
         self.objective, self.autocast = objective, autocast
-        self.backbone, self.method = backbone.to(device), method.to(device)
-        self.average = copy.deepcopy(self.backbone).eval().requires_grad_(False)
+        self.network = network.to(device)
+        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
         self.parameters = [p for _, p in self.named_parameters()]
         config = cell.training
         self.optimizer = torch.optim.AdamW(
@@ -64,19 +62,15 @@ class Trainer:
             fused=True,
         )
         averaged = dict(self.average.named_parameters())
-        self._averaged = [averaged[n] for n, p in self.backbone.named_parameters() if p.requires_grad]
-        self._weights = [p for p in self.backbone.parameters() if p.requires_grad]
+        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """What the optimiser changes: the backbone's parameters, then the method's own."""
-        for owner, module in (("backbone", self.backbone), ("method", self.method)):
-            for name, parameter in module.named_parameters():
-                if parameter.requires_grad:
-                    yield f"{owner}.{name}", parameter
+        return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
     def batch(self, step: int) -> Batch:
         """The inputs of `step`, drawn by sample index: the same for every cell of the seed."""
-        size, spec, seed = self.cell.training.batch, self.backbone.spec, self.seed
+        size, spec, seed = self.cell.training.batch, self.network.spec, self.seed
         first = step * size
         train = self.data.train
         items = draws.permuted(seed, "order", first, size, len(train))
@@ -92,7 +86,7 @@ class Trainer:
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
         labels = self.data.train.labels(items)
         dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
-        return labels.masked_fill(torch.from_numpy(dropped), self.backbone.spec.num_classes)
+        return labels.masked_fill(torch.from_numpy(dropped), self.network.spec.num_classes)
 
     def precision(self) -> AbstractContextManager[object]:
         """The context of the network's forward pass."""
@@ -102,12 +96,12 @@ class Trainer:
 
     def loss(self, batch: Batch, method: Method | None = None) -> Tensor:
         """The training loss of a batch, a scalar; of another `method` on the same weights where one is given."""
-        method = method or self.method
+        network = self.network if method is None else Network(self.network.backbone, method)
         auxiliary: list[Tensor] = []
 
         def predict(x_t: Tensor, t: Tensor) -> Tensor:
             with self.precision():
-                prediction = method.predict(self.backbone, x_t, t, batch.y, batch.rows)
+                prediction = network.train_forward(x_t, t, batch.y, batch.rows)
             if prediction.auxiliary_loss is not None:
                 auxiliary.append(prediction.auxiliary_loss)
             return prediction.output
@@ -127,7 +121,7 @@ class Trainer:
             group["lr"] = config.learning_rate * warmup_factor(step, config.warmup)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        ema.update(self._averaged, self._weights, ema.decay_at(step, config.ema_decay))
+        ema.update(self._averaged, self.parameters, ema.decay_at(step, config.ema_decay))
         return loss.detach()
 
     def tensors(self) -> dict[str, Tensor]:

@@ -1,0 +1,25 @@
+"""What every model of a configuration has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class Model(BaseModel):
+    """Frozen; an unknown key and a number that is not finite are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def no_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, not {str(value).lower()}")
+    return value
+
+
+Int = Annotated[int, BeforeValidator(no_boolean)]
+Float = Annotated[float, BeforeValidator(no_boolean)]
+Share = Annotated[float, Field(ge=0, lt=1), BeforeValidator(no_boolean)]
+Time = Annotated[float, Field(ge=0, le=1), BeforeValidator(no_boolean)]

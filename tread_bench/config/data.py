@@ -1,0 +1,44 @@
+"""Data sources."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tread_bench.config.base import Int, Model
+
+
+class DigitsData(Model):
+    """scikit-learn's 1,797 scanned digits, 8x8, one channel, ten classes; the last fifth is held out."""
+
+    name: Literal["digits"] = "digits"
+
+    @property
+    def image_size(self) -> int:
+        return 8
+
+    @property
+    def channels(self) -> int:
+        return 1
+
+    @property
+    def num_classes(self) -> int:
+        return 10
+
+
+class ParquetData(Model):
+    """Images in local Parquet files of Hugging Face's image schema (a struct of `bytes` and `path`, and a label)."""
+
+    name: Literal["parquet"]
+    train: tuple[str, ...] = Field(min_length=1, description="Parquet files with the training images")
+    held_out: tuple[str, ...] = Field(min_length=1, description="Parquet files with the held-out images")
+    image_size: Int = Field(ge=1, description="side of the images in pixels; images of another size are an error")
+    channels: Literal[1, 3] = 3
+    num_classes: Int = Field(ge=0)
+    image_column: str = "image"
+    label_column: str = "label"
+    horizontal_flip: bool = Field(False, description="mirror half of the training images, drawn by sample index")
+
+
+DataChoice = Annotated[DigitsData | ParquetData, Field(discriminator="name")]

@@ -1,0 +1,24 @@
+"""Optimisation of one cell."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tread_bench.config.base import Float, Int, Model, Share
+
+
+class Training(Model):
+    """Optimisation of one cell."""
+
+    iterations: Int = Field(ge=1, description="optimiser steps")
+    batch: Int = Field(64, ge=1, description="images per step, over all processes")
+    learning_rate: Float = Field(1e-4, gt=0)
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: Float = Field(0.0, ge=0)
+    ema_decay: Float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
+    label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label")
+    gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
+    warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
+    checkpoint_every: Int = Field(
+        500, ge=1, description="steps between checkpoints that a broken-off cell goes on from"
+    )
