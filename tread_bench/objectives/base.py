@@ -13,8 +13,15 @@ Predict = Callable[[Tensor, Tensor], Tensor]  # (x_t, t) -> network output
 class Objective(Protocol):
     """Times t are the objective's own (flow time in [0, 1], or the noise level sigma)."""
 
-    validation_times: tuple[float, ...]  # the 8 at which dense validation loss is measured
-    similarity_times: tuple[float, ...]  # those of the layer similarity, where a suite names none
+    @property
+    def validation_times(self) -> tuple[float, ...]:
+        """The 8 at which dense validation loss is measured."""
+        ...
+
+    @property
+    def similarity_times(self) -> tuple[float, ...]:
+        """Those of the layer similarity, where a suite names none."""
+        ...
 
     def draw_times(self, seed: int, first: int, count: int) -> Tensor:
         """Training times (B,) of the samples `first` ..."""
@@ -22,6 +29,10 @@ class Objective(Protocol):
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """x_t (B, C, H, W) of data x and standard normal noise."""
+        ...
+
+    def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """The weighted squared error of each pixel (B, C, H, W), in float32."""
         ...
 
     def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
