@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from timm.layers import DropPath, PatchEmbed
+from timm.layers import PatchEmbed
 from torch import Tensor, nn
 
 from backbones.dit import LabelEmbedder, modulate
+from backbones.drop_path import DropPath
 from backbones.families.dis import DiSSpec
 from backbones.mamba import Mamba, drop_rates, init_mamba
 from tread_bench.backbone import Backbone, TokenState

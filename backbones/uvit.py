@@ -1,6 +1,6 @@
 """U-ViT (Bao et al., "All are Worth Words: A ViT Backbone for Diffusion Models", CVPR 2023).
 
-Label and time are tokens in front of the patches, and long skips join the first half of the blocks to the second.
+Label, time and text are tokens in front of the patches, and long skips join the first half of the blocks to the second.
 Parameter names are those of the authors' release, so that its weights load.
 """
 
@@ -48,6 +48,7 @@ class UViT(Backbone):
         fused, width, half = kernels.get("attention", "sdpa") == "sdpa", spec.hidden, spec.depth // 2
         self.patch_embed = PatchEmbed(spec.image_size, spec.patch, spec.channels, width)
         self.label_emb = nn.Embedding(spec.num_classes + 1, width) if spec.num_classes else None
+        self.context_embed = nn.Linear(spec.context_dim, width) if spec.context_tokens else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
         self.in_blocks = nn.ModuleList(Block(spec, fused) for _ in range(half))
         self.mid_block = Block(spec, fused)
@@ -57,11 +58,13 @@ class UViT(Backbone):
         self.final_layer = nn.Conv2d(spec.channels, spec.channels, 3, padding=1) if spec.final_conv else nn.Identity()
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        prefix = [sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype)]
+        tokens = [sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype).unsqueeze(1), self.patch_embed(x)]
         if self.label_emb is not None:
-            prefix.insert(0, self.label_emb(y))
-        tokens = torch.cat([torch.stack(prefix, dim=1), self.patch_embed(x)], dim=1) + self.pos_embed
-        return TokenState({"x": tokens}, grid=self.spec.grid, num_prefix=len(prefix))
+            tokens.insert(0, self.label_emb(y).unsqueeze(1))
+        if self.context_embed is not None:
+            tokens.insert(1, self.context_embed(y))
+        whole = torch.cat(tokens, dim=1) + self.pos_embed
+        return TokenState({"x": whole}, grid=self.spec.grid, num_prefix=self.spec.num_prefix)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         half, x = len(self.in_blocks), state.streams["x"]

@@ -1,8 +1,8 @@
 """ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): a scan per block, along a path.
 
 The residual stream is the sum of two streams, the last block's output and, in float32, everything before it; both stay
-row by row, only the mixer sees the path's order. Parameter names are those of the authors' release; its label table has
-no row for "no label", this one has.
+row by row, only the mixer sees the path's order. Text is attended to in every block, and its mean joins the time.
+Parameter names are those of the authors' release; its label table has no row for "no label", this one has.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from timm.layers import DropPath, PatchEmbed
+import torch.nn.functional as F
+from timm.layers import PatchEmbed
 from torch import Tensor, nn
 
 from backbones.dit import LabelEmbedder, TimeEmbedder, modulate
-from backbones.families.zigma import ZigMaSpec
+from backbones.drop_path import DropPath
+from backbones.families.zigma import HEAD_DIM, HEADS, ZigMaSpec
 from backbones.mamba import Mamba, drop_rates, init_mamba
 from tread_bench.backbone import Backbone, TokenState
 from tread_bench.ops.patching import unpatchify
@@ -37,22 +39,53 @@ def _snake(cells: Tensor) -> Tensor:
     return rows.flatten()
 
 
-class Block(nn.Module):
-    """Adds the last block's output to the residual, norms it, and mixes what is shifted, scaled and gated by c."""
+class CrossAttention(nn.Module):
+    """Every token (B, T, D) attends to the text (B, M, D)."""
 
-    def __init__(self, spec: ZigMaSpec, scan_kernel: str, drop_rate: float) -> None:
+    def __init__(self, width: int, fused: bool) -> None:
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = (nn.Linear(width, HEADS * HEAD_DIM, bias=False) for _ in range(3))
+        self.to_out = nn.Sequential(nn.Linear(HEADS * HEAD_DIM, width))
+        self.fused = fused
+
+    def forward(self, x_BTD: Tensor, context_BMD: Tensor) -> Tensor:
+        projected = self.to_q(x_BTD), self.to_k(context_BMD), self.to_v(context_BMD)
+        q, k, v = (p.unflatten(2, (HEADS, HEAD_DIM)).transpose(1, 2) for p in projected)
+        if self.fused:
+            attended = F.scaled_dot_product_attention(q, k, v)
+        else:
+            attended = (q @ k.transpose(2, 3) * HEAD_DIM**-0.5).softmax(dim=-1) @ v
+        return self.to_out(attended.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Adds the last block's output to the residual, norms it, and mixes what is shifted, scaled and gated by c.
+
+    With text, what it then attends to there is added, shifted, scaled and gated in the same way.
+    """
+
+    def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str], drop_rate: float) -> None:
         super().__init__()
         width = spec.hidden
-        self.mixer = Mamba(width, scan_kernel, bidirectional=spec.directions == 2)
+        self.mixer = Mamba(width, kernels.get("scan", "torch"), bidirectional=spec.directions == 2)
         self.norm = nn.RMSNorm(width, eps=1e-5)
         self.drop_path = DropPath(drop_rate)
-        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 3 * width))
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, (6 if spec.context_tokens else 3) * width))
+        if spec.context_tokens:
+            self.norm_msa = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+            self.msa = CrossAttention(width, kernels.get("attention", "sdpa") == "sdpa")
 
-    def forward(self, x: Tensor, residual: Tensor, c_BD: Tensor, order: Order | None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, x: Tensor, residual: Tensor, c_BD: Tensor, order: Order | None, context_BMD: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         residual = residual + self.drop_path(x)
         x = self.norm(residual)
-        shift, scale, gate = self.adaLN_modulation(c_BD).chunk(3, dim=1)
-        return x + gate.unsqueeze(1) * self._mix(modulate(x, shift, scale), order), residual
+        shift, scale, gate, *of_text = self.adaLN_modulation(c_BD).split(x.shape[2], dim=1)
+        x = x + gate.unsqueeze(1) * self._mix(modulate(x, shift, scale), order)
+        if context_BMD is not None:
+            shift, scale, gate = of_text
+            x = x + gate.unsqueeze(1) * self.msa(modulate(self.norm_msa(x), shift, scale), context_BMD)
+        return x, residual
 
     def _mix(self, x: Tensor, order: Order | None) -> Tensor:
         if order is None:
@@ -83,25 +116,35 @@ class ZigMa(Backbone):
         super().__init__()
         self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
         self.t_embedder = TimeEmbedder(spec.hidden)
-        self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
-        scan_kernel = kernels.get("scan", "torch")
-        self.blocks = nn.ModuleList(Block(spec, scan_kernel, rate) for rate in drop_rates(spec.drop_path, spec.depth))
+        self.y_embedder: nn.Module | None = None
+        if spec.context_tokens:
+            self.y_embedder = nn.Linear(spec.context_dim, spec.hidden)
+        elif spec.num_classes:
+            self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
+        positions = torch.empty(1, spec.num_tokens, spec.hidden)
+        self.pos_embed = nn.Parameter(positions) if spec.learned_positions else None
+        self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in drop_rates(spec.drop_path, spec.depth))
         self.drop_path = DropPath(spec.drop_path)
         self.norm_f = nn.RMSNorm(spec.hidden, eps=1e-5)
         self.final_layer = FinalLayer(spec)
         self.register_buffer("ranks", zigzag_paths(spec.grid).argsort(dim=1), persistent=False)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        c = self.t_embedder(t)
+        c, context = self.t_embedder(t), None
         if self.y_embedder is not None:
-            c = c + self.y_embedder(y)
+            condition = self.y_embedder(y)  # of a label (B, D), of text (B, M, D)
+            context = condition if self.spec.context_tokens else None
+            c = c + (condition if context is None else context.mean(dim=1))
         # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
         tokens = self.x_embedder(x).contiguous().to(self.norm_f.weight.dtype)
-        return TokenState({"x": tokens, "residual": torch.zeros_like(tokens)}, grid=self.spec.grid, c=c)
+        if self.pos_embed is not None:
+            tokens = tokens + self.pos_embed
+        streams = {"x": tokens, "residual": torch.zeros_like(tokens)}
+        return TokenState(streams, grid=self.spec.grid, c=c, context=context)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
-        x, residual = self.blocks[block](state.streams["x"], state.streams["residual"], state.c, order)
+        x, residual = self.blocks[block](state.streams["x"], state.streams["residual"], state.c, order, state.context)
         return state.with_streams(x=x, residual=residual)
 
     def _order(self, path: int, state: TokenState) -> Order:
@@ -118,8 +161,10 @@ class ZigMa(Backbone):
         return unpatchify(self.final_layer(x), state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Mamba's rules; patches Xavier, time N(0, 0.02), gates at zero."""
+        """Mamba's rules; patches Xavier, time N(0, 0.02), gates and positions at zero."""
         super().init_module(name, module)
+        if module is self and self.pos_embed is not None:
+            nn.init.zeros_(self.pos_embed)
         init_mamba(name, module, self.spec.depth)
         if isinstance(module, nn.Conv2d) and module.bias is not None:
             nn.init.xavier_uniform_(module.weight.flatten(1))

@@ -87,6 +87,11 @@ class BackboneSpec(BaseModel):
         rows, columns = self.grid
         return rows * columns
 
+    @property
+    def context_shape(self) -> tuple[int, int] | None:
+        """(M, E), the text features that y holds for each sample; None: y holds labels, or there is none."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Macs:
@@ -132,6 +137,16 @@ class Cost:
         return 3 * self.forward.total - self.inputs
 
 
+def no_skips(spec: BackboneSpec) -> tuple[tuple[int, int], ...]:
+    """No block reads what another one saved."""
+    return ()
+
+
+def mirrored_skips(num_blocks: int) -> tuple[tuple[int, int], ...]:
+    """A long skip from each block of the first half to its mirror image in the second, as in a U-Net."""
+    return tuple((block, num_blocks - 1 - block) for block in range(num_blocks // 2))
+
+
 def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:
     """Routes that `resolve_routes` accepts suit this family."""
 
@@ -151,6 +166,7 @@ class Family:
         time_scale: the objective's time t is multiplied by this before it is embedded.
         cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
         selectors: names of the selectors that this family can be routed with; None: all that serve its token order.
+        long_skips: (block that saves, block that reads) of each skip that goes around run_block's streams.
         check_routes: raises ValueError, with the rule and a working alternative, where a route would be wrong.
     """
 
@@ -165,6 +181,7 @@ class Family:
     time_scale: float = 1.0
     cost: Callable[[Any, Sequence[int]], Cost] | None = None
     selectors: tuple[str, ...] | None = None
+    long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
     source: str = field(default="", compare=False)  # the distribution that announces it
 

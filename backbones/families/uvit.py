@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
+from backbones.families.text import TextSpec
+from tread_bench.registry import Cost, Family, Macs, TokenOrder, mirrored_skips
 
 
-class UViTSpec(BackboneSpec):
+class UViTSpec(TextSpec):
     """Sizes of U-ViT (Bao et al., CVPR 2023)."""
 
     depth: int = Field(12, ge=2, description="blocks without the middle one: half push a long skip, half pop one")
@@ -30,8 +31,8 @@ class UViTSpec(BackboneSpec):
 
     @property
     def num_prefix(self) -> int:
-        """Tokens in front: label and time, or the time alone."""
-        return 2 if self.num_classes else 1
+        """Tokens in front: label and time, time and text, or the time alone."""
+        return 1 + bool(self.num_classes) + self.context_tokens
 
 
 def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
@@ -44,20 +45,22 @@ def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
     )
     patch = spec.patch**2 * channels
     conv = 9 * channels * channels if spec.final_conv else 0
+    text = spec.context_dim * width if spec.context_tokens else 0
     block_params = per_token + width + (mlp + width) + 4 * width
     params = (
         (spec.depth + 1) * block_params
         + spec.depth // 2 * (per_skip + width)
         + (patch + 1) * width
         + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + (text + width) * bool(text)
         + (spec.num_prefix + spec.num_tokens) * width
         + 2 * width
         + (width + 1) * patch
         + (conv + channels if spec.final_conv else 0)
     )
-    patches_in = spec.num_tokens * width * patch
-    outside = 2 * patches_in + spec.image_size**2 * conv
-    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches_in)
+    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    outside = 2 * patches + text_in + spec.image_size**2 * conv
+    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + text_in)
 
 
 _SIZES = {
@@ -67,13 +70,16 @@ _SIZES = {
     "L": {"depth": 20, "hidden": 1024, "heads": 16},
     "H": {"depth": 28, "hidden": 1152, "heads": 16, "final_conv": False},
 }
+_CLIP = {"num_classes": 0, "context_tokens": 77, "context_dim": 768}  # what CLIP ViT-L/14 makes of a caption
 
 UVIT = Family(
     name="U-ViT",
     spec=UViTSpec,
-    published={f"U-ViT-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
+    published={f"U-ViT-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)}
+    | {f"U-ViT-{size}/2-T2I": {**_SIZES[size], **_CLIP, "patch": 2} for size in ("S", "S-Deep")},
     token_order=TokenOrder.SET,
     num_blocks=lambda spec: spec.depth + 1,
+    long_skips=lambda spec: mirrored_skips(spec.depth + 1),
     builder="backbones.uvit:UViT",
     num_prefix=lambda spec: spec.num_prefix,
     time_scale=1000.0,  # the release numbers the noise levels of latents 1 to 1000 (of pixels: 999 t)

@@ -9,10 +9,13 @@ from pydantic import Field
 
 from backbones.families.dit import FREQUENCIES
 from backbones.families.mamba import mixer_macs, mixer_params
-from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
+from backbones.families.text import TextSpec
+from tread_bench.registry import Cost, Family, Macs, TokenOrder
+
+HEADS, HEAD_DIM = 8, 64  # of the cross-attention, whatever the width
 
 
-class ZigMaSpec(BackboneSpec):
+class ZigMaSpec(TextSpec):
     """Sizes of ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024)."""
 
     depth: int = Field(24, ge=1)
@@ -21,6 +24,7 @@ class ZigMaSpec(BackboneSpec):
     scan: Literal["zigzagN8", "v2"] = Field(
         "zigzagN8", description="eight continuous paths, one per block in turn; v2: row by row, there and back"
     )
+    learned_positions: bool = Field(False, description="positions are learned from zero and added once")
 
     @property
     def directions(self) -> int:
@@ -29,22 +33,36 @@ class ZigMaSpec(BackboneSpec):
 
 
 def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens a mixer, and 3 D^2 of modulation."""
+    """Per block of T tokens a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
     width, patch = spec.hidden, spec.patch**2 * spec.channels
-    modulation = 3 * width * width
-    blocks = tuple(mixer_macs(width, t, spec.directions) + Macs(linear=modulation) for t in tokens)
-    time = FREQUENCIES * width + width * width
+    modulation = (6 if spec.context_tokens else 3) * width * width
+    blocks = tuple(
+        mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, t) for t in tokens
+    )
+    time, text = FREQUENCIES * width + width * width, spec.context_dim * width if spec.context_tokens else 0
+    cross_attention = (4 * width * HEADS * HEAD_DIM + width + 3 * width) * bool(text)
     params = (
-        spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width)
+        spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width + cross_attention)
         + (patch + 1) * width
         + time
         + 2 * width
         + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + (text + width) * bool(text)
+        + spec.num_tokens * width * spec.learned_positions
         + width
         + (width + 1) * patch
     )
-    patches = spec.num_tokens * width * patch
-    return Cost(params, params, blocks, Macs(linear=time + 2 * patches), inputs=FREQUENCIES * width + patches)
+    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    inputs = FREQUENCIES * width + patches + text_in
+    return Cost(params, params, blocks, Macs(linear=time + 2 * patches + text_in), inputs=inputs)
+
+
+def cross_attention_macs(spec: ZigMaSpec, tokens: int) -> Macs:
+    """T queries and their way back, M keys and values, 2 T M products per channel of the heads."""
+    inner, text = HEADS * HEAD_DIM, spec.context_tokens
+    if not text:
+        return Macs()
+    return Macs(linear=2 * (tokens + text) * spec.hidden * inner, attention=2 * tokens * text * inner)
 
 
 _SIZES = {
@@ -55,11 +73,16 @@ _SIZES = {
     "H": {"depth": 48, "hidden": 1536},
     "XL": {"depth": 48, "hidden": 1536},  # H in the release, XL in the paper
 }
+_TEXT = {"num_classes": 0, "context_tokens": 77, "context_dim": 768, "learned_positions": True}
 
 ZIGMA = Family(
     name="ZigMa",
     spec=ZigMaSpec,
-    published={f"ZigMa-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (1, 2, 4)},
+    published={f"ZigMa-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (1, 2, 4)}
+    | {
+        "ZigMa-B/1-T2I": {**_SIZES["B"], **_TEXT, "patch": 1},
+        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1, "channels": 3},  # the README's
+    },
     token_order=TokenOrder.SEQUENCE,
     num_blocks=lambda spec: spec.depth,
     builder="backbones.zigma:ZigMa",

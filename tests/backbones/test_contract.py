@@ -11,22 +11,35 @@ from tread_bench.contract import CHECKS, Subject, check_backbone, run_check
 from tread_bench.registry import BackboneSpec, families
 
 SMALL = {"hidden": 32, "heads": 2}
+TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}
+CASES = [(family, {}) for family in families().values()]
+CASES += [(family, TEXT) for family in families().values() if TEXT.keys() <= family.spec.model_fields.keys()]
 
 
-def small_spec(family):
+def case_name(case):
+    family, sizes = case
+    return f"{family.name} with text" if sizes else family.name
+
+
+def small_spec(family, sizes):
     """16 tokens and the fewest blocks, from 4, that the family's rules allow."""
     for depth in (4, 5):
-        sizes = {name: size for name, size in {**SMALL, "depth": depth}.items() if name in family.spec.model_fields}
+        wanted = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, **SMALL, "depth": depth, **sizes}
         try:
-            return family.spec(image_size=8, channels=2, num_classes=3, patch=2, **sizes)
+            return family.spec(**{name: size for name, size in wanted.items() if name in family.spec.model_fields})
         except ValidationError:
             continue
     raise AssertionError(f"{family.name} takes none of the small sizes")
 
 
-@pytest.fixture(scope="module", params=families().values(), ids=lambda family: family.name)
+def test_the_families_that_take_text_are_tried_with_text():
+    assert {family.name for family, sizes in CASES if sizes} >= {"U-ViT", "ZigMa"}
+
+
+@pytest.fixture(scope="module", params=CASES, ids=case_name)
 def subject(request):
-    return Subject(request.param, small_spec(request.param))
+    family, sizes = request.param
+    return Subject(family, small_spec(family, sizes))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
@@ -35,9 +48,9 @@ def test_every_registered_backbone_keeps_the_contract(subject, check):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("family", families().values(), ids=lambda family: family.name)
-def test_every_registered_backbone_keeps_the_contract_on_a_gpu(family):
-    assert check_backbone(family, small_spec(family), device="cuda") == []
+@pytest.mark.parametrize(("family", "sizes"), CASES, ids=map(case_name, CASES))
+def test_every_registered_backbone_keeps_the_contract_on_a_gpu(family, sizes):
+    assert check_backbone(family, small_spec(family, sizes), device="cuda") == []
 
 
 def test_a_sound_backbone_breaks_nothing():

@@ -15,7 +15,7 @@ from tread_bench.registry import make_spec
 PUBLISHED = [
     row
     for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
-    if row["family"] == "U-ViT" and "MS-COCO" not in row["model"]  # those two take 77 text tokens, not labels
+    if row["family"] == "U-ViT"
 ]
 SMALL = {"depth": 4, "hidden": 32, "heads": 2, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
 ROUTES = [
@@ -24,6 +24,7 @@ ROUTES = [
     [Route(1, 3, 0.75)],  # made and ended inside
     [Route(0, 1, 0.25), Route(3, 4, 0.5)],  # made inside one route, ended inside the other
 ]
+TEXT = {"num_classes": 0, "context_tokens": 5, "context_dim": 6}
 
 
 def small(**changes):
@@ -42,6 +43,11 @@ def inputs(batch=3, dtype=torch.float32):
     return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
 
 
+def text_inputs(batch=3, dtype=torch.float32):
+    x, t, _ = inputs(batch, dtype)
+    return x, t, torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(4), dtype=dtype)
+
+
 def drawn(routes, batch=3, seed=3):
     """Ascending ids (B, K) of each route over the 16 patches."""
     generator = torch.Generator().manual_seed(seed)
@@ -51,7 +57,9 @@ def drawn(routes, batch=3, seed=3):
 def published_spec(row):
     channels, size, _ = map(int, row["input"].split()[1].split("x"))
     rows = int(row["num_classes"])  # of the label table
-    return make_spec(row["model"].split()[0], channels=channels, image_size=size, num_classes=max(rows - 1, 0))
+    text = {"U-ViT-S/2 MS-COCO": "U-ViT-S/2-T2I", "U-ViT-S/2-Deep MS-COCO": "U-ViT-S-Deep/2-T2I"}
+    name = text.get(row["model"], row["model"].split()[0])
+    return make_spec(name, channels=channels, image_size=size, num_classes=max(rows - 1, 0))
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
@@ -67,7 +75,7 @@ def test_parameters_and_macs_are_the_published_ones(row):
 
 
 @pytest.mark.parametrize(
-    "sizes", [{}, {"num_classes": 0}, {"final_conv": False, "mlp_ratio": 2.5, "channels": 3}], ids=str
+    "sizes", [{}, {"num_classes": 0}, TEXT, {"final_conv": False, "mlp_ratio": 2.5, "channels": 3}], ids=str
 )
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
@@ -96,26 +104,29 @@ def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(at
 def by_hand(model, x, t, y, routes, ids):
     """Every stream and every skip kept at full length, sample by sample; a routed block writes to its tokens only."""
     outputs = []
+    prefix = model.spec.num_prefix
     for sample in range(len(x)):
         stream = model.start(x[sample : sample + 1], t[sample : sample + 1], y[sample : sample + 1]).streams["x"]
         skips = []
         for number, block in enumerate([*model.in_blocks, model.mid_block, *model.out_blocks]):
             inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
-            present = [0, 1, *(2 + inside[0][sample]).tolist()] if inside else list(range(18))
+            kept = inside[0][sample] if inside else torch.arange(16)
+            present = [*range(prefix), *(prefix + kept).tolist()]
             skip = (skips.pop()[:, present],) if number > len(model.in_blocks) else ()
             stream = stream.clone()
             stream[:, present] = block(stream[:, present], *skip)
             if number < len(model.in_blocks):
                 skips.append(stream)
-        patches = model.decoder_pred(model.norm(stream))[:, 2:]
+        patches = model.decoder_pred(model.norm(stream))[:, prefix:]
         outputs.append(model.final_layer(unpatchify(patches, (4, 4), 2)))
     return torch.cat(outputs)
 
 
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes):
-    model = small().double()
-    x, t, y = inputs(dtype=torch.float64)
+def test_skips_across_a_routes_border_equal_a_hand_written_expansion(routes, sizes, condition):
+    model = small(**sizes).double()
+    x, t, y = condition(dtype=torch.float64)
     ids = drawn(routes)
     torch.testing.assert_close(
         model(x, t, y, routes=routes, ids=ids), by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11
@@ -155,6 +166,37 @@ def test_conditioning_reaches_the_output_through_the_prefix_alone():
     assert (model(x, 1 - t, y) != model(x, t, y)).any() and (model(x, t, 10 - y) != model(x, t, y)).any()
 
 
+def test_text_stands_between_time_and_patches_as_projected():
+    model = small(**TEXT)
+    x, t, text = text_inputs()
+    state = model.start(x, t, text)
+    tokens = state.streams["x"] - model.pos_embed
+    assert state.num_prefix == model.family.num_prefix(model.spec) == 6
+    torch.testing.assert_close(
+        tokens[:, 1:6], text @ model.context_embed.weight.T + model.context_embed.bias, rtol=1e-5, atol=1e-5
+    )
+    labelled = small(num_classes=0)
+    torch.testing.assert_close(tokens[:, 0], labelled.start(x, t, None).streams["x"][:, 0] - labelled.pos_embed[:, 0])
+    torch.testing.assert_close(tokens[:, 6:], model.patch_embed(x))
+
+
+@pytest.mark.parametrize("token", [0, 4])
+def test_every_text_token_reaches_every_patch(token):
+    model, (x, t, text) = small(**TEXT), text_inputs()
+    other = text.clone()
+    other[:, token] += 1
+    assert (model(x, t, other) != model(x, t, text)).all()
+
+
+def test_text_stays_in_front_whatever_is_drawn():
+    model, states, route = small(**TEXT), {}, Route(1, 3, 0.75)
+    model(*text_inputs(), routes=[route], ids=drawn([route]), on_block=states.__setitem__)
+    assert torch.equal(states[1].positions[:, :6], torch.arange(6).expand(3, 6))
+    bypassed = torch.ones(3, 22, dtype=torch.bool).scatter(1, states[1].positions, False)
+    assert bypassed.sum() == 3 * 12 and not bypassed[:, :6].any()
+    assert torch.equal(states[3].streams["x"][bypassed], states[0].streams["x"][bypassed])
+
+
 def test_order_of_kept_tokens_does_not_matter():
     model = small().double()
     x, t, y = inputs(dtype=torch.float64)
@@ -163,10 +205,11 @@ def test_order_of_kept_tokens_does_not_matter():
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_every_parameter_gets_a_gradient_dense_and_routed(routes):
-    model = small()
-    model(*inputs(), routes=routes).square().mean().backward()
+def test_every_parameter_gets_a_gradient_dense_and_routed(routes, sizes, condition):
+    model = small(**sizes)
+    model(*condition(), routes=routes).square().mean().backward()
     assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
@@ -216,6 +259,35 @@ def test_parameter_names_are_those_of_the_release():
     }
 
 
+def test_text_has_the_releases_parameter_names():
+    names, unconditional = (set(dict(small(**s).named_parameters())) for s in (TEXT, {"num_classes": 0}))
+    assert names - unconditional == {"context_embed.weight", "context_embed.bias"} and unconditional <= names
+
+
+def test_text_in_half_precision_is_taken():
+    model, (x, t, text) = small(**TEXT), text_inputs()
+    assert torch.equal(model(x, t, text.half()), model(x, t, text.half().float()))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "y", "rule"),
+    [
+        (TEXT, None, r"y is missing; this model takes text: features \(B, M, E\) = \(3, 5, 6\)"),
+        (TEXT, torch.zeros(3, dtype=torch.long), r"y is \(3,\) int64; this model takes text"),
+        (TEXT, torch.zeros(3, 5, 6, dtype=torch.long), r"y is \(3, 5, 6\) int64; this model takes text"),
+        (TEXT, torch.zeros(3, 4, 6), r"y is \(3, 4, 6\) float32; this model takes text"),
+        (TEXT, torch.zeros(1, 5, 6), r"y is \(1, 5, 6\) float32; this model takes text"),
+        ({}, torch.zeros(3, 5, 6), r"y is \(3, 5, 6\) float32; this model takes labels: \(B,\) = \(3,\) long, 0 to 10"),
+        ({}, torch.zeros(2, dtype=torch.long), r"y is \(2,\) int64; this model takes labels"),
+        ({"num_classes": 0}, torch.zeros(3, 5, 6), "unconditional"),
+    ],
+)
+def test_a_condition_of_another_kind_or_shape_is_refused(sizes, y, rule):
+    x, t, _ = inputs()
+    with pytest.raises(ValueError, match=rule):
+        small(**sizes)(x, t, y)
+
+
 def test_bf16_autocast_is_finite():
     model = small()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -230,6 +302,7 @@ def test_bf16_autocast_is_finite():
         ({"depth": 5}, "must be even"),
         ({"hidden": 30, "heads": 4}, "multiple of heads"),
         ({"hidden": 33, "heads": 3}, "must be even"),
+        ({"context_tokens": 5}, "num_classes 10 and context_tokens 5: a model takes labels or text"),
     ],
 )
 def test_wrong_sizes_are_named(sizes, rule):

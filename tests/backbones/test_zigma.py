@@ -18,9 +18,10 @@ from tread_bench.registry import make_spec
 PUBLISHED = [
     row
     for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
-    if row["family"] == "ZigMa" and "text" not in row["model"]  # those two attend to text, this one takes labels
+    if row["family"] == "ZigMa"
 ]
 SMALL = {"depth": 10, "hidden": 16, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
+TEXT = {"num_classes": 0, "context_tokens": 5, "context_dim": 6, "learned_positions": True}
 ROUTES = [[Route(1, 8, 0.5)], [Route(0, 9, 0.75)], [Route(0, 3, 0.25), Route(4, 6, 0.5)]]
 
 
@@ -40,6 +41,11 @@ def inputs(batch=3, dtype=torch.float32):
     return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
 
 
+def text_inputs(batch=3, dtype=torch.float32):
+    x, t, _ = inputs(batch, dtype)
+    return x, t, torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(4), dtype=dtype)
+
+
 def drawn(routes, batch=3):
     """Ascending ids (B, K) of each route over the 16 patches."""
     generator = torch.Generator().manual_seed(3)
@@ -48,9 +54,18 @@ def drawn(routes, batch=3):
 
 def published_spec(row):
     channels, size, _ = map(int, row["input"].split()[-1].split("x"))
-    name = {"ZigMa-H/XL": "ZigMa-XL", "ZigMa": "ZigMa-B"}.get(row["model"].split()[0], row["model"].split()[0])
+    written = {
+        "ZigMa README demo 640x18 text": "ZigMa-Demo/1-T2I",
+        "ZigMa __main__ 768x24 text": "ZigMa-B/1-T2I",
+        "ZigMa s1024_zigzag8_b2": "ZigMa-B/2",
+    }
+    name = written.get(row["model"]) or f"{row['model'].split()[0].replace('H/XL', 'XL')}/{row['patch']}"
     scan = "v2" if "v2" in row["model"] else "zigzagN8"
-    return make_spec(f"{name}/{row['patch']}", channels=channels, image_size=size, num_classes=0, scan=scan)
+    return make_spec(name, channels=channels, image_size=size, num_classes=0, scan=scan)
+
+
+def test_the_demo_of_the_readme_brings_all_its_sizes():
+    assert cost_of(*make_spec("ZigMa-Demo/1-T2I")).params == 116_996_483
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
@@ -61,7 +76,7 @@ def test_parameters_are_the_published_ones(row):
     assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
 
 
-@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0, "channels": 3}, {"scan": "v2"}], ids=str)
+@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0, "channels": 3}, {"scan": "v2"}, TEXT], ids=str)
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
 def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
     family, spec = make_spec("ZigMa", **{**SMALL, **sizes})
@@ -69,8 +84,9 @@ def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
     assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
 
 
-def test_closed_form_equals_the_count_of_the_largest():
-    family, spec = make_spec("ZigMa-XL/4")
+@pytest.mark.parametrize("name", ["ZigMa-XL/4", "ZigMa-B/1-T2I"])
+def test_closed_form_equals_the_count_of_the_largest(name):
+    family, spec = make_spec(name)
     resolved = family.resolve(spec, [Route(2, -4, 0.5)], "random")
     assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
 
@@ -123,14 +139,15 @@ def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(ro
     assert any(seen), "the route was never entered"
 
 
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
-def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(routes):
+def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(routes, sizes, condition):
     results = []
     for chosen in ([], routes):
-        model = small(drop_path=0.5).train()
+        model = small(drop_path=0.5, **sizes).train()
         with torch.random.fork_rng(), torch.autocast("cpu", dtype=torch.bfloat16):
             torch.manual_seed(0)  # of drop path
-            output = model(*inputs(), routes=chosen, ids=drawn(chosen))
+            output = model(*condition(), routes=chosen, ids=drawn(chosen))
         output.float().square().mean().backward()
         results.append([output, *(p.grad for p in model.parameters() if p.grad is not None)])
     assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
@@ -146,11 +163,15 @@ def by_hand(model, x, t, y, routes, ids):
             inside = [kept for route, kept in zip(routes, ids, strict=True) if route.start <= number <= route.end]
             present = set(inside[0][sample].tolist()) if inside else set(range(16))
             path = [cell for cell in zigzag_paths((4, 4))[number % 8].tolist() if cell in present]
-            shift, scale, gate = block.adaLN_modulation(state.c).chunk(3, dim=1)
+            shift, scale, gate, *of_text = block.adaLN_modulation(state.c).unflatten(1, (-1, 16)).unbind(1)
             stream, residual = stream.clone(), residual.clone()
             residual[:, path] += stream[:, path]
             normed = rms_norm(residual[:, path], block.norm.weight)
             stream[:, path] = normed + gate * block.mixer(normed * (1 + scale) + shift)
+            if of_text:
+                shift, scale, gate = of_text
+                asked = layer_norm(stream[:, path]) * (1 + scale) + shift
+                stream[:, path] = stream[:, path] + gate * attend(block.msa, asked, state.context)
         normed = F.layer_norm(rms_norm(stream + residual, model.norm_f.weight), (16,), eps=1e-6)
         outputs.append(unpatchify(model.final_layer.linear(normed), (4, 4), 2))
     return torch.cat(outputs)
@@ -160,13 +181,90 @@ def rms_norm(x, weight):
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
+def layer_norm(x):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-6).sqrt()
+
+
+def attend(attention, x_BTD, text_BMD):
+    """Head by head: softmax(Q K^T / sqrt(64)) V, then the projection out."""
+    heads = []
+    for head in range(8):
+        q, k, v = (
+            tokens @ layer.weight[64 * head : 64 * (head + 1)].T
+            for tokens, layer in ((x_BTD, attention.to_q), (text_BMD, attention.to_k), (text_BMD, attention.to_v))
+        )
+        exponents = (q @ k.mT / 8).exp()
+        heads.append(exponents / exponents.sum(-1, keepdim=True) @ v)
+    return torch.cat(heads, dim=-1) @ attention.to_out[0].weight.T + attention.to_out[0].bias
+
+
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_dense_and_routed_equal_a_hand_written_forward(routes):
-    model = small().double()
-    x, t, y = inputs(dtype=torch.float64)
+def test_dense_and_routed_equal_a_hand_written_forward(routes, sizes, condition):
+    model = small(**sizes).double()
+    x, t, y = condition(dtype=torch.float64)
     ids = drawn(routes)
     computed = model(x, t, y, routes=routes, ids=ids)
     torch.testing.assert_close(computed, by_hand(model, x, t, y, routes, ids), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "math"])
+def test_cross_attention_equals_its_written_out_softmax(attention):
+    layer = small(**TEXT, kernels={"attention": attention}).double().blocks[0].msa
+    generator = torch.Generator().manual_seed(5)
+    x, text = (torch.randn(2, n, 16, dtype=torch.float64, generator=generator) for n in (7, 5))
+    torch.testing.assert_close(layer(x, text), attend(layer, x, text), rtol=1e-12, atol=1e-12)
+
+
+def test_the_condition_is_the_time_and_the_mean_of_the_projected_text():
+    model, (x, t, text) = small(**TEXT), text_inputs()
+    state = model.start(x, t, text)
+    projected = text @ model.y_embedder.weight.T + model.y_embedder.bias
+    torch.testing.assert_close(state.context, projected)
+    torch.testing.assert_close(state.c, model.t_embedder(1000 * t) + projected.mean(1))
+
+
+def test_order_of_the_text_does_not_matter_and_its_words_do():
+    model, (x, t, text) = small(**TEXT).double(), text_inputs(dtype=torch.float64)
+    expected = model(x, t, text)
+    torch.testing.assert_close(model(x, t, text[:, [3, 0, 4, 2, 1]]), expected, rtol=1e-11, atol=1e-11)
+    assert (model(x, t, text.flip(2)) != expected).all()
+
+
+def test_text_is_read_beyond_its_mean():
+    model, (x, t, text) = small(**TEXT).double(), text_inputs(dtype=torch.float64)
+    spread = text.mean(1, keepdim=True) + 3 * (text - text.mean(1, keepdim=True))
+    torch.testing.assert_close(model.start(x, t, spread).c, model.start(x, t, text).c)
+    assert (model(x, t, spread) - model(x, t, text)).abs().amax(dim=(1, 2, 3)).gt(1e-4).all()
+
+
+def test_text_is_not_routed():
+    model, contexts, route = small(**TEXT), [], Route(1, 8, 0.75)
+    model(*text_inputs(), routes=[route], on_block=lambda block, state: contexts.append(state.context))
+    assert contexts[0].shape == (3, 5, 16) and all(context is contexts[0] for context in contexts)
+
+
+def test_learned_positions_begin_at_zero_and_are_added_once():
+    model = create_backbone("ZigMa", **SMALL, learned_positions=True)
+    assert not model.pos_embed.any()
+    positions, (x, t, y) = torch.randn(model.pos_embed.shape), inputs()
+    without = model.start(x, t, y).streams["x"]
+    model.pos_embed.data = positions
+    torch.testing.assert_close(model.start(x, t, y).streams["x"], without + positions)
+
+
+@pytest.mark.parametrize(
+    "y", [None, torch.zeros(3, dtype=torch.long), torch.zeros(3, 6, 5)], ids=["none", "labels", "shape"]
+)
+def test_what_is_no_text_is_refused(y):
+    x, t, _ = text_inputs()
+    with pytest.raises(ValueError, match=r"this model takes text: features \(B, M, E\) = \(3, 5, 6\)"):
+        small(**TEXT)(x, t, y)
+
+
+def test_labels_and_text_at_once_are_refused():
+    with pytest.raises(ValueError, match="num_classes 10 and context_tokens 5: a model takes labels or text"):
+        small(context_tokens=5)
 
 
 def test_ranks_correct_ids_that_are_not_ascending():
@@ -201,15 +299,17 @@ def test_a_path_is_restricted_once_per_route():
     assert sorted(caches[0]) == [f"path {path}" for path in range(8)]
 
 
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
 @pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_every_parameter_gets_a_gradient(routes):
-    model = small()
-    model(*inputs(), routes=routes, ids=drawn(routes)).square().mean().backward()
+def test_every_parameter_gets_a_gradient(routes, sizes, condition):
+    model = small(**sizes)
+    model(*condition(), routes=routes, ids=drawn(routes)).square().mean().backward()
     assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
-def test_gates_begin_at_zero():
-    model = create_backbone("ZigMa", **SMALL)
+@pytest.mark.parametrize("sizes", [{}, TEXT], ids=["labels", "text"])
+def test_gates_begin_at_zero(sizes):
+    model = create_backbone("ZigMa", **{**SMALL, **sizes})
     for block in model.blocks:
         assert not block.adaLN_modulation[1].weight.any() and not block.adaLN_modulation[1].bias.any()
         assert block.mixer.out_proj.weight.any()
@@ -236,9 +336,36 @@ def test_drop_path_is_active_in_training_only():
     assert torch.equal(model(*inputs()), small()(*inputs()))
 
 
+@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
+def test_drop_path_adds_the_last_blocks_output_to_the_residual_wholly_or_not_at_all(sizes, condition):
+    model, states = small(drop_path=0.5, **sizes).train(), {}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model(*condition(), on_block=states.__setitem__)
+    dropped = set()
+    for block in range(1, 10):
+        before, after = states[block - 1].streams, states[block].streams
+        kept = before["x"] / (1 - model.blocks[block].drop_path.drop_prob)
+        for sample in range(3):
+            added = (after["residual"] - before["residual"])[sample]
+            dropped.add(not added.any())
+            torch.testing.assert_close(added, kept[sample] * bool(added.any()), rtol=1e-4, atol=1e-4)
+    assert dropped == {True, False}
+
+
 def test_parameter_names_are_those_of_the_release():
     model = create_backbone("ZigMa", **SMALL)
     names = set(dict(model.named_parameters()))
     assert {"x_embedder.proj.weight", "t_embedder.mlp.2.bias", "y_embedder.embedding_table.weight"} <= names
     assert {"blocks.9.mixer.A_log", "blocks.0.adaLN_modulation.1.weight", "norm_f.weight"} <= names
     assert {"final_layer.linear.weight"} <= names and set(model.state_dict()) == names
+
+
+def test_text_has_the_releases_parameter_names():
+    names, labelled = (set(dict(small(**sizes).named_parameters())) for sizes in (TEXT, {}))
+    attention = {"to_q.weight", "to_k.weight", "to_v.weight", "to_out.0.weight", "to_out.0.bias"}
+    assert names - labelled == {
+        *("pos_embed", "y_embedder.weight", "y_embedder.bias"),
+        *(f"blocks.{block}.msa.{name}" for block in range(10) for name in attention),
+    }
+    assert labelled - names == {"y_embedder.embedding_table.weight"}

@@ -59,9 +59,11 @@ class Subject:
         return torch.randn(shape, generator=self._generator).to(self.device)
 
     def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x (B, C, H, W), t (B,) and y (B,), no label among them."""
-        size, classes = self.spec.image_size, self.spec.num_classes
+        """x (B, C, H, W), t (B,) and y: labels (B,), no label among them, or text features (B, M, E)."""
+        size, classes, text = self.spec.image_size, self.spec.num_classes, self.spec.context_shape
         x, t = self.normal(batch, self.spec.channels, size, size), self.normal(batch).sigmoid()
+        if text is not None:
+            return x, t, self.normal(batch, *text)
         y = torch.tensor([classes, 0, classes - 1], device=self.device)[:batch] if classes else None
         return x, t, y
 

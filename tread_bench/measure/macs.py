@@ -1,4 +1,4 @@
-"""Parameters and multiply-adds of a backbone, counted on the meta device.
+"""Parameters and multiply-adds of a backbone and of what a method adds, counted on the meta device.
 
 The tests hold a family's closed form (`costs.py`) against this count; a family without one is counted. torch's
 `FlopCounterMode` counts two per multiply-add and nothing for elementwise work.
@@ -14,6 +14,11 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.backbone import Backbone, TokenState
+from tread_bench.cell_costs import Extra
+from tread_bench.config import Cell, RepaLoss
+from tread_bench.measure.targets import open_targets
+from tread_bench.methods import Rows, build_method
+from tread_bench.methods.repa import Repa
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs
 from tread_bench.routes import Route
 
@@ -26,9 +31,8 @@ def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (),
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
         x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
-        t, y = torch.empty(1), torch.zeros(1, dtype=torch.long) if spec.num_classes else None
-    mapping = {torch.ops.aten.convolution_backward: _convolution_backward}
-    counter = FlopCounterMode(display=False, custom_mapping=mapping)
+        t, y = torch.empty(1), _condition(spec)
+    counter = _counter()
     after: list[Macs] = []
     with counter:
         output = _forward(
@@ -46,6 +50,62 @@ def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (),
         outside=outside,
         inputs=3 * forward.total - _by_kind(counter).total,
     )
+
+
+def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, share: float = 1.0) -> Extra:
+    """Counted on the meta device in a training step at a share of the rates.
+
+    Args:
+        routed: of the backbone alone at the same.
+    """
+    with torch.device("meta"):
+        model = family.build(spec, {"attention": "math"})
+        method = build_method(cell, model)
+        x, t, y = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1), _condition(spec)
+    counter = _counter()
+    with counter:
+        output = method.predict(model, x, t, y, Rows(seed=0, first=0, count=1, routing=share)).output
+        forward = _by_kind(counter)
+        output.sum().backward()
+    train_step = _by_kind(counter).total - routed.train_step
+    params = sum(p.numel() for p in method.parameters())
+    return Extra(params, _minus(forward, routed.forward), train_step)
+
+
+def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
+    """Of REPA's projection over the tokens behind each block; in `train_step` too the pass of its target features."""
+    targets = open_targets(config)
+    with torch.device("meta"):
+        repa = Repa(config, family.build(spec, {"attention": "math"}), targets)
+    counter = _counter()
+    with counter:
+        targets(torch.zeros(1, spec.channels, spec.image_size, spec.image_size), spec.grid)
+    forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
+    params = sum(p.numel() for p in repa.parameters())
+    return Extra(params, Macs(linear=forward), 3 * forward + _by_kind(counter).total)
+
+
+def _counter() -> FlopCounterMode:
+    mapping = {torch.ops.aten.convolution_backward: _convolution_backward}
+    return FlopCounterMode(display=False, custom_mapping=mapping)
+
+
+def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool = False) -> Macs:
+    """Count one image's forward pass as the cell's method judges it, or along its shallow path, on the meta device."""
+    with torch.device("meta"), torch.no_grad():
+        backbone = family.build(spec, {"attention": "math"})
+        method = build_method(cell, backbone)
+        x, t = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1)
+        with FlopCounterMode(display=False) as counter:
+            (method.judge_shallow if shallow else method.judge)(backbone, x, t, _condition(spec))
+    return _by_kind(counter)
+
+
+def _condition(spec: BackboneSpec) -> torch.Tensor | None:
+    """One image's text or label."""
+    if spec.context_shape is not None:
+        return torch.empty(1, *spec.context_shape)
+    return torch.zeros(1, dtype=torch.long) if spec.num_classes else None
 
 
 def _forward(model: Backbone, x, t, y, routes, selector, on_block, before):  # type: ignore[no-untyped-def]
