@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.config import FlowObjective
+from tread_bench.config import EdmObjective, FlowObjective
 from tread_bench.data import ImageSet
 from tread_bench.measure import similarity
 from tread_bench.measure.gradients import block_parameters, gradient_norms
-from tread_bench.objectives import Flow
+from tread_bench.objectives import Edm, Flow
 from tread_bench.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 from tread_bench.registry import make_spec
 
@@ -56,6 +56,15 @@ def test_number_of_images_at_a_time_changes_nothing(model, monkeypatch):
         torch.testing.assert_close(torch.tensor(other.matrix), torch.tensor(measured[0].matrix))
         torch.testing.assert_close(torch.tensor(other.across_times), torch.tensor(measured[0].across_times))
     assert torch.tensor(measured[0].across_times).shape == (3, 2, 2)
+
+
+def test_blocks_are_given_what_the_objective_makes_of_the_image(model):
+    edm, x, y = Edm(EdmObjective()), 3 * torch.randn(2, 1, 4, 4), torch.tensor([0, 2])
+    sigma = torch.tensor([0.1, 3.0])
+    _, _, c_in, c_noise = edm.preconditioning(sigma)
+    expected: list[torch.Tensor] = []
+    model(c_in * x, c_noise, y, on_block=lambda block, state: expected.append(state.stream()))
+    assert torch.equal(similarity.block_outputs(model, edm, x, sigma, y), torch.stack(expected))
 
 
 def test_parameters_of_a_block_are_those_that_it_owns(model):

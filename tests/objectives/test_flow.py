@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -8,8 +7,6 @@ import torch
 
 from tread_bench.config import FlowObjective
 from tread_bench.objectives import Flow
-from tread_bench.sampling.euler import euler
-from tread_bench.sampling.guidance import classifier_free
 
 FLOW = Flow(FlowObjective())
 
@@ -41,57 +38,3 @@ def test_uniform_times_fill_the_unit_interval():
     assert t.min() >= 0
     assert t.max() < 1
     assert t.mean().item() == pytest.approx(0.5, abs=0.01)
-
-
-def gaussian_velocity(mean: float, std: float):
-    """dx/dt of the linear path whose data are N(mean, std^2): affine in x, with a known solution."""
-
-    def velocity(x, t):
-        t = t.view(-1, 1, 1, 1).double()
-        variance = (1 - t) ** 2 * std**2 + t**2
-        slope = (t - (1 - t) * std**2) / variance
-        return -mean + slope * (x - (1 - t) * mean)
-
-    return velocity
-
-
-def test_euler_carries_noise_to_gaussian_data_with_first_order():
-    noise = torch.randn(64, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    exact = 0.3 + 0.5 * noise  # the probability-flow map of two Gaussians is affine
-    flow = Flow(FlowObjective())
-    errors = [
-        (euler(gaussian_velocity(0.3, 0.5), noise, flow.sampling_times(n)) - exact).abs().max().item()
-        for n in (100, 200, 400)
-    ]
-    assert errors[0] < 0.05
-    for coarse, fine in itertools.pairwise(errors):
-        assert math.log2(coarse / fine) == pytest.approx(1, abs=0.1)
-
-
-def linear_network(calls):
-    def network(x, t, y):
-        calls.append(len(x))
-        return x * t.view(-1, 1) + y.view(-1, 1).float()
-
-    return network
-
-
-def test_guidance_is_its_formula_on_a_linear_network():
-    calls: list[int] = []
-    x, t, y = torch.randn(5, 3), torch.rand(5), torch.arange(5)
-    guided = classifier_free(linear_network(calls), y, num_classes=10, scale=2.5)(x, t)
-    conditional, unconditional = x * t.view(-1, 1) + y.view(-1, 1), x * t.view(-1, 1) + 10
-    torch.testing.assert_close(guided, unconditional + 2.5 * (conditional - unconditional))
-    assert calls == [10]
-
-
-def test_scale_one_makes_one_call_of_the_plain_batch():
-    calls: list[int] = []
-    x, t, y = torch.randn(5, 3), torch.rand(5), torch.arange(5)
-    classifier_free(linear_network(calls), y, num_classes=10, scale=1.0)(x, t)
-    assert calls == [5]
-
-
-def test_guidance_without_labels_is_refused():
-    with pytest.raises(ValueError, match="use scale 1"):
-        classifier_free(linear_network([]), None, num_classes=0, scale=2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def layer_similarity(
     for first in range(0, num_samples, size):
         x, y, noise = held_out_batch(network, held_out, first, min(size, num_samples - first))
         at = [torch.full((len(x),), time, device=x.device) for time in times]
-        outputs = torch.stack([block_outputs(network, objective.corrupt(x, noise, t), t, y) for t in at])
+        outputs = torch.stack([block_outputs(network, objective, objective.corrupt(x, noise, t), t, y) for t in at])
         unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
         between += share * cosine_between_layers(unit).cpu()
         across += share * cosine_across_times(unit).cpu()
@@ -44,8 +45,8 @@ def layer_similarity(
     )
 
 
-def block_outputs(network: Network, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
-    """The residual stream after every block, (L, B, P + N, D); dense."""
+def block_outputs(network: Network, objective: Objective, x_t: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+    """The residual stream after every block, (L, B, P + N, D), on the inputs that the objective makes of x_t; dense."""
     outputs: list[Tensor] = []
-    network(x, t, y, on_block=lambda block, state: outputs.append(state.stream()))
+    objective.velocity(partial(network, y=y, on_block=lambda block, state: outputs.append(state.stream())), x_t, t)
     return torch.stack(outputs)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tread_bench.config import FlowObjective
-from tread_bench.objectives.base import Objective
+from tread_bench.config import EdmObjective, ObjectiveChoice
+from tread_bench.objectives.base import Objective, Predict
+from tread_bench.objectives.edm import Edm
 from tread_bench.objectives.flow import Flow
 
-__all__ = ["Flow", "Objective", "build_objective"]
+__all__ = ["Edm", "Flow", "Objective", "Predict", "build_objective"]
 
 
-def build_objective(config: FlowObjective) -> Objective:
+def build_objective(config: ObjectiveChoice) -> Objective:
     """The cell's objective."""
-    return Flow(config)
+    return Edm(config) if isinstance(config, EdmObjective) else Flow(config)

@@ -30,10 +30,13 @@ class Flow:
             return torch.from_numpy(draws.uniform(seed, "time", first, count))
         return torch.from_numpy(draws.normal(seed, "time", first, count)).sigmoid()
 
+    def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
+        """Squared velocity error of each pixel (B, C, H, W), in float32."""
+        return (predict(self.corrupt(x, noise, t), t).float() - (noise - x)).square()
+
     def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Mean squared velocity error of each sample (B,), over channels and pixels, in float32."""
-        error = predict(self.corrupt(x, noise, t), t).float() - (noise - x)
-        return error.square().flatten(1).mean(1)
+        return self.errors(predict, x, noise, t).flatten(1).mean(1)
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """x_t (B, C, H, W)."""
@@ -41,7 +44,7 @@ class Flow:
 
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """dx/dt (B, C, H, W) at times t (B,)."""
-        return predict(x_t, t).float()
+        return predict(x_t, t).to(x_t.dtype)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Equal steps from 1 to 0."""

@@ -1,16 +1,12 @@
-"""Euler's method along the probability flow, from noise to data."""
+"""Euler's method."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
-
-import torch
 from torch import Tensor
 
+from tread_bench.sampling.integrate import Velocity, batch_of
 
-def euler(velocity: Callable[[Tensor, Tensor], Tensor], x: Tensor, times: Sequence[float]) -> Tensor:
-    """Integrate dx/dt = velocity(x, t) from x at the first of `times` to the last; `velocity` takes t as (B,)."""
-    for now, after in pairwise(times):
-        x = x + (after - now) * velocity(x, torch.full((len(x),), now, device=x.device))
-    return x
+
+def euler_step(velocity: Velocity, x: Tensor, now: float, after: float) -> Tensor:
+    """x at `after` from x at `now`, along the slope at `now`: first order, one call."""
+    return x + (after - now) * velocity(x, batch_of(now, x))

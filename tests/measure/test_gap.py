@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tread_bench.config import Cell
+from tread_bench.measure.gap import routed_gap
+from tread_bench.measure.validation import validation_losses
+from tread_bench.methods import Network, build_method
+from tread_bench.objectives import build_objective
+from tread_bench.routed import setting_of, with_blocks
+
+RATES = (0, 0.25, 0.5, 0.75)
+
+
+def made(objective="flow", **backbone):
+    """A cell and its network with weights that answer to everything."""
+    metrics = {"validation_samples": 12, "similarity_samples": 6, "routed_rates": RATES, "routed_blocks": "1:2"}
+    sizes = {"name": "DiT", "depth": 4, "hidden": 32, "heads": 2, "patch": 2, **backbone}
+    asked = {"backbone": sizes, "objective": objective, "training": {"iterations": 8}, "metrics": metrics}
+    cell = with_blocks(setting_of(Cell.model_validate(asked)))
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    backbone = family.build(spec, {"attention": "math"})
+    network = Network(backbone, build_method(cell, backbone)).eval().requires_grad_(False)
+    generator = torch.Generator().manual_seed(0)
+    for parameter in network.parameters():
+        parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return cell, network
+
+
+@pytest.mark.parametrize("objective", ["flow", "edm"])
+def test_at_rate_zero_the_network_is_dense(digits, objective):
+    cell, network = made(objective)
+    objective = build_objective(cell.objective)
+    gap = routed_gap(network, objective, digits.held_out, cell.metrics)
+    dense = validation_losses(network, objective, digits.held_out, 12, 256)
+    at_zero = gap.rates[0]
+    assert at_zero.validation_loss_per_time == pytest.approx(dense)
+    assert at_zero.validation_loss == pytest.approx(sum(dense.values()) / 8)
+    assert at_zero.cosine == pytest.approx([1.0] * 4)
+    assert gap.blocks == "1:2" and [at.rate for at in gap.rates] == list(RATES)
+
+
+def test_what_stands_before_a_route_is_untouched_and_a_higher_rate_is_further_away(digits):
+    cell, network = made()
+    gap = routed_gap(network, build_objective(cell.objective), digits.held_out, cell.metrics)
+    assert all(at.cosine[0] == pytest.approx(1.0) for at in gap.rates)
+    behind = [at.cosine[3] for at in gap.rates]
+    assert behind == sorted(behind, reverse=True) and behind[-1] < 0.999
+
+
+def test_prefix_tokens_are_among_those_compared(digits):
+    """U-ViT carries time and label as tokens that never route."""
+    cell, network = made(name="U-ViT")
+    gap = routed_gap(network, build_objective(cell.objective), digits.held_out, cell.metrics)
+    assert len(gap.rates[0].cosine) == network.num_blocks
+    assert gap.rates[0].cosine == pytest.approx([1.0] * network.num_blocks)
+    assert all(-1 <= cosine <= 1 for at in gap.rates for cosine in at.cosine)
+
+
+def test_figures_do_not_depend_on_the_batch(digits):
+    cell, network = made()
+    objective = build_objective(cell.objective)
+    whole = routed_gap(network, objective, digits.held_out, cell.metrics)
+    parts = routed_gap(network, objective, digits.held_out, cell.metrics.model_copy(update={"batch": 5}))
+    for a, b in zip(whole.rates, parts.rates, strict=True):
+        assert a.validation_loss == pytest.approx(b.validation_loss, rel=1e-5)
+        assert a.cosine == pytest.approx(b.cosine, rel=1e-5)
