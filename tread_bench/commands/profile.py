@@ -13,9 +13,12 @@ from pydantic import ValidationError
 from rich.table import Table
 
 from tread_bench.commands.console import stdout_console
+from tread_bench.commands.guidance import changed_sampling
+from tread_bench.config import BackboneChoice, Cell, DenseMethod, Sampling, Training, TreadMethod
 from tread_bench.errors import UserError
 from tread_bench.records import CostFigures
-from tread_bench.registry import BackboneSpec, Family, make_spec
+from tread_bench.registry import BackboneSpec, Family, Macs, make_spec
+from tread_bench.routed import Setting, with_blocks
 from tread_bench.routes import Route, format_routes, parse_routes
 
 
@@ -28,11 +31,14 @@ class ProfileRequest:
     selector: str
     shape: dict[str, int]
     overrides: tuple[str, ...]
+    guidance: str | None = None
 
 
 def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json: bool) -> None:
     """Print the figures; `timed` = (batch, device) also times training steps here. Raises UserError."""
     family, spec, routes = _resolve(request)
+    if timed is not None and spec.context_shape is not None:
+        raise UserError(f"{request.backbone} takes text, and steps are timed on labels: leave --train out")
     from tread_bench.costs import cost_figures
 
     cost = cost_figures(family, spec, routes, request.selector)
@@ -53,6 +59,8 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
         "channels": spec.channels,
         "num_classes": spec.num_classes,
     }
+    if request.guidance is not None:
+        found |= _guided(request, family, spec, routes)
     if timed is not None:
         from tread_bench.speed import time_backbone
 
@@ -81,6 +89,35 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route
         raise UserError(str(error)) from None
 
 
+def _guided(request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[Route, ...]) -> dict[str, Any]:
+    """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
+    sampling = changed_sampling(Sampling(), request.guidance)
+    if getattr(sampling.guidance, "row", None) is not None:
+        raise UserError("profile knows one backbone, and row names another: leave it out")
+    cell = Cell(
+        backbone=BackboneChoice(name=request.backbone),
+        method=TreadMethod() if routes else DenseMethod(),
+        routes=routes,
+        selector=request.selector,
+        training=Training(iterations=1),
+        sampling=sampling,
+    )
+    complete = with_blocks(Setting(cell, family, spec))
+    if isinstance(complete, list):
+        raise UserError("\n".join(problem.message for problem in complete))
+    from tread_bench.costs import branch_cost
+
+    branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
+    macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}
+    both = sum(macs.values(), Macs())
+    return {
+        "guidance": complete.sampling.guidance.model_dump(mode="json"),
+        **{f"{name}_macs": cost.total for name, cost in macs.items()},
+        "guided_macs": both.total,
+        "guided_attention_macs": both.attention,
+    }
+
+
 def _size(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals:
@@ -102,6 +139,12 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         ("ideal speed-up", f"{cost.ideal_speedup:.3f}"),
         ("tokens per block", run_lengths(cost.tokens_per_block)),
     ]
+    if "guidance" in found:
+        parts = " + ".join(f"{found[key] / 1e9:.3f}" for key in ("strong_macs", "weak_macs") if key in found)
+        rows += [
+            ("guided evaluation", f"{found['guided_macs'] / 1e9:.3f} GMACs ({found['guidance']['name']}: {parts})"),
+            ("  of it attention", f"{found['guided_attention_macs'] / 1e9:.3f} GMACs"),
+        ]
     if "step_time_ms" in found:
         rows += [
             ("step time", f"{found['step_time_ms']:.1f} ms, batch {found['batch']}, {found['device_name']}"),

@@ -4,36 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 from tread_bench.config import Cell
+from tread_bench.costs import sampling_macs
 from tread_bench.data import DataSource, to_uint8
 from tread_bench.errors import UserError
 from tread_bench.measure.features import Extractor, choose_extractor
 from tread_bench.measure.fingerprint import protocol
 from tread_bench.measure.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.pictures import grid_png
 from tread_bench.measure.reference import Reference, reference_of
 from tread_bench.measure.validation import validation_losses
 from tread_bench.methods import Network
 from tread_bench.objectives import Objective
+from tread_bench.plan import SAMPLES_KEPT
 from tread_bench.records import Evaluation
+from tread_bench.routed import setting_of
 from tread_bench.sampling import generate
 from tread_bench.store import write_atomically
 
-SHOWN = 40  # images in the grid of samples
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """The network of guidance's weak branch, where that has weights of its own, and the cell that trained it."""
+
+    cell: Cell
+    network: Network
 
 
 class Evaluator:
     """Judges models of one cell; the feature network and the reference are read once, when first needed."""
 
-    def __init__(self, cell: Cell, data: DataSource, objective: Objective, folder: Path) -> None:
-        self.cell, self.data, self.objective, self.folder = cell, data, objective, folder
+    def __init__(
+        self, cell: Cell, data: DataSource, objective: Objective, folder: Path, guide: Guide | None = None
+    ) -> None:
+        self.cell, self.data, self.objective, self.folder, self.guide = cell, data, objective, folder, guide
 
     @cached_property
     def extractor(self) -> Extractor:
@@ -50,11 +61,9 @@ class Evaluator:
             if getattr(metrics, key) > held_out:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         check_sample_counts(metrics, len(self.reference.statistics.features))
-        if self.cell.sampling.guidance_scale != 1 and not self.cell.data.num_classes:
-            raise UserError("sampling.guidance cfg needs labels; these data have none: set guidance: none")
 
     def __call__(self, network: Network, iteration: int, train_seconds: float, seed: int) -> Evaluation:
-        """Dense figures of `network`, from the seed's noise. Raises FloatingPointError where one is no number."""
+        """Figures of `network`, its samples from the seed's noise. Raises FloatingPointError where one is no number."""
         metrics = self.cell.metrics
         network.eval()
         per_time = validation_losses(
@@ -73,34 +82,28 @@ class Evaluator:
             validation_loss_per_time=per_time,
             protocol=fingerprint,
             protocol_details=details,
-            samples=self._write_grid(torch.cat(shown)[:SHOWN], iteration),
+            samples=self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration),
             **figures,
         )
 
     def _images(self, network: Network, seed: int, shown: list[Tensor]) -> Iterator[Tensor]:
         metrics = self.cell.metrics
-        for images in generate(network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch):
+        weak = self.guide.network if self.guide else None
+        count, batch = metrics.num_samples, metrics.batch
+        for images in generate(network, self.objective, self.cell.sampling, seed, count, batch, weak):
             pixels = to_uint8(images.cpu())
-            if sum(map(len, shown)) < SHOWN:
+            if sum(map(len, shown)) < SAMPLES_KEPT:
                 shown.append(pixels)
             yield pixels
 
+    def sampling_macs(self) -> int:
+        """MACs of one generated image."""
+        times = self.objective.sampling_times(self.cell.sampling.steps)
+        weak = setting_of(self.guide.cell) if self.guide else None
+        return sampling_macs(setting_of(self.cell), times, weak)
+
     def _write_grid(self, pixels: Tensor, iteration: int) -> str:
-        """Ten samples a row, one pixel between them, as PNG; the path relative to the cell's folder."""
+        """As PNG; the path relative to the cell's folder."""
         name = f"samples/{iteration:09d}.png"
-        count, channels, height, width = pixels.shape
-        columns = min(10, count)
-        rows = -(-count // columns)
-        grid = torch.full((channels, rows * (height + 1) - 1, columns * (width + 1) - 1), 127, dtype=torch.uint8)
-        for k, image in enumerate(pixels):
-            top, left = k // columns * (height + 1), k % columns * (width + 1)
-            grid[:, top : top + height, left : left + width] = image
-        picture = Image.fromarray(grid[0].numpy() if channels == 1 else grid.permute(1, 2, 0).contiguous().numpy())
-        write_atomically(self.folder / name, _png(picture))
+        write_atomically(self.folder / name, grid_png(pixels))
         return name
-
-
-def _png(picture: Image.Image) -> bytes:
-    buffer = BytesIO()
-    picture.save(buffer, "PNG")
-    return buffer.getvalue()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tread_bench.measure.features import Extractor
     from tread_bench.measure.reference import Reference
 
+GUIDANCE = {"guidance", "guidance_scale"}
 DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics, 1"  # counts up when a figure would change
 
 
@@ -24,7 +25,7 @@ def protocol_fingerprint(**details: Any) -> str:
 
 
 def protocol(cell: Cell, extractor: Extractor, reference: Reference) -> tuple[str, dict[str, Any]]:
-    """The fingerprint, and its details for the page.
+    """The fingerprint, and its details for the page. Guidance is no part of it: it is what samples are compared by.
 
     Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
     others and is no part of the fingerprint.
@@ -45,7 +46,7 @@ def protocol(cell: Cell, extractor: Extractor, reference: Reference) -> tuple[st
         "kid": f"{metrics.kid_subsets} subsets of {metrics.kid_subset_size}, cubic kernel, seed {METRICS_SEED}",
         "inception_score": f"{IS_SPLITS} splits, seed {METRICS_SEED}",
         "precision_recall": f"{metrics.neighbours} neighbours",
-        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json").items()},
+        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
     }
     return protocol_fingerprint(**details), details | _caution(metrics.num_samples, extractor.dims)
 

@@ -1,33 +1,127 @@
-"""Guidance: how conditional and unconditional predictions are combined."""
+"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), of whatever two branches (`branches.py`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-Network = Callable[[Tensor, Tensor, Tensor | None], Tensor]  # (x_t, t, y) -> output
+from tread_bench import draws
+from tread_bench.backbone import Backbone, TokenState
+from tread_bench.branches import Branch, calls
+from tread_bench.config import Sampling
+from tread_bench.methods import Network
+from tread_bench.ops.selecting import select
 
 
-def classifier_free(
-    network: Network, y: Tensor | None, num_classes: int, scale: float
-) -> Callable[[Tensor, Tensor], Tensor]:
-    """v = v_uncond + scale (v_cond - v_uncond) (Ho and Salimans 2022, eq. 6 in this form).
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples `first` .. of a seed's endless sequence, with their labels y (B,) long, or None."""
 
-    Scale 1 is the conditional prediction and makes one call; any other scale one call of twice the batch.
+    seed: int
+    first: int
+    y: Tensor | None
+
+
+class Guided:
+    """The prediction (x, t) -> (B, C, H, W) that one batch is sampled with, call after call of its sampler.
+
+    A call makes one network call where the strong branch alone is asked for, else two. Branches are combined in the
+    network's output: the flow velocity and EDM's denoiser are affine in it, so that it is the same rule for both.
+
+    Args:
+        weak: the network of the weak branch where it has weights of its own.
+        times: of the sampler, steps + 1.
 
     Raises:
-        ValueError: guidance of a model without labels.
+        ValueError: a branch without label of a model without labels, a weak branch without its network, or blocks that
+            cannot be left out.
     """
-    if scale == 1:
-        return lambda x, t: network(x, t, y)
-    if y is None:
-        raise ValueError("classifier-free guidance needs labels; this model has none (num_classes=0): use scale 1")
-    both = torch.cat([y, torch.full_like(y, num_classes)])
 
-    def predict(x: Tensor, t: Tensor) -> Tensor:
-        conditional, unconditional = network(torch.cat([x, x]), torch.cat([t, t]), both).chunk(2)
-        return torch.lerp(unconditional, conditional, scale)
+    def __init__(
+        self,
+        network: Network,
+        sampling: Sampling,
+        times: Sequence[float],
+        samples: Samples,
+        weak: Network | None = None,
+    ) -> None:
+        self.network, self.sampling, self.samples, self.weak_network = network, sampling, samples, weak
+        self.calls = iter(calls(sampling, times))
+        self.strong, self.weak = sampling.guidance.branches
+        for branch in filter(None, (self.strong, self.weak)):
+            self._check(branch)
 
-    return predict
+    def __call__(self, x: Tensor, t: Tensor) -> Tensor:
+        call = next(self.calls)
+        strong = self._predict(self.strong, call.step, x, t)
+        if not call.guided or self.weak is None:
+            return strong
+        return torch.lerp(self._predict(self.weak, call.step, x, t), strong, self.sampling.guidance_scale)
+
+    def _predict(self, branch: Branch, step: int, x: Tensor, t: Tensor) -> Tensor:
+        network = self.weak_network if branch.other_weights and self.weak_network else self.network
+        backbone, y = network.backbone, self._label(branch)
+        if branch.dropped_blocks:
+            return without_blocks(backbone, x, t, y, branch.dropped_blocks)
+        if branch.drops_path:
+            return network.method.judge_shallow(backbone, x, t, y)
+        routes = branch.routes_at(step, self.sampling.steps)
+        if not routes:
+            return network(x, t, y)
+        selector, tokens, ids = network.method.selector, backbone.spec.num_tokens, []
+        for route in routes:  # the stream does not know the rate: a mask that decays loses tokens one after another
+            stream = f"sampling route {route.start}:{route.end} {selector} {branch.name} {step}"
+            scores = draws.uniform(self.samples.seed, stream, self.samples.first, len(x), (tokens,))
+            ids.append(select(selector, torch.from_numpy(scores), backbone.spec.grid, route.kept(tokens)).to(x.device))
+        return backbone(x, t, y, routes=routes, selector=selector, ids=ids)
+
+    def _label(self, branch: Branch) -> Tensor | None:
+        y = self.samples.y
+        return y if branch.label or y is None else torch.full_like(y, self.network.spec.num_classes)
+
+    def _check(self, branch: Branch) -> None:
+        if not branch.label and self.samples.y is None:
+            raise ValueError("this guidance leaves out the label; this model has none (num_classes=0): choose another")
+        if branch.other_weights and self.weak_network is None:
+            raise ValueError("this guidance reads other weights for its weak branch: hand over their network")
+        if branch.dropped_blocks:
+            check_removable(self.network.backbone, branch.dropped_blocks)
+
+
+def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, dropped: frozenset[int]) -> Tensor:
+    """The dense prediction (B, C, H, W) of all other blocks."""
+    state = backbone.start(x, t, y)
+    for block in range(backbone.num_blocks):
+        if block not in dropped:
+            state = backbone.run_block(block, state)
+    return backbone.finish(state)
+
+
+@torch.no_grad()
+def check_removable(backbone: Backbone, dropped: frozenset[int]) -> None:
+    """Raises ValueError where a long skip has one end among these blocks and the other outside."""
+    depths: list[int] = [0]  # open skips before each block and after the last
+    spec, device = backbone.spec, next(backbone.parameters()).device
+
+    def note(block: int, state: TokenState) -> None:
+        depths.append(len(state.skips))
+
+    x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)
+    backbone(x, torch.full((1,), 0.5, device=device), None, on_block=note)
+    for first, last in _runs(dropped):
+        if min(depths[first : last + 2]) < depths[first] or depths[last + 1] != depths[first]:
+            middle = backbone.num_blocks - 1
+            raise ValueError(
+                f"path_drop of blocks {first}:{last}: a long skip of {backbone.family.name} leads out of them; "
+                f"leave out as many on both sides of the middle, such as {min(first, middle - first)}:"
+                f"{max(first, middle - first)}"
+            )
+
+
+def _runs(blocks: frozenset[int]) -> list[tuple[int, int]]:
+    """First and last of each stretch of neighbouring blocks."""
+    starts = sorted(block for block in blocks if block - 1 not in blocks)
+    return list(zip(starts, sorted(block for block in blocks if block + 1 not in blocks), strict=True))

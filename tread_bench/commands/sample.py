@@ -1,0 +1,166 @@
+"""`sample`: images from the weights that a run has kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from tread_bench.commands.guidance import changed_sampling
+from tread_bench.config import Cell, iteration_at
+from tread_bench.costs import sampling_macs
+from tread_bench.data import to_uint8
+from tread_bench.errors import UserError
+from tread_bench.job import Job
+from tread_bench.measure.pictures import grid_png, image_png
+from tread_bench.methods import Network
+from tread_bench.names import unknown
+from tread_bench.objectives import build_objective
+from tread_bench.plan import canonical_json, digest
+from tread_bench.routed import setting_of, with_blocks
+from tread_bench.sampling import generate
+from tread_bench.store import RunFolder, write_atomically
+
+Trained = tuple[Cell, Network]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What the command line asks for; None: as the cell samples for its metrics."""
+
+    root: Path
+    cell: str
+    guidance: str | None
+    changes: Mapping[str, Any]  # of the cell's sampling
+    num: int
+    seed: int | None
+    labels: str | None
+    iteration: int | None
+    out: Path | None
+
+
+def sample(request: SampleRequest, as_json: bool) -> None:
+    """Write the images and their grid, print where they are and what each cost. Raises UserError."""
+    about = _find(RunFolder(request.root), request)
+    job = Job.open(request.root, about["cell"])
+    seed = about["seed"] if request.seed is None else request.seed
+    source = _source(job, request.iteration)
+    trained = job.trained(source)
+    cell = _asked(trained[0], job.cell, request)
+    weak = _weak(job, source, cell)
+    labels = _labels(request.labels, cell)
+    objective = build_objective(cell.objective)
+    made = generate(
+        trained[1],
+        objective,
+        cell.sampling,
+        seed,
+        request.num,
+        cell.metrics.batch,
+        weak[1] if weak else None,
+        labels,
+    )
+    pixels = torch.cat([to_uint8(images.cpu()) for images in made])
+    out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
+    files = {f"{k:05d}.png": image_png(image) for k, image in enumerate(pixels)} | {"grid.png": grid_png(pixels)}
+    for name, content in files.items():
+        write_atomically(out / name, content)
+    times = objective.sampling_times(cell.sampling.steps)
+    _tell(out, list(files), sampling_macs(setting_of(cell), times, setting_of(weak[0]) if weak else None), as_json)
+
+
+def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:
+    """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
+    plan = folder.plan()
+    if plan is None:
+        raise UserError(f"{folder.root} is no run folder: it has no plan.json")
+    abouts = [about for cell in plan["references"] if (about := folder.about(cell)) is not None]
+    found = [about for about in abouts if request.cell in (about["cell"], about["row"])]
+    if not found:
+        known = dict.fromkeys(about[key] for key in ("row", "cell") for about in abouts)
+        raise UserError(unknown("cell", request.cell, known))
+    chosen = [about for about in found if about["seed"] == request.seed] if len(found) > 1 else found
+    if len(chosen) != 1:
+        seeds = ", ".join(str(about["seed"]) for about in found)
+        raise UserError(f"row {request.cell!r} has a cell for each of the seeds {seeds}: choose one with --seed")
+    return chosen[0]
+
+
+def _source(job: Job, iteration: int | None) -> dict[str, Any]:
+    """Whose weights are sampled from, at which iteration."""
+    own = {"cell": job.about["cell"], "run": "", "iteration": job.cell.training.iterations}
+    source = {**own, **job.about.get("sources", {}).get("network", {})}
+    return source if iteration is None else {**source, "iteration": iteration}
+
+
+def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
+    """The trained cell, sampled as the request says."""
+    sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
+    if sampling.churn and trained.objective.name != "edm":
+        raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that it could raise")
+    complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
+    if isinstance(complete, list):
+        raise UserError("\n".join(problem.message for problem in complete))
+    if complete.data.channels not in (1, 3):
+        raise UserError(f"images of {complete.data.channels} channels are no pictures: sample needs 1 or 3")
+    return complete
+
+
+def _weak(job: Job, source: Mapping[str, Any], cell: Cell) -> Trained | None:
+    """The network of the weak branch, where it has weights of its own."""
+    rule: Any = cell.sampling.guidance
+    if not any(branch and branch.other_weights for branch in rule.branches):
+        return None
+    row = getattr(rule, "row", None)
+    name = source["cell"] if row is None else _cell_of_row(source["run"] or job.folder.root, row, job.about["seed"])
+    read = {"cell": name, "run": source["run"], "iteration": 0}
+    last = Job.open(Path(source["run"]) if source["run"] else job.folder.root, name).cell.training.iterations
+    return job.trained({**read, "iteration": last if rule.snapshot is None else iteration_at(rule.snapshot, last)})
+
+
+def _cell_of_row(root: Path | str, row: str, seed: int) -> str:
+    folder = RunFolder(Path(root))
+    abouts = list(filter(None, (folder.about(cell) for cell in (folder.plan() or {"references": ()})["references"])))
+    for about in abouts:
+        if (about["row"], about["seed"]) == (row, seed):
+            return str(about["cell"])
+    raise UserError(unknown(f"row of seed {seed}", row, {about["row"] for about in abouts if about["seed"] == seed}))
+
+
+def _labels(text: str | None, cell: Cell) -> list[int] | None:
+    if text is None:
+        return None
+    classes = cell.data.num_classes
+    if not classes:
+        raise UserError("--labels: these data have none; leave it out")
+    if not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text) or max(map(int, text.split(","))) >= classes:
+        raise UserError(f"--labels {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
+    return [int(label) for label in text.split(",")]
+
+
+def _default_out(request: SampleRequest, name: str, cell: Cell, seed: int, iteration: int) -> Path:
+    sampling = cell.sampling
+    asked = [sampling.model_dump(mode="json"), request.labels, iteration]
+    rule = f"{sampling.guidance.name}-{sampling.guidance_scale:g}-{sampling.sampler}{sampling.steps}-seed{seed}"
+    return request.root / "samples" / name / f"{rule}-{digest(canonical_json(asked))}"
+
+
+def _tell(out: Path, names: list[str], macs: int, as_json: bool) -> None:
+    *images, grid = (str(out / name) for name in names)
+    if as_json:
+        typer.echo(json.dumps({"grid": grid, "images": images, "sampling_macs": macs}, indent=2))
+        return
+    for line in _lines(grid, images, macs):
+        typer.echo(line)
+
+
+def _lines(grid: str, images: list[str], macs: int) -> Iterator[str]:
+    yield grid
+    yield from images
+    yield f"{macs / 1e9:.4g} GMACs per image"

@@ -1,0 +1,103 @@
+"""A cell of a run folder, and the networks that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tread_bench.backbone import Backbone
+from tread_bench.blank import blank_record
+from tread_bench.config import Cell
+from tread_bench.data import DataSource, open_data
+from tread_bench.methods import Network, build_method
+from tread_bench.numerics import apply_numerics, step_options
+from tread_bench.objectives import build_objective
+from tread_bench.records import Record
+from tread_bench.store import RunFolder, StoreError
+from tread_bench.training.build import build_network
+from tread_bench.training.step import Trainer
+from tread_bench.training.weights import load_weights
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
+
+    folder: RunFolder
+    about: dict[str, Any]  # cell, suite, row, seed, reference, backbone, config, sources
+    plan: dict[str, Any]
+
+    @classmethod
+    def open(cls, root: Path, cell_id: str) -> Job:
+        """Raises StoreError where the folder holds no such cell."""
+        folder = RunFolder(root)
+        about, plan = folder.about(cell_id), folder.plan()
+        if about is None or plan is None:
+            raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
+        return cls(folder, about, plan)
+
+    @cached_property
+    def cell(self) -> Cell:
+        return Cell.model_validate(self.about["config"])
+
+    @cached_property
+    def device(self) -> torch.device:
+        return apply_numerics(self.plan["numerics"])
+
+    @cached_property
+    def data(self) -> DataSource:
+        return open_data(self.cell.data)
+
+    def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
+        """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
+        choice = self.cell.backbone
+        model = choice.family().build(choice.spec(self.cell.data), kernels or self.plan["numerics"]["kernels"])
+        model.initialise(self.about["seed"])
+        return model
+
+    def trainer(self, cell: Cell | None = None) -> Trainer:
+        """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
+        cell, backbone = cell or self.cell, self.build()
+        network = build_network(cell, backbone, self.about["seed"])
+        return Trainer(
+            cell,
+            self.about["seed"],
+            network,
+            build_objective(cell.objective),
+            self.data,
+            self.device,
+            step_options(self.plan["numerics"]),
+        )
+
+    def blank(self) -> Record:
+        """A record that says what was asked and under which conditions."""
+        return blank_record(self.about, self.plan)
+
+    def trained(self, source: Mapping[str, Any]) -> tuple[Cell, Network]:
+        """The cell that `source` (of cell.json) names, and its judged network with the weights that it kept, verified.
+
+        Raises:
+            StoreError: it was not trained to an end, or its weights are not what was written.
+        """
+        found = Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])
+        backbone = found.build(self.plan["numerics"]["kernels"])
+        network = Network(backbone, build_method(found.cell, backbone))
+        found.load(source["iteration"], network)
+        return found.cell, network.to(self.device).eval().requires_grad_(False)
+
+    def load(self, iteration: int, network: Network) -> None:
+        """Read the weights that this cell kept of an iteration. Raises StoreError."""
+        name = self.about["cell"]
+        record = self.folder.outcome(name) or self.folder.record(name)
+        if record is None or record.status != "done":
+            how = f"{record.status}: {record.reason}" if record else "not trained yet"
+            raise StoreError(f"cell {name}, whose weights this one reads, is {how}")
+        if str(iteration) not in record.weights:
+            kept = ", ".join(record.weights) or "none"
+            raise StoreError(f"cell {name} keeps no weights of iteration {iteration} (kept: {kept})")
+        load_weights(self.folder.cell(name) / "weights", iteration, record.weights[str(iteration)], network)

@@ -1,0 +1,132 @@
+"""Frozen networks whose features of the clean image REPA aligns tokens with, from local files alone."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import pickle
+from pathlib import Path
+from typing import Any, Self
+
+import timm
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load
+from timm.data import resolve_model_data_config
+from torch import Tensor, nn
+
+from tread_bench.config import RepaLoss
+from tread_bench.errors import UserError
+from tread_bench.measure.classifier import DIGITS_WEIGHTS, load_classifier
+from tread_bench.measure.features import full_float32
+from tread_bench.names import unknown
+
+log = logging.getLogger(__name__)
+
+
+class TargetFeatures:
+    """Images (B, C, H, W) in [-1, 1] to features (B, N, E) on a grid of tokens, without gradients, in float32.
+
+    Copies share the network: it is no part of what is trained, averaged or kept.
+
+    Args:
+        network: images to maps (B, E, h, w), which are resized to the grid where they differ from it.
+        width: E.
+        sha256: of the weights file.
+    """
+
+    def __init__(self, network: nn.Module, width: int, sha256: str) -> None:
+        self.network = network.eval().requires_grad_(False)
+        self.width, self.sha256 = width, sha256
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor, grid: tuple[int, int]) -> Tensor:
+        self.network.to(images.device)
+        with full_float32(images.device):
+            maps = self.network(images.float())
+            if maps.shape[2:] != grid:
+                maps = F.interpolate(maps, grid, mode="bilinear", antialias=True)
+        return maps.flatten(2).transpose(1, 2)
+
+
+def open_targets(config: RepaLoss) -> TargetFeatures:
+    """The feature network of digits before its mean over pixels, or a timm model with local weights.
+
+    Raises:
+        UserError: no such model, or a file that does not hold its weights.
+    """
+    if config.model is None or config.weights is None:
+        classifier, _ = load_classifier(DIGITS_WEIGHTS)
+        maps = classifier.body[:-2]  # without the mean over pixels and what makes it flat
+        return TargetFeatures(maps, classifier.spec.widths[-1], _sha256(DIGITS_WEIGHTS.read_bytes()))
+    if not timm.is_model(config.model):
+        raise UserError(unknown("auxiliary repa.model", config.model, timm.list_models()))
+    content = _read(config.weights)
+    network = TimmMaps(config.model)
+    network.load(_tensors(content, config.weights), config.weights)
+    log.info("target features of REPA: %s, sha256 %s", config.model, _sha256(content))
+    return TargetFeatures(network, network.width, _sha256(content))
+
+
+class TimmMaps(nn.Module):
+    """The last feature map of a timm model; images in [-1, 1], of one channel or three, are resized to its size."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.model = timm.create_model(name, pretrained=False, num_classes=0)
+        about = resolve_model_data_config(self.model)
+        self.size = about["input_size"][1:]
+        self.width: int = self.model.feature_info[-1]["num_chs"]
+        for key in ("mean", "std"):
+            self.register_buffer(key, torch.tensor(about[key]).view(1, 3, 1, 1), persistent=False)
+
+    def load(self, tensors: dict[str, Tensor], path: str) -> None:
+        """Take over weights; those of a classifier's head are left out. Raises UserError."""
+        own = self.model.state_dict()
+        missing = sorted(own.keys() - tensors.keys())
+        wrong = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
+        if missing or wrong:
+            raise UserError(
+                f"{path}: no weights of {self.model.default_cfg.get('architecture', 'this model')}: "
+                f"{len(missing)} tensors are missing and {len(wrong)} have another shape "
+                f"({(missing or wrong)[0]}); give the file of that very model, or another auxiliary repa.model"
+            )
+        self.model.load_state_dict({name: tensors[name] for name in own})
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images.expand(-1, 3, -1, -1) / 2 + 0.5
+        x = F.interpolate(x, self.size, mode="bicubic", antialias=True)
+        (maps,) = self.model.forward_intermediates(
+            (x - self.mean) / self.std, indices=1, norm=True, output_fmt="NCHW", intermediates_only=True
+        )
+        return maps
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot read the weights of auxiliary repa ({error.strerror})") from None
+
+
+def _tensors(content: bytes, path: str) -> dict[str, Tensor]:
+    """A safetensors file or a state dict of torch.save; nothing in it is run. Raises UserError."""
+    try:
+        found = load(content) if path.endswith(".safetensors") else torch.load(io.BytesIO(content), weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise UserError(f"{path}: no file of weights, or not safe to load ({str(error).splitlines()[0]})") from None
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise UserError(f"{path}: holds no state dict; save model.state_dict() as safetensors")
+    return found
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

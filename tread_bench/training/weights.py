@@ -1,0 +1,53 @@
+"""Weights that are kept to be judged again: one safetensors file per iteration, known by its hash."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import nn
+
+from tread_bench.methods import Network
+from tread_bench.store import StoreError, write_atomically
+
+
+def save_weights(folder: Path, iteration: int, network: Network) -> str:
+    """Write `<iteration>.safetensors` whole; its SHA-256."""
+    state = {
+        f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
+        for part, module in _parts(network).items()
+        for name, tensor in module.state_dict().items()
+    }
+    payload = save(state)
+    write_atomically(weights_path(folder, iteration), payload)
+    return hashlib.sha256(payload).hexdigest()
+
+
+def load_weights(folder: Path, iteration: int, sha256: str, network: Network) -> None:
+    """Read them into a network of the same sizes.
+
+    Raises:
+        StoreError: the file is not there, or is not the one that was written.
+    """
+    path = weights_path(folder, iteration)
+    try:
+        payload = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); train its cell again") from None
+    if hashlib.sha256(payload).hexdigest() != sha256:
+        raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; train its cell again")
+    state = load(payload)
+    for part, module in _parts(network).items():
+        prefix = f"{part}."
+        module.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+
+
+def _parts(network: Network) -> dict[str, nn.Module]:
+    """What a network is judged with: no auxiliary losses."""
+    return {"backbone": network.backbone, "method": network.method}
+
+
+def weights_path(folder: Path, iteration: int) -> Path:
+    """Where the weights of an iteration stand in the folder `weights` of a cell."""
+    return folder / f"{iteration}.safetensors"
