@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
-from tread_bench.config import Compute
+from tread_bench.config import Compute, StepOptions
+from tread_bench.errors import UserError
 from tread_bench.kernels import resolve_kernels
 
 LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be taken without being asked for
-_PACKAGES = ("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "mamba-ssm")
+_TO_COMPILE = "it needs a C++ compiler (g++, clang, MSVC), on a GPU triton too; or set compute.compile to false"
+TF32_CAPABILITY = (8, 0)  # of the GPU: Ampere
+_PACKAGES = ("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "numba", "mamba-ssm")
 
 
 def matmul_error(precision: str, device: str) -> float:
@@ -33,13 +39,15 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
     """Every choice spelled out (JSON values), and what it was made on.
 
     `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
-    there), else "highest".
+    there), else "highest"; on a GPU "high" and "medium" are TF32.
 
     Raises:
-        ValueError: a device that this machine does not have, an unknown kernel.
+        ValueError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
+            where they do not work.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
+    check_step_options(compute, device)
     precision = compute.matmul_precision
     if precision == "auto":
         faster_is_exact = device == "cpu" and matmul_error("medium", device) <= LARGEST_RELATIVE_ERROR
@@ -52,10 +60,52 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
         "threads": compute.threads,
         "matmul_precision": precision,
         "matmul_relative_error": matmul_error(precision, device),
-        "autocast": compute.autocast,
+        "tf32": precision != "highest" and device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY,
+        **step_options(compute.model_dump()).model_dump(),
         "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
         "kernels": resolve_kernels(compute.kernels.model_dump(), device),
     }
+
+
+def step_options(numerics: dict[str, Any]) -> StepOptions:
+    """How a training step computes, among the numerical choices of a run."""
+    return StepOptions(**{name: numerics[name] for name in StepOptions.model_fields if name in numerics})
+
+
+def check_step_options(options: StepOptions, device: str) -> None:
+    """Try on a few numbers what the options ask for. Raises UserError where it does not work here."""
+    if options.autocast != "none":
+        problem = autocast_problem(options.autocast, device)
+        if problem:
+            raise UserError(f"compute.autocast: {options.autocast} {problem}; choose another type, or none")
+    if options.compile:
+        problem = _problem(lambda: torch.compile(torch.cos)(torch.ones(8, device=device)))
+        if problem:
+            raise UserError(f"compute.compile: torch.compile {problem}; {_TO_COMPILE}")
+
+
+def autocast_problem(name: str, device: str) -> str | None:
+    """Why that type does not do on a device; None where it does."""
+    return _problem(partial(_small_network, device, getattr(torch, name)))
+
+
+def _problem(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        return f"does not work here ({reason[0]})"
+    return None
+
+
+def _small_network(device: str, dtype: torch.dtype) -> None:
+    """What backbones are made of, forward and backward, under autocast."""
+    image, kernel = (torch.ones(shape, device=device, requires_grad=True) for shape in ((2, 1, 4, 4), (8, 1, 2, 2)))
+    with torch.autocast(device, dtype=dtype):
+        tokens = F.conv2d(image, kernel, stride=2).flatten(2).mT
+        attended = F.layer_norm((tokens @ tokens.mT).softmax(dim=-1) @ tokens, (8,))
+        hidden = F.gelu(F.linear(attended, tokens[0])) + F.scaled_dot_product_attention(tokens, tokens, tokens).sum()
+    hidden.float().square().sum().backward()
 
 
 def settle(compute: Compute, device: str) -> dict[str, Any]:

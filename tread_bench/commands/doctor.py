@@ -15,7 +15,7 @@ from tread_bench.commands.console import stdout_console
 from tread_bench.config import Compute, DigitsData, Metrics
 from tread_bench.kernels import KERNELS, missing
 from tread_bench.measure.features import choose_extractor
-from tread_bench.numerics import cpu_name, resolve_numerics, versions
+from tread_bench.numerics import TF32_CAPABILITY, autocast_problem, cpu_name, resolve_numerics, versions
 from tread_bench.registry import families
 
 
@@ -33,6 +33,7 @@ def examine() -> dict[str, Any]:
         "kernels": {
             f"{kind}.{name}": missing(name, devices[-1]) or "yes" for kind, names in KERNELS.items() for name in names
         },
+        "autocast": {name: autocast_problem(name, devices[-1]) or "yes" for name in ("bfloat16", "float16")},
         "feature_networks": {"digits": _digits_network()},
     }
 
@@ -58,7 +59,8 @@ def _text(value: Any) -> str:
 
 def _cuda() -> str:
     if torch.cuda.is_available():
-        return f"CUDA {torch.version.cuda}"
+        tf32 = "has" if torch.cuda.get_device_capability() >= TF32_CAPABILITY else "has no"
+        return f"CUDA {torch.version.cuda}; the GPU {tf32} TF32 (compute.matmul_precision: high)"
     built = "was built without CUDA" if torch.version.cuda is None else f"was built for CUDA {torch.version.cuda}"
     return f"torch sees no GPU (it {built})"
 

@@ -1,4 +1,4 @@
-"""Numerical choices of a run, and how its speed is measured."""
+"""Numerical choices of a run, how its speed is measured, and what ends a cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from tread_bench.config.base import Int, Model
+from tread_bench.config.base import Float, Int, Model
 
 
 class Kernels(Model):
@@ -17,11 +17,27 @@ class Kernels(Model):
     attention: str = "auto"
 
 
-class Compute(Model):
+class StepOptions(Model):
+    """How a training step computes; what a network is judged by is computed plainly."""
+
+    autocast: Literal["none", "bfloat16", "float16"] = Field(
+        "none", description="type of the network's forward pass; float16 with loss scaling"
+    )
+    compile: bool = Field(False, description="run each block through torch.compile")
+    gradient_checkpointing: bool = Field(
+        False, description="compute blocks again in the backward pass instead of keeping what is inside them"
+    )
+    micro_batch: Int | None = Field(
+        None, ge=1, description="images whose gradients are computed at a time, summed over the batch; empty: all"
+    )
+
+
+class Compute(StepOptions):
     """Numerical choices of a whole run: the same for every cell, on every worker and on resume."""
 
-    matmul_precision: Literal["auto", "highest", "high", "medium"] = "auto"
-    autocast: Literal["none", "bfloat16"] = "none"
+    matmul_precision: Literal["auto", "highest", "high", "medium"] = Field(
+        "auto", description="of float32 products; high and medium are TF32 on a GPU"
+    )
     threads: Int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
     kernels: Kernels = Kernels()
 
@@ -39,3 +55,19 @@ class Timing(Model):
         20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
     )
     warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
+
+
+class Limits(Model):
+    """What is done about cells that die or hang; none of it changes a figure."""
+
+    retries: Int = Field(
+        2, ge=0, description="times that a cell whose process was ended from outside goes on from its checkpoint"
+    )
+    cell_minutes: Float | None = Field(
+        None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
+    )
+
+    @property
+    def limit_s(self) -> float | None:
+        """The time limit in seconds."""
+        return None if self.cell_minutes is None else self.cell_minutes * 60
