@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -62,6 +63,12 @@ class TokenState:
         """The same tokens with new values in the named streams."""
         return replace(self, streams={**self.streams, **streams})
 
+    def with_stream(self, value: Tensor) -> TokenState:
+        """The same tokens with `value` (B, P + K, D) as their residual stream: in its last part, the others zero."""
+        *others, last = self.residual or tuple(self.streams)
+        parts = {name: torch.zeros_like(value, dtype=self.streams[name].dtype) for name in others}
+        return self.with_streams(**parts, **{last: value.to(self.streams[last].dtype)})
+
     def push_skip(self, stream: str) -> TokenState:
         """Save a stream for the block that pops it; last in, first out."""
         background = self.background[stream] if self.background is not None else None
@@ -82,11 +89,15 @@ class TokenState:
         return value, replace(self, skips=tuple(rest))
 
 
-def leave(state: TokenState, ids_BK: Tensor) -> TokenState:
-    """Only the prefix and the tokens `ids_BK` (ascending) go on; the whole streams stay behind as background."""
+def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState:
+    """Only the prefix and the tokens `ids_BK` (ascending) go on; the whole streams stay behind as background.
+
+    With `detach` no gradient flows through the background.
+    """
     positions = with_prefix(ids_BK, state.num_prefix)
     kept = {name: gather_tokens(stream, positions) for name, stream in state.streams.items()}
-    return replace(state, streams=kept, ids=ids_BK, positions=positions, background=state.streams, cache={})
+    behind = {name: stream.detach() for name, stream in state.streams.items()} if detach else state.streams
+    return replace(state, streams=kept, ids=ids_BK, positions=positions, background=behind, cache={})
 
 
 def come_back(state: TokenState) -> TokenState:
@@ -107,6 +118,8 @@ def run_blocks(
     routes: Sequence[Route] = (),
     ids: Sequence[Tensor] = (),
     on_block: OnBlock | None = None,
+    detach: bool = False,
+    float32_after_route: bool = False,
 ) -> TokenState:
     """Walk all blocks; before each route's start its tokens leave, after its end they come back.
 
@@ -114,21 +127,53 @@ def run_blocks(
         routes: in block numbers, ascending, none sharing a block (`registry.Family.resolve`).
         ids: for each route the kept tokens (B, K), ascending.
         on_block: called after each block with its number and the state (with all tokens, after a route's end).
+        detach: no gradient flows through a bypass.
+        float32_after_route: the block after a route's end runs outside autocast.
     """
     starts = {route.start: kept for route, kept in zip(routes, ids, strict=True)}
     ends = {route.end for route in routes}
     for block in range(backbone.num_blocks):
         if block in starts:
-            state = leave(state, starts[block])
-        if backbone.gradient_checkpointing and torch.is_grad_enabled():
-            state = checkpoint(backbone.run_block, block, state, use_reentrant=False)
-        else:
-            state = backbone.run_block(block, state)
+            state = leave(state, starts[block], detach)
+        state = call_block(backbone, block, state, float32_after_route and block - 1 in ends)
         if block in ends:
             state = come_back(state)
         if on_block is not None:
             on_block(block, state)
     return state
+
+
+def call_block(backbone: Backbone, block: int, state: TokenState, float32: bool = False) -> TokenState:
+    """One block as a training step runs it; with `float32` outside autocast, where that is on."""
+    run = partial(_run_in_float32, backbone) if float32 else backbone.run_block
+    if backbone.gradient_checkpointing and torch.is_grad_enabled():
+        return checkpoint(run, block, state, use_reentrant=False)
+    return run(block, state)
+
+
+def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:
+    """Streams and conditioning in float32 for this one block; the conditioning goes on as it was."""
+    device = state.stream().device.type
+    if not torch.is_autocast_enabled(device):
+        return backbone.run_block(block, state)
+    c, context = (part if part is None else part.float() for part in (state.c, state.context))
+    streams = {name: stream.float() for name, stream in state.streams.items()}
+    with torch.autocast(device, enabled=False):
+        after = backbone.run_block(block, replace(state, streams=streams, c=c, context=context))
+    return replace(after, c=state.c, context=state.context)
+
+
+def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Module], None], prefix: str = "") -> None:
+    """Draw the weights by module name, of which `prefix` is the first part.
+
+    Args:
+        init_module: draws the parameters that a module itself owns; torch's global generator is seeded for each.
+    """
+    for name, part in module.named_modules():
+        if next(part.parameters(recurse=False), None) is not None:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.manual_seed(key_of(seed, "weights", prefix + name) % 2**63)
+                init_module(name, part)
 
 
 class Backbone(nn.Module):
@@ -149,7 +194,14 @@ class Backbone(nn.Module):
         return self.family.num_blocks(self.spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        """x (B, C, H, W); t (B,), already times `family.time_scale`; y (B,) long, or None where there are no labels."""
+        """The state before the first block.
+
+        Args:
+            x: (B, C, H, W).
+            t: (B,), already times `family.time_scale`.
+            y: labels (B,) long; text features (B, M, E) in x's dtype where `spec.context_shape` is (M, E); None where
+                the model is unconditional.
+        """
         raise NotImplementedError
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
@@ -168,11 +220,7 @@ class Backbone(nn.Module):
 
     def initialise(self, seed: int) -> None:
         """Draw the weights by module name: models that share a module share its initial weights."""
-        for name, module in self.named_modules():
-            if next(module.parameters(recurse=False), None) is not None:
-                with torch.random.fork_rng(devices=[]), torch.no_grad():
-                    torch.manual_seed(key_of(seed, "weights", name) % 2**63)
-                    self.init_module(name, module)
+        draw_weights(self, seed, self.init_module)
 
     def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         """The state before the first block. Raises ValueError where x or y do not fit the spec."""
@@ -182,11 +230,27 @@ class Backbone(nn.Module):
                 f"x has shape {tuple(x.shape)}; this model takes "
                 f"(B, {spec.channels}, {spec.image_size}, {spec.image_size}): build it with other sizes or resize x"
             )
-        if y is not None and not spec.num_classes:
+        condition = self._labels(x, y) if spec.context_shape is None else self._text(x, y, spec.context_shape)
+        return self.embed(x, t * self.family.time_scale, condition)
+
+    def _labels(self, x: Tensor, y: Tensor | None) -> Tensor | None:
+        classes = self.spec.num_classes
+        if y is None:
+            return torch.full((len(x),), classes, device=x.device) if classes else None
+        if not classes:
             raise ValueError("y was given to an unconditional model (num_classes=0); leave it out")
-        if y is None and spec.num_classes:
-            y = torch.full((len(x),), spec.num_classes, device=x.device)
-        return self.embed(x, t * self.family.time_scale, y)
+        if y.shape != (len(x),) or y.is_floating_point():
+            raise ValueError(f"y is {_kind(y)}; this model takes labels: (B,) = ({len(x)},) long, 0 to {classes}")
+        return y
+
+    def _text(self, x: Tensor, y: Tensor | None, context_shape: tuple[int, int]) -> Tensor:
+        shape = (len(x), *context_shape)
+        if y is None or y.shape != shape or not y.is_floating_point():
+            raise ValueError(
+                f"y is {'missing' if y is None else _kind(y)}; this model takes text: features (B, M, E) = {shape}, "
+                "floating point; for no text, those that the encoder makes of the empty text"
+            )
+        return y.to(x.dtype)
 
     def finish(self, state: TokenState) -> Tensor:
         """(B, C, H, W) from the state after the last block."""
@@ -204,7 +268,10 @@ class Backbone(nn.Module):
         ids: Sequence[Tensor] | None = None,
         on_block: OnBlock | None = None,
     ) -> Tensor:
-        """Predict from x (B, C, H, W) at times t (B,) under labels y (B,) long; y == num_classes means no label.
+        """Predict from x (B, C, H, W) at times t (B,) under a condition y.
+
+        y holds labels (B,) long, of which num_classes means no label; or, where the spec has context_tokens, text
+        features (B, M, E) of floating point: M context_tokens of width context_dim, as the text's encoder gives them.
 
         Routing happens exactly when `routes` is passed, in train and in eval mode alike. `ids` gives each route's kept
         tokens (B, K); without it they are drawn by `selector` from `generator`.
@@ -213,7 +280,7 @@ class Backbone(nn.Module):
             (B, C, H, W).
 
         Raises:
-            ValueError: shapes, labels, routes or a selector that do not fit, with the rule.
+            ValueError: shapes, labels, text, routes or a selector that do not fit, with the rule.
         """
         resolved = self.family.resolve(self.spec, routes, selector)
         if ids is None:
@@ -241,6 +308,10 @@ class Backbone(nn.Module):
         drawn_on = generator.device if generator is not None else device
         scores = torch.rand(batch, self.spec.num_tokens, generator=generator, device=drawn_on).to(device)
         return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens))
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
 
 
 def _are_ids(kept_BK: Tensor, tokens: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tread_bench.config.base import Model
+from tread_bench.config.base import Float, Int, Model, Share
 
 
 class DenseMethod(Model):
@@ -19,6 +19,47 @@ class TreadMethod(Model):
     """Routed tokens bypass the blocks of their route and come back with their value (TREAD)."""
 
     name: Literal["tread"] = "tread"
+    detach: bool = Field(False, description="no gradient flows through a bypass")
+    float32_after_route: bool = Field(
+        False, description="the block after a route's end runs outside autocast, as released; nothing without autocast"
+    )
 
 
-MethodChoice = Annotated[DenseMethod | TreadMethod, Field(discriminator="name")]
+class MaskMethod(Model):
+    """Tokens are dropped for all blocks; mask tokens and a small decoder stand in for them (MaskDiT)."""
+
+    name: Literal["mask"] = "mask"
+    decoder_depth: Int = Field(8, ge=1, description="blocks of the decoder, as wide as the backbone")
+    decoder_heads: Int = Field(16, ge=1, description="attention heads of the decoder; must divide the width")
+    mae_weight: Float = Field(0.1, ge=0, description="weight of the loss on the dropped tokens")
+
+
+class DropMethod(Model):
+    """Tokens are dropped inside their route; a learned mask token comes back in their place."""
+
+    name: Literal["drop"] = "drop"
+
+
+class SprintMethod(Model):
+    """Kept tokens pass the route, mask tokens fill up, and a linear layer fuses them with the dense path (SPRINT)."""
+
+    name: Literal["sprint"] = "sprint"
+    path_drop: Share = Field(0.1, description="share of the training samples that lose the whole deep path")
+
+
+class ModMethod(Model):
+    """A learned router lets the top tokens pass each block of a route; the others skip that block (MoD)."""
+
+    name: Literal["mod"] = "mod"
+
+
+class LayerSkipMethod(Model):
+    """All tokens of a sample skip a route's blocks, with the rate as probability: the trivial control."""
+
+    name: Literal["layer_skip"] = "layer_skip"
+
+
+MethodChoice = Annotated[
+    DenseMethod | TreadMethod | MaskMethod | DropMethod | SprintMethod | ModMethod | LayerSkipMethod,
+    Field(discriminator="name"),
+]

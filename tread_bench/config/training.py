@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tread_bench.config.base import Float, Int, Model, Share
+from tread_bench.config.guidance import Moment
 
 
 class Training(Model):
@@ -21,4 +22,17 @@ class Training(Model):
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
     checkpoint_every: Int = Field(
         500, ge=1, description="steps between checkpoints that a broken-off cell goes on from"
+    )
+    snapshots: tuple[Moment, ...] = Field(
+        (), description="iterations, or shares of the training, whose judged weights are kept; those of the end always"
+    )
+
+
+class RoutingSchedule(Model):
+    """How much of the routes' rates applies over a training."""
+
+    warmup: Share = Field(0.0, description="share of the iterations over which every rate rises linearly from 0")
+    until: Float = Field(1.0, gt=0, le=1, description="share of the iterations after which training is dense; 1: never")
+    dense_learning_rate: Float | None = Field(
+        None, gt=0, description="learning rate of the dense part; empty: unchanged"
     )

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from tread_bench.backbone import Backbone
 from tread_bench.config import Cell
+from tread_bench.methods.auxiliary import Auxiliary, Images
 from tread_bench.methods.base import Method, Prediction, Rows
 from tread_bench.methods.dense import Dense
+from tread_bench.methods.drop import Drop
+from tread_bench.methods.layer_skip import LayerSkip
+from tread_bench.methods.mask import Mask
+from tread_bench.methods.mod import Mod
 from tread_bench.methods.network import Network
+from tread_bench.methods.sprint import Sprint
 from tread_bench.methods.tread import Tread
 
-__all__ = ["Method", "Network", "Prediction", "Rows", "build_method"]
+__all__ = ["Auxiliary", "Images", "Method", "Network", "Prediction", "Rows", "build_method"]
 
-_METHODS: dict[str, type[Method]] = {"dense": Dense, "tread": Tread}
+_METHODS: dict[str, type[Method]] = {
+    "dense": Dense,
+    "tread": Tread,
+    "mask": Mask,
+    "drop": Drop,
+    "sprint": Sprint,
+    "mod": Mod,
+    "layer_skip": LayerSkip,
+}
 
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:
-    """The cell's method on that backbone."""
+    """The cell's method on that backbone; extra parameters are drawn by `training.build`."""
     return _METHODS[cell.method.name](cell, backbone)

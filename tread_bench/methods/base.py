@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from tread_bench import draws
-from tread_bench.backbone import Backbone, OnBlock
+from tread_bench.backbone import Backbone, OnBlock, TokenState, call_block
 from tread_bench.config import Cell
+from tread_bench.methods.auxiliary import Auxiliary
 from tread_bench.ops.selecting import select
 from tread_bench.routes import Route
 
@@ -30,10 +31,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A method's output (B, C, H, W) and what it adds to the training loss."""
+    """A method's output (B, C, H, W), and what the loss of a training step needs to know of it."""
 
     output: Tensor
-    auxiliary_loss: Tensor | None = None
+    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route that tokens left on
+    weight: Tensor | None = None  # (B, 1, H, W), of each pixel's error in the loss; None: the same for all
+    states: Mapping[int, TokenState] = field(default_factory=dict)  # behind the blocks that auxiliary losses look at
 
 
 class Method(nn.Module):
@@ -47,8 +50,24 @@ class Method(nn.Module):
         self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)
         self.selector = cell.selector
 
-    def predict(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
-        """The training-time prediction for the batch `rows`."""
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases."""
+        init_linear(module)
+
+    def auxiliaries(self) -> Sequence[Auxiliary]:
+        """Losses that belong to the method."""
+        return ()
+
+    def predict(
+        self,
+        backbone: Backbone,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None,
+        rows: Rows,
+        on_block: OnBlock | None = None,
+    ) -> Prediction:
+        """The training-time prediction for the batch `rows`; `on_block` sees the blocks that all samples pass."""
         raise NotImplementedError
 
     def judge(
@@ -57,14 +76,80 @@ class Method(nn.Module):
         """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
         return backbone(x, t, y, on_block=on_block)
 
+    def judge_shallow(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+        """The prediction without the deep path, for path-drop guidance.
+
+        Raises:
+            ValueError: the method has no such path.
+        """
+        raise ValueError(f"method {type(self).__name__.lower()} has no path to drop: train with method sprint")
+
+    def draw(self, backbone: Backbone, rows: Rows, device: torch.device) -> dict[int, Tensor]:
+        """Kept ids (B, K) by number of the route, of those under which a token leaves at this step."""
+        drawn = draw_ids(backbone, self.routes, self.selector, rows, device)
+        return {k: ids for k, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
+
 
 def draw_ids(
     backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device
 ) -> list[Tensor]:
-    """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks."""
+    """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks.
+
+    The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
+    """
     spec = backbone.spec
     kept = []
     for route in routes:
         scores = draws.uniform(rows.seed, f"route {route} {selector}", rows.first, rows.count, (spec.num_tokens,))
-        kept.append(select(selector, torch.from_numpy(scores), spec.grid, route.kept(spec.num_tokens)).to(device))
+        count = route.at_share(rows.routing).kept(spec.num_tokens)
+        kept.append(select(selector, torch.from_numpy(scores), spec.grid, count).to(device))
     return kept
+
+
+def init_linear(module: nn.Module) -> None:
+    """Xavier linears with zero biases; other modules by their own `reset_parameters`."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    else:
+        reset: Callable[[], None] = module.reset_parameters  # type: ignore[assignment]
+        reset()
+
+
+def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: OnBlock | None = None) -> TokenState:
+    """Some blocks in a row, over the tokens present."""
+    for block in blocks:
+        state = call_block(backbone, block, state)
+        if on_block is not None:
+            on_block(block, state)
+    return state
+
+
+def blocks_of(route: Route) -> range:
+    """The blocks of a resolved route."""
+    return range(int(route.start), int(route.end) + 1)
+
+
+def walk(
+    backbone: Backbone,
+    state: TokenState,
+    routes: Mapping[int, Route],
+    inside: Callable[[int, TokenState], TokenState],
+    on_block: OnBlock | None = None,
+) -> TokenState:
+    """All blocks: those of each route by `inside`, which gets its number and the state, the others as they are."""
+    done = 0
+    for number, route in routes.items():
+        state = inside(number, run_range(backbone, state, range(done, int(route.start)), on_block))
+        done = int(route.end) + 1
+    return run_range(backbone, state, range(done, backbone.num_blocks), on_block)
+
+
+def first_state(backbone: Backbone) -> TokenState:
+    """The state of one blank image before the first block, for its widths."""
+    spec, device = backbone.spec, next(backbone.parameters()).device
+    x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)
+    text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
+    with torch.no_grad():
+        return backbone.start(x, torch.zeros(1, device=device), text)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tread_bench.backbone import Backbone
+from tread_bench.backbone import Backbone, OnBlock
 from tread_bench.methods.base import Method, Prediction, Rows
 
 
 class Dense(Method):
     """No routing, no extra parameters."""
 
-    def predict(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
-        return Prediction(backbone(x, t, y))
+    def predict(
+        self,
+        backbone: Backbone,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None,
+        rows: Rows,
+        on_block: OnBlock | None = None,
+    ) -> Prediction:
+        return Prediction(backbone(x, t, y, on_block=on_block))

@@ -1,20 +1,29 @@
-"""A backbone together with its method: what is trained, averaged and judged."""
+"""A backbone together with its method and auxiliary losses: what is trained, averaged and judged."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from torch import Tensor, nn
 
-from tread_bench.backbone import Backbone, OnBlock
+from tread_bench.backbone import Backbone, OnBlock, TokenState
+from tread_bench.methods.auxiliary import Auxiliary, Images
 from tread_bench.methods.base import Method, Prediction, Rows
 from tread_bench.registry import BackboneSpec
 
 
 class Network(nn.Module):
-    """A backbone as its method runs it: in a training step, and when it is judged."""
+    """A backbone as its method runs it: in a training step, and when it is judged.
 
-    def __init__(self, backbone: Backbone, method: Method) -> None:
+    Args:
+        auxiliaries: losses added to the method's own.
+    """
+
+    def __init__(self, backbone: Backbone, method: Method, auxiliaries: Iterable[Auxiliary] = ()) -> None:
         super().__init__()
         self.backbone, self.method = backbone, method
+        self.auxiliaries = nn.ModuleList([*method.auxiliaries(), *auxiliaries])
 
     @property
     def spec(self) -> BackboneSpec:
@@ -25,8 +34,20 @@ class Network(nn.Module):
         return self.backbone.num_blocks
 
     def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
-        """The prediction of a training step, and what the method adds to its loss."""
-        return self.method.predict(self.backbone, x, t, y, rows)
+        """The prediction of a training step, with all that its loss needs."""
+        wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
+        states: dict[int, TokenState] = {}
+
+        def keep(block: int, state: TokenState) -> None:
+            if block in wanted:
+                states[block] = state
+
+        prediction = self.method.predict(self.backbone, x, t, y, rows, keep if wanted else None)
+        return replace(prediction, states=states)
+
+    def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:
+        """What is added to the objective's loss, a scalar each."""
+        return [auxiliary(prediction, images) for auxiliary in self.auxiliaries]
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None, *, on_block: OnBlock | None = None) -> Tensor:
         """The prediction (B, C, H, W) that the network is judged by: all tokens, as the method samples."""

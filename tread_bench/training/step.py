@@ -5,19 +5,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from tread_bench import draws
-from tread_bench.config import Cell
+from tread_bench.config import Cell, StepOptions
 from tread_bench.data import DataSource, flip
-from tread_bench.methods import Method, Network, Rows
+from tread_bench.methods import Images, Network, Prediction, Rows
 from tread_bench.objectives import Objective
 from tread_bench.training import ema
-from tread_bench.training.schedule import warmup_factor
+from tread_bench.training.compiling import CompiledBlocks
+from tread_bench.training.scaling import LossScaler
+from tread_bench.training.schedule import learning_rate, routing_share
+
+PLAIN = StepOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,17 @@ class Batch:
     noise: Tensor
     rows: Rows
 
+    def split(self, size: int) -> Iterator[Batch]:
+        """The same samples, at most `size` at a time."""
+        for first in range(0, self.rows.count, size):
+            part = slice(first, min(first + size, self.rows.count))
+            rows = replace(self.rows, first=self.rows.first + first, count=part.stop - first)
+            y = None if self.y is None else self.y[part]
+            yield Batch(self.x[part], y, self.t[part], self.noise[part], rows)
+
 
 class Trainer:
-    """Weights, their average and the optimiser of one cell.
-
-    Args:
-        autocast: "none" or "bfloat16", for the network's forward pass.
-    """
+    """Weights, their average and the optimiser of one cell; `options` change how a step computes, not what."""
 
     def __init__(
         self,
@@ -46,10 +54,10 @@ class Trainer:
         objective: Objective,
         data: DataSource,
         device: torch.device,
-        autocast: str = "none",
+        options: StepOptions = PLAIN,
     ) -> None:
         self.cell, self.seed, self.data, self.device = cell, seed, data, device
-        self.objective, self.autocast = objective, autocast
+        self.objective, self.options = objective, options
         self.network = network.to(device)
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
         self.parameters = [p for _, p in self.named_parameters()]
@@ -63,6 +71,9 @@ class Trainer:
         )
         averaged = dict(self.average.named_parameters())
         self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+        self.network.backbone.gradient_checkpointing = options.gradient_checkpointing
+        self.scaler = LossScaler(device, enabled=options.autocast == "float16")
+        self._compiled = CompiledBlocks(self.network.backbone).active if options.compile else nullcontext
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """What the optimiser changes: the backbone's parameters, then the method's own."""
@@ -81,7 +92,8 @@ class Trainer:
         t = self.objective.draw_times(seed, first, size)
         y = self._labels(items, first) if spec.num_classes else None
         to = self.device
-        return Batch(x.to(to), y if y is None else y.to(to), t.to(to), noise.to(to), Rows(seed, first, size))
+        share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
+        return Batch(x.to(to), y if y is None else y.to(to), t.to(to), noise.to(to), Rows(seed, first, size, share))
 
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
         labels = self.data.train.labels(items)
@@ -90,39 +102,53 @@ class Trainer:
 
     def precision(self) -> AbstractContextManager[object]:
         """The context of the network's forward pass."""
-        if self.autocast == "none":
+        if self.options.autocast == "none":
             return nullcontext()
-        return torch.autocast(self.device.type, dtype=getattr(torch, self.autocast))
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.options.autocast))
 
-    def loss(self, batch: Batch, method: Method | None = None) -> Tensor:
-        """The training loss of a batch, a scalar; of another `method` on the same weights where one is given."""
-        network = self.network if method is None else Network(self.network.backbone, method)
-        auxiliary: list[Tensor] = []
+    def loss(self, batch: Batch, network: Network | None = None) -> Tensor:
+        """The training loss of a batch, a scalar; of another `network` where one is given."""
+        network = network or self.network
+        made: list[Prediction] = []
 
         def predict(x_t: Tensor, t: Tensor) -> Tensor:
             with self.precision():
-                prediction = network.train_forward(x_t, t, batch.y, batch.rows)
-            if prediction.auxiliary_loss is not None:
-                auxiliary.append(prediction.auxiliary_loss)
-            return prediction.output
+                made.append(network.train_forward(x_t, t, batch.y, batch.rows))
+            return made[-1].output
 
-        return sum(auxiliary, self.objective.losses(predict, batch.x, batch.noise, batch.t).mean())
+        loss = weighted_mean(self.objective.errors(predict, batch.x, batch.noise, batch.t), made[-1].weight)
+        if not network.auxiliaries:
+            return loss
+        return sum(network.auxiliary_losses(made[-1], self._images(batch, made[-1].output)), loss)
+
+    def _images(self, batch: Batch, output: Tensor) -> Images:
+        """Of both objectives x_t - t dx/dt is the estimate of the clean image."""
+        noised = self.objective.corrupt(batch.x, batch.noise, batch.t)
+        velocity = self.objective.velocity(lambda x_t, t: output, noised, batch.t)
+        return Images(batch.x, noised, noised - batch.t.view(-1, 1, 1, 1) * velocity)
 
     def step(self, step: int) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
         # Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
         torch.manual_seed(draws.key_of(self.seed, "torch", step) % 2**63)
-        loss = self.loss(self.batch(step))
-        loss.backward()
-        if config.gradient_clip is not None:
-            nn.utils.clip_grad_norm_(self.parameters, config.gradient_clip)
+        loss = self.backward(self.batch(step))
         for group in self.optimizer.param_groups:
-            group["lr"] = config.learning_rate * warmup_factor(step, config.warmup)
-        self.optimizer.step()
+            group["lr"] = learning_rate(step, config, self.cell.schedule)
+        self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
         self.optimizer.zero_grad(set_to_none=True)
         ema.update(self._averaged, self.parameters, ema.decay_at(step, config.ema_decay))
-        return loss.detach()
+        return loss
+
+    def backward(self, batch: Batch) -> Tensor:
+        """Gradients of the batch's loss, scaled, micro batch by micro batch; the loss itself, detached."""
+        total = torch.zeros((), device=self.device)
+        with self._compiled():
+            for part in batch.split(self.options.micro_batch or batch.rows.count):
+                loss = self.loss(part) * (part.rows.count / batch.rows.count)
+                self.scaler.backward(loss)
+                total += loss.detach()
+        return total
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that training changes, by name: what a checkpoint holds."""
@@ -131,15 +157,24 @@ class Trainer:
         for name, parameter in self.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 found[f"optimizer.{key}.{name}"] = value
-        return {name: value.contiguous().cpu() for name, value in found.items()}
+        return {name: value.contiguous().cpu() for name, value in (found | self.scaler.tensors()).items()}
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Take over what `tensors` gave, bit for bit."""
         for name, parameter in self.named_parameters():
             parameter.copy_(tensors[f"weights.{name}"])
-            self.optimizer.state[parameter] = {
-                key: tensors[f"optimizer.{key}.{name}"].to(self.device) for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+            moments = {key: f"optimizer.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
+            if moments["step"] in tensors:  # a parameter that had no gradient yet has none
+                self.optimizer.state[parameter] = {key: tensors[at].to(self.device) for key, at in moments.items()}
         for name, parameter in self.average.named_parameters():
             parameter.copy_(tensors[f"average.{name}"])
+        self.scaler.restore(tensors)
+
+
+def weighted_mean(errors: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean over pixels, then over samples, of errors (B, C, H, W); pixels count by `weight` (B, 1, H, W)."""
+    if weight is None:
+        return errors.flatten(1).mean(1).mean()
+    counted = weight.expand_as(errors).flatten(1)
+    return ((errors.flatten(1) * counted).sum(1) / counted.sum(1)).mean()
