@@ -220,6 +220,12 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-XL/3"), "DiT-XL/"),
         (("profile", "DiT-B/2", "--route", "2:14@0.5"), "12 blocks"),
         (("profile", "DiT-B/2", "--route", "2:8"), "START:END@RATE"),
+        (("profile", "U-ViT-S/2-T2I", "--num-classes", "10"), "a model takes labels or text"),
+        (("profile", "U-ViT-S/2-T2I", "--train"), "takes text"),
+        (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
+        (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
+        (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile knows one backbone"),
+        (("sample", "nowhere", "--cell", "dense"), "nowhere is no run folder"),
         (("report", "."), "plan.json"),
     ],
 )
@@ -230,6 +236,19 @@ def test_a_mistake_is_one_clear_message_and_status_two(arguments, told, tmp_path
     assert "Traceback" not in done.stderr
 
 
+def test_profile_of_guidance_is_that_of_sparse_guidance_as_published():
+    """arXiv 2601.01608 leaves out the attention products: 114.42 unguided and 97.67 at rates .5/.9."""
+    dense = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "none", "--json").stdout)
+    assert dense["guided_macs"] == dense["forward_macs"]
+    assert (dense["guided_macs"] - dense["guided_attention_macs"]) / 1e9 == pytest.approx(114.39, abs=0.01)
+    rule = "{name: sparse, strong: 0.5, weak: 0.9}"
+    routed = json.loads(tread_bench("profile", "SiT-XL/2", "--route", "2:24@0.5", "--guidance", rule, "--json").stdout)
+    assert routed["strong_macs"] == routed["forward_macs"]
+    assert (routed["guided_macs"] - routed["guided_attention_macs"]) / 1e9 == pytest.approx(97.65, abs=0.01)
+    cfg = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "cfg", "--json").stdout)
+    assert cfg["guided_macs"] == 2 * dense["guided_macs"]
+
+
 def test_profile_of_dit_xl_is_the_published_one():
     dense = json.loads(tread_bench("profile", "DiT-XL/2", "--json").stdout)
     assert dense["forward_macs"] / 1e9 == pytest.approx(118.62, rel=1e-3)
@@ -237,6 +256,20 @@ def test_profile_of_dit_xl_is_the_published_one():
     routed = json.loads(tread_bench("profile", "DiT-XL/2", "--route", "2:-4@0.5", "--json").stdout)
     assert routed["macs_ratio"] == pytest.approx(0.583, abs=5e-4)
     assert routed["dense_forward_macs"] == dense["forward_macs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "params"),
+    [
+        ("U-ViT-S/2-T2I", (32, 4, 0), 44_692_644),
+        ("ZigMa-Demo/1-T2I", (32, 3, 0), 116_996_483),
+        ("LightningDiT-B/1", (16, 32, 1000), 130_556_192),
+    ],
+)
+def test_profile_takes_the_published_input(name, shape, params):
+    found = json.loads(tread_bench("profile", name, "--json").stdout)
+    assert (found["image_size"], found["channels"], found["num_classes"]) == shape
+    assert found["params"] == params
 
 
 def test_plan_shows_costs_without_torch():
@@ -299,16 +332,16 @@ def test_environment_is_not_written_into_the_run(finished):
 
 
 def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, monkeypatch):
-    from tread_bench import runner
+    from tread_bench import preparation
 
-    state = runner.git_state()
+    state = preparation.git_state()
     assert state is None or len(state["commit"]) == 40
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    installed = tmp_path / ".venv" / "runner.py"
+    installed = tmp_path / ".venv" / "preparation.py"
     installed.parent.mkdir()
     installed.touch()
-    monkeypatch.setattr(runner, "__file__", str(installed))
-    assert runner.git_state() is None
+    monkeypatch.setattr(preparation, "__file__", str(installed))
+    assert preparation.git_state() is None
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tread_bench.conditions import conditions
 from tread_bench.config import Cell
 from tread_bench.records import Record
 from tread_bench.routes import format_routes
@@ -25,7 +26,7 @@ def blank_record(about: dict[str, Any], plan: dict[str, Any], **fields: Any) -> 
         "routes": format_routes(routes),
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
-        "conditions": {**plan["numerics"], "versions": plan["versions"]},
+        "conditions": conditions(plan),
         **{name: about[name] for name in ("cell", "suite", "row", "seed", "reference", "backbone", "config")},
     }
     return Record(**{**known, **fields})

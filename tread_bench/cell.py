@@ -6,8 +6,8 @@ import hashlib
 import logging
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tread_bench.backbone import Backbone
-from tread_bench.blank import blank_record
-from tread_bench.config import Cell, DenseMethod
-from tread_bench.costs import cost_figures
-from tread_bench.data import DataSource, open_data
+from tread_bench.cell_costs import cell_cost
+from tread_bench.conditions import EARLIER, conditions
+from tread_bench.config import Cell, DenseMethod, RoutingSchedule
 from tread_bench.draws import key_of
-from tread_bench.measure.evaluation import Evaluator
+from tread_bench.job import Job
+from tread_bench.measure.evaluation import Evaluator, Guide
+from tread_bench.measure.gap import routed_gap
 from tread_bench.measure.gradients import block_parameters, gradient_norms
 from tread_bench.measure.similarity import layer_similarity
-from tread_bench.methods import Method, Network, build_method
-from tread_bench.numerics import apply_numerics
+from tread_bench.methods import Network
 from tread_bench.objectives import build_objective
 from tread_bench.records import Evaluation, GradientNorms, Record
-from tread_bench.store import RunFolder, StoreError, read_json
+from tread_bench.store import DISK_ERRORS, temporaries
 from tread_bench.training.loop import train
 from tread_bench.training.step import Batch, Trainer
+from tread_bench.training.weights import save_weights
 
 log = logging.getLogger(__name__)
 GRADIENT_BATCHES = 4
@@ -38,76 +38,33 @@ GRADIENT_BATCHES = 4
 Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
-
-    folder: RunFolder
-    about: dict[str, Any]  # cell, suite, row, seed, reference, backbone, config
-    plan: dict[str, Any]
-
-    @classmethod
-    def open(cls, root: Path, cell_id: str) -> Job:
-        """Raises StoreError where the folder holds no such cell."""
-        folder = RunFolder(root)
-        about, plan = read_json(folder.cell(cell_id) / "cell.json"), folder.plan()
-        if about is None or plan is None:
-            raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
-        return cls(folder, about, plan)
-
-    @cached_property
-    def cell(self) -> Cell:
-        return Cell.model_validate(self.about["config"])
-
-    @cached_property
-    def device(self) -> torch.device:
-        return apply_numerics(self.plan["numerics"])
-
-    @cached_property
-    def data(self) -> DataSource:
-        return open_data(self.cell.data)
-
-    def build(self) -> Backbone:
-        """The cell's backbone with the initial weights of its seed."""
-        choice = self.cell.backbone
-        model = choice.family().build(choice.spec(self.cell.data), self.plan["numerics"]["kernels"])
-        model.initialise(self.about["seed"])
-        return model
-
-    def trainer(self, cell: Cell | None = None) -> Trainer:
-        """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
-        cell, backbone = cell or self.cell, self.build()
-        network = Network(backbone, build_method(cell, backbone))
-        return Trainer(
-            cell,
-            self.about["seed"],
-            network,
-            build_objective(cell.objective),
-            self.data,
-            self.device,
-            self.plan["numerics"]["autocast"],
-        )
-
-    def blank(self) -> Record:
-        """A record that says what was asked and under which conditions."""
-        return blank_record(self.about, self.plan)
-
-
 def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
-    """Train and evaluate; what came of it, a failure with its reason too, is written as the cell's outcome."""
+    """Train and evaluate, or evaluate what another cell trained; what came of it, a failure with its reason too, is
+    written as the cell's outcome.
+    """
     job = Job.open(root, cell_id)
+    with job.folder.cell_lock(cell_id):
+        finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
+        return finished or _attempt(job, cell_id, tell)
+
+
+def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
+    lost = job.folder.attempts(cell_id)
     try:
-        outcome = _train_and_judge(job, tell)
+        for left in temporaries(job.folder.cell(cell_id)):
+            left.unlink()
+        job.folder.begin_attempt(cell_id)
+        outcome = (_train_and_judge if job.cell.evaluate is None else _judge_again)(job, tell)
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         log.error("%s", traceback.format_exc())
         outcome = job.blank().model_copy(update={"reason": reason_of(error)})
+    outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
     job.folder.write_record(outcome, "outcome.json")
     return outcome
 
 
 def _train_and_judge(job: Job, tell: Tell) -> Record:
     cell, folder = job.cell, job.folder.cell(job.about["cell"])
-    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     iterations = cell.training.iterations
@@ -116,34 +73,68 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
         tell("evaluating", iteration, iterations, None)
-        judged = trainer.average if cell.metrics.ema else trainer.network
-        return evaluator(judged, iteration, seconds, job.about["seed"]).model_dump(mode="json")
+        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"]).model_dump(mode="json")
 
     history = train(
-        trainer, folder / "checkpoints", evaluate, lambda done, loss: tell("training", done, iterations, loss)
+        trainer,
+        folder / "checkpoints",
+        evaluate,
+        lambda done, loss: tell("training", done, iterations, loss),
+        conditions=conditions(job.plan),
+        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer)),
     )
-    judged = trainer.average if cell.metrics.ema else trainer.network
-    metrics = cell.metrics
+    metrics, judged = cell.metrics, _judged(trainer).eval()
     similarity = layer_similarity(
-        judged.eval(), trainer.objective, job.data.held_out, metrics.similarity_samples, metrics.similarity_times
+        judged,
+        trainer.objective,
+        job.data.held_out,
+        metrics.similarity_samples,
+        metrics.similarity_times or trainer.objective.similarity_times,
     )
     norms = _gradient_norms(trainer)
     figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
     if not torch.isfinite(figures).all():
         raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
-    return job.blank().model_copy(
+    blank, earlier = job.blank(), history.conditions[:-1]
+    return blank.model_copy(
         update={
             "status": "done",
+            "conditions": {**blank.conditions, **({EARLIER: earlier} if earlier else {})},
             "gradient_norms": norms,
-            "cost": cost_figures(family, spec, cell.routes, cell.selector),
+            "cost": cell_cost(cell),
             "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
             "similarity": similarity,
+            "gap": routed_gap(judged, trainer.objective, job.data.held_out, metrics) if metrics.routed_rates else None,
+            "sampling_macs": evaluator.sampling_macs(),
+            "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
+            "skipped_steps": trainer.scaler.skipped_steps,
+            "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
             "initial_weights_sha256": initial,
             "final_weights_sha256": weights_sha256(trainer.network.backbone),
         }
     )
+
+
+def _judged(trainer: Trainer) -> Network:
+    return trainer.average if trainer.cell.metrics.ema else trainer.network
+
+
+def _judge_again(job: Job, tell: Tell) -> Record:
+    """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
+    cell, iteration = job.cell, job.about["sources"]["network"]["iteration"]
+    tell("evaluating", 0, 1, None)
+    _, network = job.trained(job.about["sources"]["network"])
+    guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
+    objective, data = build_objective(cell.objective), job.data
+    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide)
+    evaluator.check()
+    evaluation = evaluator(network, iteration, 0.0, job.about["seed"])
+    gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
+    done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
+    about = {"sampling_macs": evaluator.sampling_macs(), "final_weights_sha256": weights_sha256(network.backbone)}
+    return job.blank().model_copy(update={**done, **about})
 
 
 def _gradient_norms(trainer: Trainer) -> GradientNorms:
@@ -154,23 +145,32 @@ def _gradient_norms(trainer: Trainer) -> GradientNorms:
     trainer.network.train()
     backbone = trainer.network.backbone
     blocks = block_parameters(backbone, first.x, first.t, first.y)
-    own, dense = trainer.network.method, build_method(dense_twin(trainer.cell), backbone)
     return GradientNorms(
-        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, own) for batch in batches)),
-        dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch, dense) for batch in batches)),
+        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch) for batch in batches)),
+        dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, _dense(batch)) for batch in batches)),
         batches=len(batches),
     )
 
 
-def _seeded_loss(trainer: Trainer, batch: Batch, method: Method) -> Tensor:
-    """The loss with drop path drawn by the batch alone: the same for both methods and after a break."""
+def _dense(batch: Batch) -> Batch:
+    """The same samples at a step without routing."""
+    return replace(batch, rows=replace(batch.rows, routing=0.0))
+
+
+def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
+    """The loss with drop path drawn by the batch alone: the same with routing and without, and after a break."""
     torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.rows.first) % 2**63)
-    return trainer.loss(batch, method)
+    return trainer.loss(batch)
+
+
+def unscheduled(cell: Cell) -> Cell:
+    """The same cell, routed as configured at every step."""
+    return cell.model_copy(update={"schedule": RoutingSchedule()})
 
 
 def dense_twin(cell: Cell) -> Cell:
-    """The same cell without routes."""
-    return cell.model_copy(update={"method": DenseMethod(), "routes": ()})
+    """The same cell without all that a method, a schedule or an auxiliary loss changes."""
+    return unscheduled(cell).model_copy(update={"method": DenseMethod(), "routes": (), "auxiliary": ()})
 
 
 def weights_sha256(model: nn.Module) -> str:
@@ -187,4 +187,6 @@ def reason_of(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
         return f"out of memory: {text[0] if text else type(error).__name__}"
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return f"disk: {error.strerror}: {error.filename or 'a file of the cell'}"
     return f"{type(error).__name__}: {text[0] if text else 'no message'}"

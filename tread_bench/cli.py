@@ -29,6 +29,17 @@ SeedsOption = Annotated[int | None, typer.Option("--seeds", min=1, help="number 
 JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
 
+GuidanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--guidance",
+        metavar="RULE",
+        help="none, cfg, sparse, tread, tread_released, autoguidance or path_drop; with settings as in a suite: "
+        "'{name: sparse, strong: 0.5, weak: 0.9, interval: [0.1, 0.9]}'",
+    ),
+]
+
+
 class Device(StrEnum):
     """Where to compute."""
 
@@ -66,12 +77,15 @@ def run(
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="run failed cells again")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="forget what the run folder holds of this suite")] = False,
+    accept_other_numerics: Annotated[
+        bool, typer.Option("--accept-other-numerics", help="go on though numerical choices changed; records say so")
+    ] = False,
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
     from tread_bench.commands.run import run_suite
     from tread_bench.runner import Options
 
-    options = Options(device.value, workers, retry_failed, fresh)
+    options = Options(device.value, workers, retry_failed, fresh, accept_other_numerics)
     try:
         status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
     except KeyboardInterrupt:
@@ -100,10 +114,17 @@ def profile(
     ],
     route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
-    image_size: Annotated[int, typer.Option("--image-size", min=1, help="side of what the backbone sees")] = 32,
-    channels: Annotated[int, typer.Option("--channels", min=1, help="channels of what the backbone sees")] = 4,
-    num_classes: Annotated[int, typer.Option("--num-classes", min=0, help="0: unconditional")] = 1000,
+    image_size: Annotated[
+        int | None, typer.Option("--image-size", min=1, help="side of what the backbone sees; else as published, or 32")
+    ] = None,
+    channels: Annotated[
+        int | None, typer.Option("--channels", min=1, help="channels of what it sees; else as published, or 4")
+    ] = None,
+    num_classes: Annotated[
+        int | None, typer.Option("--num-classes", min=0, help="0: no labels; else as published, or 1000")
+    ] = None,
     overrides: SetOption = [],  # noqa: B006
+    guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside the dense ones")] = False,
     batch: Annotated[int, typer.Option("--batch", min=1, help="images per timed step")] = 8,
     device: DeviceOption = Device.CPU,
@@ -113,11 +134,35 @@ def profile(
     from tread_bench.commands.profile import ProfileRequest, show_profile
 
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
+    given = {key: value for key, value in shape.items() if value is not None}
     show_profile(
-        ProfileRequest(backbone, tuple(route), selector, shape, tuple(overrides)),
+        ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance),
         (batch, device.value) if train else None,
         as_json,
     )
+
+
+@app.command()
+def sample(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder")],
+    cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
+    guidance: GuidanceOption = None,
+    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; else the cell's")] = None,
+    sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; else the cell's")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="of the sampler; else the cell's")] = None,
+    num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="images")] = 40,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="of noise and masks; else the cell's own")] = None,
+    labels: Annotated[str | None, typer.Option("--labels", help="classes to take in turn, such as 0,1,2")] = None,
+    iteration: Annotated[int | None, typer.Option("--iteration", min=1, help="a snapshot; else the last")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder; default RUN_DIR/samples/...")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Generate images from the weights that a run has kept: a grid and single PNG files."""
+    from tread_bench.commands.sample import SampleRequest
+    from tread_bench.commands.sample import sample as write_samples
+
+    changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
+    write_samples(SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out), as_json)
 
 
 @app.command()
@@ -126,6 +171,32 @@ def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished 
     from tread_bench.commands.run import render_report
 
     typer.echo(render_report(run_dir))
+
+
+@app.command()
+def clean(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    yes: Annotated[bool, typer.Option("--yes", help="remove without asking")] = False,
+) -> None:
+    """Remove checkpoints of finished cells and what interrupted writers left, after saying what that is."""
+    from tread_bench.commands.clean import clean_folder
+
+    clean_folder(run_dir, yes)
+
+
+@app.command()
+def check(
+    run_dir: Annotated[Path, typer.Argument(help="a finished run folder")],
+    baseline: Annotated[Path, typer.Option("--baseline", help="JSON file of accepted figures")],
+    accept: Annotated[bool, typer.Option("--accept", help="write the run's figures as the new baseline")] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a run with accepted figures; status 1: something is worse, 3: something could not be told."""
+    from tread_bench.commands.check import Outputs, check_run
+
+    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json)))
 
 
 @app.command("list")

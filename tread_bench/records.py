@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
 MemoryKind = Literal["allocator", "resident set"]
 
 
@@ -17,7 +17,11 @@ class Part(BaseModel):
 
 
 class CostFigures(Part):
-    """Parameters and MACs of one image; `tokens_per_block` counts prefix tokens."""
+    """Parameters and MACs of one image; `tokens_per_block` counts prefix tokens.
+
+    Those of a training step are under the routes as configured, `mean_train_step_macs` over the schedule. `params`
+    holds what the network is judged with or a method adds, `auxiliary_params` what auxiliary losses add.
+    """
 
     params: int
     trainable_params: int
@@ -29,10 +33,19 @@ class CostFigures(Part):
     scan_macs: int
     train_step_macs: int  # forward and backward of one image
     block_macs: list[int]
+    method_params: int = 0  # those of `params` that the backbone does not have
+    auxiliary_params: int = 0
+    mean_train_step_macs: int | None = None  # None: as train_step_macs
+    judged_forward_macs: int | None = None  # of one call when sampling; None: as dense_forward_macs
+
+    @property
+    def stored_params(self) -> int:
+        """Parameters that a checkpoint holds, each with its average and moments."""
+        return self.params + self.auxiliary_params
 
     @property
     def ideal_speedup(self) -> float:
-        """Dense over routed forward MACs: what an implementation without overhead would gain."""
+        """Dense over routed forward MACs: what a routed step without overhead would gain."""
         return self.dense_forward_macs / self.forward_macs
 
 
@@ -86,6 +99,26 @@ class Similarity(Part):
     num_samples: int
 
 
+class RoutedFigures(Part):
+    """The trained network run routed at one rate, beside itself run dense on the same inputs."""
+
+    rate: float
+    validation_loss: float
+    validation_loss_per_time: dict[str, float]
+    cosine: list[float]  # of each block's routed to its dense output, mean over the tokens present, images and times
+
+
+class RoutedGap(Part):
+    """What separates training from inference: one network at several rates, on held-out images."""
+
+    blocks: str  # START:END, ...
+    selector: str
+    rates: list[RoutedFigures]
+    times: list[float]  # of the cosines
+    num_samples: int  # of the losses
+    cosine_samples: int
+
+
 class GradientNorms(Part):
     """Norm of the loss gradient over each block's parameters, mean over the next training batches after the last step.
 
@@ -100,13 +133,14 @@ class GradientNorms(Part):
 class Record(Part):
     """One cell: what was asked, what came out, and under which conditions."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     cell: str
     suite: str
     row: str
     seed: int
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
+    attempts: list[str] = Field(default_factory=list)  # how each ended, in order; empty where it was not kept
     config: dict[str, Any]  # the resolved cell
     backbone: str  # as a person names it: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
     family: str
@@ -120,11 +154,16 @@ class Record(Part):
     evaluations: list[Evaluation] = Field(default_factory=list)
     similarity: Similarity | None = None
     gradient_norms: GradientNorms | None = None
+    gap: RoutedGap | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
     train_seconds: float | None = None
+    target_features_sha256: str = ""  # of the network that REPA aligns tokens with
+    skipped_steps: int = 0  # whose float16 gradients overflowed: they left the weights as they were
     initial_weights_sha256: str = ""
     final_weights_sha256: str = ""
-    conditions: dict[str, Any] = Field(default_factory=dict)  # device, threads, precision, kernels, versions
+    sampling_macs: int | None = None  # of one generated image: all calls of the sampler, both branches of guidance
+    weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
+    conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
 
     @property
     def rate(self) -> str:

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from tread_bench import draws
-from tread_bench.cell import Job, dense_twin
+from tread_bench.cell import dense_twin, unscheduled
 from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timing, Training, TreadMethod
 from tread_bench.data import DataSource, ImageSet
+from tread_bench.job import Job
 from tread_bench.measure.memory import peak_memory
 from tread_bench.measure.throughput import interleave
 from tread_bench.methods import Network, build_method
@@ -37,16 +38,19 @@ class Steps:
 
 
 def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
-    """Training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
+    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
     job = Job.open(root, cell_id)
     timing = Timing.model_validate(job.plan["timing"])
-    return time_pair(job.trainer(dense_twin(job.cell)), job.trainer(), timing).model_dump(mode="json")
+    reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
+    return time_pair(reference, subject, timing).model_dump(mode="json")
 
 
 def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
-    """Peak memory of a cell's training steps."""
+    """Peak memory of a cell's training steps, those of its dense part where it has one."""
     job = Job.open(root, cell_id)
-    peak, kind = peak_memory(job.trainer().step, job.device)
+    trainer = job.trainer()
+    first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
+    peak, kind = peak_memory(lambda number: trainer.step(first + number), job.device)
     return {"peak_memory_mib": peak, "memory_kind": kind}
 
 
@@ -54,7 +58,8 @@ def time_backbone(
     family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
 ) -> dict[str, Any]:
     """Training steps of a backbone on random images, beside the dense ones, in this process."""
-    numerics = resolve_numerics(Compute(), device)
+    compute = Compute()
+    numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
     cell = Cell(
         backbone=BackboneChoice(name=family.name),
@@ -68,7 +73,7 @@ def time_backbone(
         model = family.build(spec, numerics["kernels"])
         model.initialise(0)
         network = Network(model, build_method(cell, model))
-        return Trainer(cell, 0, network, build_objective(cell.objective), random_images(spec), where)
+        return Trainer(cell, 0, network, build_objective(cell.objective), random_images(spec), where, compute)
 
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
     return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from tread_bench.errors import UserError
+from tread_bench.migrations import Kind, migrated
 from tread_bench.records import Record
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+_TEMPORARY = ".tmp"
+_REMOVED = ".removed"
+_PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
+LOST_WITH_RUNNER = "broken off with its runner"
 
 
 class StoreError(UserError):
@@ -24,9 +32,22 @@ class StoreError(UserError):
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
+
+    Raises:
+        OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_and_rename(path, content)
+        _flush_folder(path.parent)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _write_and_rename(path: Path, content: bytes | str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -37,7 +58,6 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _flush_folder(path.parent)
 
 
 def _flush_folder(folder: Path) -> None:
@@ -46,6 +66,25 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def temporaries(folder: Path) -> list[Path]:
+    """What killed writers have left anywhere in a folder."""
+    return sorted(folder.rglob(f".*{_TEMPORARY}"))
+
+
+@contextmanager
+def disk_errors_told(root: Path) -> Iterator[None]:
+    """Raises StoreError where the disk under a run folder is full or broken."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
+            raise
+        raise StoreError(
+            f"{error.filename or root}: {error.strerror}; what is finished is kept. Mend the disk (`tread-bench clean` "
+            "frees space), then the same command goes on from here"
+        ) from None
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -64,7 +103,9 @@ class RunFolder:
         return self.root / "plan.json"
 
     def cell(self, cell_id: str) -> Path:
-        """The folder of one cell."""
+        """The folder of one cell. Raises StoreError for an id that is no name and might lead out of the run folder."""
+        if cell_id in ("", ".", "..") or {"/", "\0"} & set(cell_id):
+            raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
         return self.root / "cells" / cell_id
 
     def timing_path(self, row_key: str) -> Path:
@@ -73,7 +114,14 @@ class RunFolder:
 
     def plan(self) -> dict[str, Any] | None:
         """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
-        return read_json(self.plan_path)
+        plan = self._read(self.plan_path, "plan")
+        if plan is not None and (absent := [key for key in _PLAN_KEYS if key not in plan]):
+            raise StoreError(f"{self.plan_path} lacks {', '.join(absent)}; delete it and run its suite again")
+        return plan
+
+    def about(self, cell_id: str) -> dict[str, Any] | None:
+        """What was asked of a cell (`cell.json`), or None."""
+        return self._read(self.cell(cell_id) / "cell.json", "cell")
 
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError for one that cannot be read."""
@@ -84,7 +132,7 @@ class RunFolder:
         return self._read_record(self.cell(cell_id) / "outcome.json")
 
     def _read_record(self, path: Path) -> Record | None:
-        content = read_json(path)
+        content = self._read(path, "record")
         if content is None:
             return None
         try:
@@ -95,9 +143,29 @@ class RunFolder:
                 "delete it to run the cell again, or use the version that wrote it"
             ) from None
 
+    def _read(self, path: Path, kind: Kind) -> dict[str, Any] | None:
+        content = read_json(path)
+        if content is not None and not isinstance(content, dict):
+            raise StoreError(f"{path} holds no JSON object; delete it to make it again")
+        return None if content is None else migrated(content, kind, path)
+
     def write_record(self, record: Record, name: str = "record.json") -> None:
         """Write a cell's record whole."""
         write_atomically(self.cell(record.cell) / name, record.model_dump_json(indent=1) + "\n")
+
+    def attempts(self, cell_id: str) -> list[str]:
+        """How each attempt at a cell that was broken off has ended, in order."""
+        return read_json(self.cell(cell_id) / "attempts.json") or []
+
+    def begin_attempt(self, cell_id: str) -> None:
+        """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
+        write_json(self.cell(cell_id) / "attempts.json", [*self.attempts(cell_id), LOST_WITH_RUNNER])
+
+    def end_attempt(self, cell_id: str, how: str) -> None:
+        """Say how the latest attempt ended."""
+        attempts = self.attempts(cell_id)
+        earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
+        write_json(self.cell(cell_id) / "attempts.json", [*earlier, how])
 
     def records(self, references: Mapping[str, str]) -> list[Record]:
         """The records that exist of a plan's cells, each with the reference that the plan gives it."""
@@ -109,9 +177,26 @@ class RunFolder:
         self.timing_path(row_key).unlink(missing_ok=True)
         (self.cell(cell_id) / "record.json").unlink(missing_ok=True)
         if not keep_training and self.cell(cell_id).exists():
-            aside = self.cell(cell_id).with_name(f".{cell_id}.removed")
+            aside = self.cell(cell_id).with_name(f".{cell_id}{_REMOVED}")
             shutil.rmtree(aside, ignore_errors=True)
             self.cell(cell_id).rename(aside)  # at once: no half-removed cell is ever taken for a whole one
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def removable(self) -> list[Path]:
+        """Files that nothing needs any more: checkpoints of cells with a record, and what was left half written or half
+        removed. Of a cell without a record it names none.
+        """
+        cells = [path.parent for path in self.root.glob("cells/*/record.json")]
+        left = [file for aside in self.root.glob(f"cells/.*{_REMOVED}") for file in aside.rglob("*")]
+        outside = [path for path in temporaries(self.root) if not path.is_relative_to(self.root / "cells")]
+        inside = [path for cell in cells for path in [*cell.glob("checkpoints/step-*"), *temporaries(cell)]]
+        return sorted({path for path in (*left, *outside, *inside) if path.is_file() or path.is_symlink()})
+
+    def remove(self, files: Iterable[Path]) -> None:
+        """Remove files of this folder, and the folders of half-removed cells that are empty then."""
+        for path in files:
+            path.unlink(missing_ok=True)
+        for aside in self.root.glob(f"cells/.*{_REMOVED}"):
             shutil.rmtree(aside, ignore_errors=True)
 
     def page_is_current(self) -> bool:
@@ -131,10 +216,20 @@ class RunFolder:
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise StoreError(
                     f"{self.root} is in use by another tread-bench; wait for it or give another --out"
                 ) from None
+            except OSError as error:
+                raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
+            yield
+
+    @contextmanager
+    def cell_lock(self, cell_id: str) -> Iterator[None]:
+        """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
+        self.cell(cell_id).mkdir(parents=True, exist_ok=True)
+        with open(self.cell(cell_id) / ".lock", "a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
 
@@ -144,5 +239,5 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read ({error}); delete it to make it again") from None

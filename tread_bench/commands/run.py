@@ -14,7 +14,7 @@ from tread_bench.errors import UserError
 from tread_bench.progress import make_display
 from tread_bench.records import Record
 from tread_bench.runner import Options, run
-from tread_bench.store import RunFolder, write_atomically
+from tread_bench.store import RunFolder, disk_errors_told, write_atomically
 from tread_bench.suite_file import find_suite, load_plan
 
 # What --smoke asks of every cell: everything once, nothing long enough to mean something.
@@ -81,8 +81,9 @@ def render_report(root: Path) -> str:
     if plan is None:
         raise UserError(f"{root} is no run folder: it has no plan.json; `tread-bench run SUITE --out {root}` makes one")
     records = folder.records(plan["references"])
-    write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
     from reports.page import render
 
-    render(records, plan, root)
+    with disk_errors_told(root):
+        write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
+        render(records, plan, root)
     return str(root / "index.html")

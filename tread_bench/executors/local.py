@@ -1,7 +1,7 @@
 """Tasks in processes of their own on this machine, a few at a time.
 
 Children are forked from a server that has imported torch once, so that a cell starts at once and still shares nothing
-with its neighbours. A child ends with its runner, however the runner dies.
+with its neighbours. A child ends with its server, and the server with the runner, however the runner dies.
 """
 
 from __future__ import annotations
@@ -9,60 +9,23 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from multiprocessing import connection
-from pathlib import Path
 from typing import Any
 
+from tread_bench.executors.lifeline import end_with_server
+from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, perform
+
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tread_bench.executors.preload"])
+_context.set_forkserver_preload(["tread_bench.executors.lifeline", "tread_bench.executors.preload"])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`."""
-
-    key: str
-    function: str
-    arguments: tuple[Any, ...]
-    log: Path
-    reports: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A task's process is there."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a running task reports: a phase, how far it is, the latest loss."""
-
-    key: str
-    phase: str
-    done: int
-    of: int
-    loss: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A task's end: its value, or why there is none."""
-
-    key: str
-    value: Any = None
-    failure: str = ""
-
-
-Event = Started | Told | Ended
+STARTS = 3  # of one process: a server that was killed is found dead only a moment later
+_SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
 
 @dataclass
@@ -71,7 +34,25 @@ class _Running:
     process: Any
     inbox: connection.Connection
     slot: int
-    outcome: Ended | None = field(default=None)
+    deadline: float = field(init=False)  # on the monotonic clock
+    outcome: Ended | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.task.limit_s
+        self.deadline = float("inf") if limit is None else time.monotonic() + limit
+
+    def seconds_left(self) -> float:
+        """Until the task's limit; no end is in sight for one that has told its own."""
+        return float("inf") if self.outcome else self.deadline - time.monotonic()
+
+
+def run_one(task: Task, retries: int = 0) -> Ended:
+    """The end of one task in a process of its own, which is started again where it was lost."""
+    for _ in range(1 + retries):
+        ended = next(event for event in run_tasks([task], 1) if isinstance(event, Ended))
+        if not ended.lost:
+            break
+    return ended
 
 
 def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[Event, None, None]:
@@ -84,12 +65,14 @@ def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[E
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                slot = slots.popleft()
-                started = _start(waiting.popleft(), slot, gpus)
+                task, slot = waiting.popleft(), slots.popleft()
+                started = _start(task, slot, gpus)
                 running[started.process.sentinel] = started
-                yield Started(started.task.key)
+                yield Started(task.key)
             inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
-            for ready in connection.wait([*inboxes, *running]):
+            patience = min(r.seconds_left() for r in running.values())
+            timeout = None if patience == float("inf") else max(patience, 0)
+            for ready in connection.wait([*inboxes, *running], timeout):
                 if isinstance(ready, connection.Connection):
                     yield from _read(inboxes[ready])
                 elif ready in running:
@@ -97,20 +80,25 @@ def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[E
                     slots.append(ended.slot)
                     yield from _read(ended)
                     yield _end(ended)
+            _end_overdue(running.values())
     finally:
-        for child in running.values():
-            child.process.terminate()
-        for child in running.values():
-            child.process.join(PATIENCE_S)
-            child.process.kill()
+        _stop(running.values())
 
 
 def _start(task: Task, slot: int, gpus: int) -> _Running:
-    inbox, outbox = _context.Pipe(duplex=False)
     visible = _visible_gpus(gpus)[slot % gpus] if gpus else None
-    process = _context.Process(target=_child, args=(task, outbox, visible), daemon=True)
-    process.start()
-    outbox.close()
+    for left in reversed(range(STARTS)):
+        inbox, outbox = _context.Pipe(duplex=False)
+        process = _context.Process(target=_child, args=(task, outbox, visible), daemon=True)
+        try:
+            process.start()
+            break
+        except (OSError, EOFError):
+            if not left:
+                raise
+            time.sleep(1)
+        finally:
+            outbox.close()
     return _Running(task, process, inbox, slot)
 
 
@@ -137,36 +125,57 @@ def _read(child: _Running) -> Iterator[Told]:
 def _end(child: _Running) -> Ended:
     child.process.join()
     child.inbox.close()
-    if child.outcome is not None:
-        return child.outcome
-    code = child.process.exitcode
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
-    hint = " (the kernel does so when memory runs out)" if code == -signal.SIGKILL else ""
-    return Ended(child.task.key, failure=f"the process {how}{hint}; its log: {child.task.log.name}")
+    return child.outcome or _without_word(child.task, child.process.exitcode)
+
+
+def _without_word(task: Task, code: int) -> Ended:
+    """The end of a task whose process said nothing of its own."""
+    if code == _SERVER_GONE:
+        return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
+    if code >= 0:
+        return Ended(task.key, failure=f"the process ended with status {code}; its log: {task.log.name}")
+    if -code in _CRASHES:
+        return Ended(task.key, failure=f"crash in native code ({_name(-code)}); its log: {task.log.name}")
+    hint = ": by somebody, or by the kernel because memory ran out" if -code == signal.SIGKILL else ""
+    return Ended(task.key, failure=f"the process was ended by {_name(-code)}{hint}", lost=True)
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _end_overdue(children: Collection[_Running]) -> None:
+    """What they told in the last moment still counts: it is read after this."""
+    overdue = [child for child in children if child.seconds_left() <= 0]
+    for child in overdue:
+        child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
+    _stop(overdue)
+
+
+def _stop(children: Collection[_Running]) -> None:
+    """They are gone afterwards: nothing of theirs is still being written."""
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        child.process.join(PATIENCE_S)
+        child.process.kill()
+        child.process.join(PATIENCE_S)
 
 
 def _child(task: Task, outbox: connection.Connection, gpu: str | None) -> None:
+    end_with_server()
+    threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     if gpu is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch is imported, but reads this when it first asks for a device
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
-    threading.Thread(target=_end_with_runner, daemon=True).start()
-    task.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(task.log, "ab", buffering=0) as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    module, _, name = task.function.partition(":")
-    try:
-        function = getattr(import_module(module), name)
-        extra = (lambda *news: outbox.send(Told(task.key, *news)),) if task.reports else ()
-        outbox.send(Ended(task.key, function(*task.arguments, *extra)))
-    except Exception as error:
-        import traceback
 
-        traceback.print_exc()
-        text = str(error).strip().splitlines()
-        outbox.send(Ended(task.key, failure=f"{type(error).__name__}: {text[0] if text else 'no message'}"))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    def send(news: Told | Ended) -> None:
+        try:
+            outbox.send(news)
+        except OSError:  # the runner has gone: this process ends, and its task has not failed
+            os._exit(1)
+
+    send(perform(task, send))
 
 
 def _end_with_runner() -> None:

@@ -1,4 +1,7 @@
-"""Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over."""
+"""Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over.
+
+The hash is written after the file that it is of: a checkpoint without one is unfinished.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.plan import CHECKPOINTS_KEPT
 from tread_bench.store import write_atomically
 
 log = logging.getLogger(__name__)
-KEPT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +31,17 @@ class Checkpoint:
 
 
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
-    """Write `step-<step>.safetensors` and its hash, then drop all but the last two."""
+    """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
+
+    Those of later steps go too: training that comes from an earlier one found them damaged.
+    """
     payload = save(checkpoint.tensors, metadata={"state": json.dumps(checkpoint.state)})
     path = folder / f"step-{step:09d}.safetensors"
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
-    for old in sorted(folder.glob("step-*.safetensors"))[:-KEPT]:
+    written = sorted(folder.glob("step-*.safetensors"))
+    kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
+    for old in set(written) - set(kept):
         old.with_suffix(".sha256").unlink(missing_ok=True)
         old.unlink(missing_ok=True)
 
@@ -45,6 +53,7 @@ def load_latest(folder: Path) -> Checkpoint | None:
         if problem is None:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+                log.info("going on from checkpoint %s", path.name)
                 return Checkpoint(tensors, json.loads(file.metadata()["state"]))
         log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
     return None
@@ -52,8 +61,8 @@ def load_latest(folder: Path) -> Checkpoint | None:
 
 def _damage(path: Path) -> str | None:
     try:
-        expected = path.with_suffix(".sha256").read_text()
-        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        expected = path.with_suffix(".sha256").read_bytes()
+        if hashlib.sha256(path.read_bytes()).hexdigest().encode() != expected:
             return "its sha256 differs from the recorded one"
         with safe_open(path, "pt"):
             return None

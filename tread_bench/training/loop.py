@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
+from tread_bench.conditions import differences
+from tread_bench.config import iteration_at
 from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.training.step import Trainer
 
@@ -31,10 +33,13 @@ class History:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     partial_sum: float = 0.0  # of the losses since the last entry
     partial_count: int = 0
+    conditions: list[dict[str, Any]] = field(default_factory=list)  # that its steps were made under, in order
+    weights: dict[str, str] = field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
 
 
 Evaluate = Callable[[Trainer, int, float], dict[str, Any]]  # (trainer, iteration, train seconds) -> Evaluation fields
 Progress = Callable[[int, float | None], None]  # (iterations done, mean loss)
+Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the weights that it wrote
 
 
 def train(
@@ -43,16 +48,24 @@ def train(
     evaluate: Evaluate,
     progress: Progress = lambda done, loss: None,
     clock: Callable[[], float] = time.perf_counter,
+    conditions: dict[str, Any] | None = None,
+    keep: Keep | None = None,
 ) -> History:
     """Train to the last iteration, going on from the newest checkpoint in `folder`.
 
+    Args:
+        conditions: that the steps from here on are made under; checkpoints keep those of earlier ones.
+        keep: called at the snapshots and at the end.
+
     Raises:
-        DivergedError: the loss is NaN or infinite, with the iteration.
+        DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
     """
     config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
     history = _resume(trainer, folder)
+    _note_conditions(history, conditions or {})
     every = max(1, config.iterations // LOSS_ENTRIES)
-    stops = {*at, config.iterations} | set(range(0, config.iterations, config.checkpoint_every))
+    kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
+    stops = {*at, *kept} | set(range(0, config.iterations, config.checkpoint_every))
     losses: list[Tensor] = []
     since = clock()
     while history.step < config.iterations:
@@ -60,12 +73,16 @@ def train(
         history.step += 1
         if history.step % every == 0 or history.step in stops:
             _note_loss(history, losses, entry_due=history.step % every == 0)
+            if trainer.scaler.collapsed:
+                raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
             progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
         if history.step in stops:
             history.train_seconds += clock() - since
             if history.step in at:
                 history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
                 trainer.network.train()
+            if keep is not None and history.step in kept:
+                history.weights[str(history.step)] = keep(trainer, history.step)
             save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)))
             since = clock()
     return history
@@ -79,6 +96,11 @@ def _resume(trainer: Trainer, folder: Path) -> History:
     history = History(**checkpoint.state)
     history.train_loss = [(step, loss) for step, loss in history.train_loss]
     return history
+
+
+def _note_conditions(history: History, now: dict[str, Any]) -> None:
+    if not history.conditions or differences(history.conditions[-1], now):
+        history.conditions.append(now)
 
 
 def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:

@@ -1,0 +1,43 @@
+"""`clean`: the space that a run folder no longer needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from tread_bench.store import RunFolder, StoreError, disk_errors_told
+
+
+def clean_folder(root: Path, is_agreed: bool) -> None:
+    """Say what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only say it.
+
+    Raises:
+        StoreError: `root` is no run folder, or one in use.
+    """
+    folder = RunFolder(root)
+    if folder.plan() is None:
+        raise StoreError(f"{root} is no run folder: it has no plan.json")
+    with folder.lock(), disk_errors_told(root):
+        files = folder.removable()
+        if not files:
+            typer.echo(f"{root}: nothing to remove")
+            return
+        typer.echo(_told(root, files))
+        if is_agreed or (sys.stdin.isatty() and typer.confirm("Remove them?")):
+            folder.remove(files)
+            typer.echo("removed")
+        elif not sys.stdin.isatty():
+            typer.echo("nothing was removed: --yes removes them")
+
+
+def _told(root: Path, files: list[Path]) -> str:
+    checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]
+    cells = {path.parent for path in checkpoints}
+    size = sum(path.lstat().st_size for path in files) / 2**20
+    parts = (
+        f"{len(checkpoints)} files of checkpoints of {len(cells)} finished cells (with them their weights)",
+        f"{len(files) - len(checkpoints)} files left by interrupted writers",
+    )
+    return f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

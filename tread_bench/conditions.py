@@ -1,0 +1,47 @@
+"""The conditions under which figures came about, and which of them change figures. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Draws come from numpy, layers from timm, metrics from torch-fidelity, fused scans from mamba-ssm, and all else from
+# this program and torch, which is a numerical choice already: another version may give other bits. Python, pandas and
+# scikit-learn's digits do not.
+_FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
+_CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count")  # a measurement, and how many cells run at a time
+EARLIER, TIMED = "begun_under", "timed_under"  # in a record's conditions: those of its first steps, of its timing
+
+
+def conditions(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Numerical choices and versions of a run, from its plan.json."""
+    return {**plan["numerics"], "versions": plan["versions"]}
+
+
+def decisive(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """What changes figures, flat; versions by package."""
+    without = (*_CHANGES_NO_FIGURE, "versions", EARLIER, TIMED)
+    versions = conditions.get("versions", {})
+    chosen = {key: value for key, value in conditions.items() if key not in without}
+    return chosen | {package: versions.get(package) for package in _FIGURES_DEPEND_ON}
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In words, all that changes figures and is not the same."""
+    old, new = decisive(before), decisive(now)
+    keys = sorted(old.keys() | new.keys())
+    return [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
+
+
+def all_of(conditions: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A record's conditions, with those that it was begun or timed under."""
+    timed = conditions.get(TIMED)
+    return [conditions, *conditions.get(EARLIER, []), *([timed] if timed else [])]
+
+
+def spread(found: list[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Every decisive condition that is not the same in all of `found`, with its values."""
+    flat = [decisive(one) for one in found]
+    keys = sorted({key for one in flat for key in one})
+    values = {key: sorted({str(one.get(key)) for one in flat}) for key in keys}
+    return {key: some for key, some in values.items() if len(some) > 1}

@@ -1,0 +1,85 @@
+"""What an executor runs and what it tells: all that a runner knows of where its processes are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`.
+
+    A task that is not done after `limit_s` seconds is ended and has failed.
+    """
+
+    key: str
+    function: str
+    arguments: tuple[Any, ...]
+    log: Path
+    reports: bool = False
+    limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task's process is there."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a running task reports: a phase, how far it is, the latest loss."""
+
+    key: str
+    phase: str
+    done: int
+    of: int
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task's end: its value, or why there is none.
+
+    A `lost` one was ended from outside, by a signal or with its machine: run again, it may well succeed. Every other
+    failure is an outcome.
+    """
+
+    key: str
+    value: Any = None
+    failure: str = ""
+    lost: bool = False
+
+
+Event = Started | Told | Ended
+
+
+def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
+    """Call the task's function in this process, with what it prints in the task's log; an exception is its failure."""
+    try:
+        _write_to(task.log)
+        module, _, name = task.function.partition(":")
+        function = getattr(import_module(module), name)
+        extra = (lambda *news: tell(Told(task.key, *news)),) if task.reports else ()
+        return Ended(task.key, function(*task.arguments, *extra))
+    except Exception as error:
+        traceback.print_exc()
+        text = str(error).strip().splitlines()
+        return Ended(task.key, failure=f"{type(error).__name__}: {text[0] if text else 'no message'}")
+
+
+def _write_to(log: Path) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("tread_bench").setLevel(logging.INFO)

@@ -1,0 +1,137 @@
+"""Before the first cell of a run: numerical choices, refusals, free space, and what each cell's process reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tread_bench.cell_costs import cell_cost
+from tread_bench.conditions import conditions, differences
+from tread_bench.executors.local import run_one
+from tread_bench.executors.tasks import Task
+from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
+from tread_bench.records import SCHEMA_VERSION
+from tread_bench.store import RunFolder, StoreError, temporaries, write_atomically, write_json
+
+MIB = 2**20
+
+
+def settle(plan: Plan, folder: RunFolder, device: str, accept_other: bool) -> dict[str, Any]:
+    """The run's numerical choices and versions, for plan.json.
+
+    Raises:
+        StoreError: they cannot be had here, or, unless accepted, the folder was begun under others.
+    """
+    task = Task("numerics", "tread_bench.numerics:settle", (plan.suite.compute, device), folder.root / "run.log")
+    settled = run_one(task, plan.suite.limits.retries)
+    if settled.failure:
+        raise StoreError(settled.failure)
+    before = folder.plan()
+    changed = differences(conditions(before), conditions(settled.value)) if before is not None else []
+    if changed and not accept_other:
+        raise StoreError(
+            f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
+            "compare: give another --out, --fresh to begin again, or --accept-other-numerics to go on and have every "
+            "record say so"
+        )
+    about: dict[str, Any] = settled.value
+    return about
+
+
+def write_plan(
+    plan: Plan, missing: Iterable[PlannedCell], source: str, folder: RunFolder, about: dict[str, Any]
+) -> None:
+    """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes."""
+    trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
+    for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
+        left.unlink(missing_ok=True)
+    write_atomically(folder.root / "suite.yaml", source)
+    write_json(
+        folder.plan_path,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "suite": {"name": plan.suite.name, "description": plan.suite.description},
+            "timing": plan.suite.timing.model_dump(mode="json"),
+            "cells": [cell.id for cell in plan.cells],
+            "references": references(plan),
+            "git": git_state(),
+            "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
+            **about,
+        },
+    )
+    for cell in missing:
+        write_json(folder.cell(cell.id) / "cell.json", _about(plan, cell))
+
+
+def references(plan: Plan) -> dict[str, str]:
+    """Each cell and the dense cell it is compared with, as the suite has it now."""
+    return {cell.id: cell.reference for cell in plan.cells}
+
+
+def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cell": cell.id,
+        "suite": plan.suite.name,
+        "row": cell.row,
+        "seed": cell.seed,
+        "reference": cell.reference,
+        "backbone": cell.cell.backbone.label,
+        "config": cell.cell.model_dump(mode="json"),
+        "sources": cell.sources,
+    }
+
+
+def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int) -> None:
+    """Raises StoreError where the disk has no room for what the cells may still write."""
+    need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
+    if need > free:
+        raise StoreError(
+            f"{folder.root}: the {len(untrained)} cells to train may need {need / MIB:,.0f} MiB more and "
+            f"{free / MIB:,.0f} MiB are free: free some (`tread-bench clean RUN_DIR` removes checkpoints of finished "
+            "cells), or give an --out on another disk"
+        )
+
+
+def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int) -> int:
+    """What the cells may write beyond what they have, and one checkpoint more for each that is just being written."""
+    by_row = {cell.row_key: cell for cell in untrained}
+    params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
+    missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
+    written = workers * checkpoint_bytes(max(params.values(), default=0))
+    return sum(max(0, rest) for rest in missing) + written
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def default_workers(numerics: dict[str, Any]) -> int:
+    """One per GPU; on a CPU as many as its threads allow."""
+    if numerics["device"] == "cuda":
+        return int(numerics["device_count"])
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cpus // int(numerics["threads"]))
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of this program's checkout and whether it was changed; None for an installed copy.
+
+    An environment often stands inside some checkout, so what counts is whether git tracks this very file.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        return {"commit": git("rev-parse", "HEAD").strip(), "changed": bool(git("status", "--porcelain").strip())}
+    except (OSError, subprocess.CalledProcessError):
+        return None

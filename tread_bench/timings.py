@@ -1,0 +1,74 @@
+"""Speed and memory of each row, alone and one at a time, after all training; then the cells' records. No torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tread_bench.conditions import TIMED, conditions, decisive, differences
+from tread_bench.config import Limits
+from tread_bench.executors.local import run_one
+from tread_bench.executors.tasks import Task
+from tread_bench.plan import Plan, PlannedCell
+from tread_bench.progress import Display
+from tread_bench.records import Record
+from tread_bench.store import RunFolder, read_json, write_json
+
+
+def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: Display) -> None:
+    """Speed and memory of each row that trains, alone and one at a time; then the cells' records, whole."""
+    rows: dict[str, list[Record]] = {}
+    for cell in cells:
+        outcome = folder.outcome(cell.id)
+        assert outcome is not None, f"{cell.id} has no outcome after training"
+        rows.setdefault(cell.row_key, []).append(outcome)
+    timed = {cell.row_key for cell in cells if cell.trains}
+    measured = [key for key in rows if key in timed and any(outcome.status == "done" for outcome in rows[key])]
+    if plan.suite.timing.pairs:
+        display.begin("measuring speed and memory, alone", {key: rows[key][0].row for key in measured}, 1)
+    for key, outcomes in rows.items():
+        timing: dict[str, Any] = {}
+        if plan.suite.timing.pairs and key in measured:
+            example = next(o for o in outcomes if o.status == "done")
+            timing = _time_row(key, example.cell, plan, folder, display)
+        for outcome in outcomes:
+            folder.write_record(_completed(outcome, timing))
+
+
+def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, display: Display) -> dict[str, Any]:
+    """What the seeds of a row share, measured on its cell `example` and kept in the run folder: {"timing": figures,
+    "conditions": ...} or {"failure": reason}.
+    """
+    path, now, limits = folder.timing_path(key), conditions(folder.plan() or {}), plan.suite.limits
+    asked = {"timing": plan.suite.timing.model_dump(mode="json"), "conditions": decisive(now)}
+    kept = read_json(path)
+    if kept is not None and kept["asked"] == asked:
+        return kept
+    figures: dict[str, Any] = {}
+    for task in _tasks(key, example, folder, limits):
+        display.started(key)
+        ended = run_one(task, limits.retries)
+        if ended.failure:
+            display.ended(key, ended.failure)
+            return {"failure": f"measuring speed and memory: {ended.failure}"}
+        figures |= ended.value
+    display.ended(key)
+    measured = {"asked": asked, "timing": figures, "conditions": now}
+    write_json(path, measured)
+    return measured
+
+
+def _tasks(key: str, cell_id: str, folder: RunFolder, limits: Limits) -> list[Task]:
+    log, limit_s = folder.cell(cell_id) / "log", limits.limit_s
+    functions = ("tread_bench.speed:measure_speed", "tread_bench.speed:measure_memory")
+    return [Task(key, function, (folder.root, cell_id), log, limit_s=limit_s) for function in functions]
+
+
+def _completed(outcome: Record, timing: dict[str, Any]) -> Record:
+    """The record of a cell: its outcome with its row's timing, and the timing's conditions where they are others."""
+    if outcome.status != "done" or not timing:
+        return outcome
+    if "failure" in timing:
+        return outcome.model_copy(update={"status": "failed", "reason": timing["failure"]})
+    other = differences(outcome.conditions, timing["conditions"])
+    about = {**outcome.conditions, **({TIMED: timing["conditions"]} if other else {})}
+    return Record.model_validate({**outcome.model_dump(), "timing": timing["timing"], "conditions": about})
