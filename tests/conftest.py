@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+CHECKOUT = Path(__file__).parents[1]
 FIXED_ENVIRONMENT = {
     "COLUMNS": "120",  # width of tables
     "HF_HUB_OFFLINE": "1",
@@ -48,3 +52,54 @@ def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleT
     monkeypatch.setitem(sys.modules, "mamba_ssm", package)
     monkeypatch.setitem(sys.modules, "selective_scan_cuda", ModuleType("selective_scan_cuda"))
     return lambda name: importlib.import_module(f"mamba_ssm.{name}")
+
+
+@pytest.fixture(scope="session")
+def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Any]]:
+    """Starts headless Chromium; skips where there is none."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("no chromium with chromedriver on this machine")
+    started = []
+
+    def start() -> Any:
+        options = webdriver.ChromeOptions()
+        options.binary_location = chromium
+        profile = tmp_path_factory.mktemp("profile")
+        quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync")
+        for argument in (*quiet, "--disable-background-networking", f"--user-data-dir={profile}"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        started.append(webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)))
+        return started[-1]
+
+    yield start
+    for browser in started:
+        browser.quit()
+
+
+@pytest.fixture(scope="session")
+def browser(open_browser: Callable[[], Any]) -> Any:
+    return open_browser()
+
+
+@pytest.fixture(scope="session")
+def axe_violations() -> Callable[[Any, str], list[tuple[str, list[str]]]]:
+    """Runs axe-core in an open page, everything unfolded, in a colour scheme; skips where there is no axe-core."""
+    places = [os.environ.get("TREAD_BENCH_AXE", ""), CHECKOUT / "node_modules" / "axe-core" / "axe.min.js"]
+    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
+    if found is None:
+        pytest.skip("axe.min.js is neither in TREAD_BENCH_AXE nor in node_modules")
+    axe = found.read_text(encoding="utf-8")
+
+    def violations(browser: Any, scheme: str) -> list[tuple[str, list[str]]]:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
+        browser.execute_script(axe)
+        result = browser.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
+        return [(v["id"], [node["html"][:120] for node in v["nodes"]]) for v in result]
+
+    return violations

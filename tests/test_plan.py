@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tread_bench import registry
+from tread_bench.cell_costs import cell_cost
 from tread_bench.config import Cell, Suite
-from tread_bench.costs import cost_figures
 from tread_bench.layers import Draft
 from tread_bench.plan import canonical_json, expand, plan_table
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
@@ -195,9 +195,34 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({"backbone.hidden": "wide"}, ("backbone.hidden",), "must be a valid integer"),
         ({"backbone.patch": 3}, ("backbone.patch",), "must divide image_size 8"),
         ({"backbone.image_size": 16}, ("backbone.image_size",), "the data has 8"),
+        (
+            {"backbone": "U-ViT-S/2-T2I"},
+            ("backbone", "name"),
+            "takes text (77 tokens of width 768), but data digits has 10 labels",
+        ),
+        ({"backbone": {"name": "ZigMa", "context_tokens": 7}}, ("backbone", "context_tokens"), "set context_tokens: 0"),
         ({"training": {"iterations": True}}, ("training", "iterations"), "must be a number, not true"),
         ({"training": {"learning_rate": float("inf")}}, ("training", "learning_rate"), "finite"),
         ({"sampling.guidance_scale": 2}, ("sampling.guidance_scale",), "set guidance: cfg"),
+        ({"objective": "emd"}, ("objective", "name"), "did you mean 'edm'"),
+        (
+            {"objective": {"name": "edm", "sigma_min": 90}},
+            ("objective",),
+            "sigma_min 90 must be less than sigma_max 80",
+        ),
+        ({"metrics.similarity_times": [0.5, 2]}, ("metrics.similarity_times",), "objective flow lie in 0..1"),
+        (
+            {"objective": "edm", "metrics.similarity_times": [0.001]},
+            ("metrics.similarity_times",),
+            "objective edm lie in 0.002..80",
+        ),
+        ({"sampling.churn": {"s_churn": 3}}, ("sampling.churn",), "set churn: null or objective: edm"),
+        ({"objective": "edm", "sampling": {"churn": {"s_min": 1}}}, ("sampling", "churn"), "s_churn is missing"),
+        (
+            {"objective": "edm", "sampling.churn": {"s_churn": 3, "s_min": 2, "s_max": 1}},
+            ("sampling.churn",),
+            "s_min 2 must not exceed s_max 1",
+        ),
         ({"data.name": "parquet"}, ("data.name",), "data.train is missing"),
         ({"training": {"batch": 1}, "training.batch": 2}, ("training.batch",), "set twice"),
     ],
@@ -205,6 +230,13 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
 def test_mistakes_of_a_row_are_located_where_they_were_written(row, loc, message):
     found = problems_of(rows={"dense": None, "row": row})
     assert [where for where, text in found if message in text] == [("rows", "row", *loc)], found
+
+
+def test_data_without_labels_have_no_text_either():
+    data = {"name": "parquet", "train": ["a.parquet"], "held_out": ["b.parquet"], "image_size": 8, "num_classes": 0}
+    suite = Suite.model_validate({"name": "study", "base": {**BASE, "data": data, "backbone": "ZigMa-B/1-T2I"}})
+    with pytest.raises(SuiteError, match=r"data parquet has no labels and no text"):
+        expand(suite, check_files=False)
 
 
 def test_a_mistake_of_the_base_is_told_once():
@@ -279,7 +311,7 @@ def test_the_table_follows_from_the_closed_form(monkeypatch):
 
     announce(monkeypatch, rows_family(num_prefix=lambda spec: 1, cost=cost))
     plan = plan_of(base={"backbone": "Rows"}, rows={"dense": None, "tread": {"method": "tread", "routes": "1:1@0.5"}})
-    dense, tread = plan_table(plan, cost_figures)
+    dense, tread = plan_table(plan, cell_cost)
     assert (dense["tokens_per_block"], tread["tokens_per_block"]) == ([17, 17, 17], [17, 9, 17])
     assert (dense["forward_macs"], tread["forward_macs"], tread["train_step_macs"]) == (60, 52, 154)
     assert tread["ideal_speedup"] == 60 / 52
@@ -287,12 +319,12 @@ def test_the_table_follows_from_the_closed_form(monkeypatch):
 
 def test_the_table_tells_cells_tokens_and_disk():
     plan = plan_of(rows={"dense": None, "tread": TREAD}, seeds=5)
-    dense, tread = table = plan_table(plan, cost_figures)
+    dense, tread = table = plan_table(plan, cell_cost)
     assert [row["cells"] for row in table] == [5, 5]
     assert tread["tokens_per_block"] == [16, 16, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16]
     assert (dense["ideal_speedup"], dense["params"]) == (1, tread["params"])
-    weights, samples = dense["params"] * 4, 512 * 8 * 8
-    assert dense["disk_bytes"] == 5 * (2 * 4 * weights + samples)
+    weights, grid = dense["params"] * 4, 40 * 9 * 9
+    assert dense["disk_bytes"] == 5 * (2 * 4 * weights + weights + grid + 2**20)  # two checkpoints, last weights
     assert json.loads(json.dumps(table)) == table
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tread_bench.config import Suite
 from tread_bench.names import unknown
-from tread_bench.suite_errors import Loc, Problem, dotted, shortened
+from tread_bench.suite_errors import Loc, Problem, dotted, printable, shortened
 
 MAX_CELLS = 100_000
+MAX_ROWS = 10_000
+MAX_VALUES = 1_000_000  # of all rows together; a text counts once per 80 characters
+LONGEST_LABEL = 200
 LAYERS = ("base", "matrix", "rows", "overrides")
-CHOICES = ("backbone", "data", "method", "objective")  # a mapping with a name, or the name alone
+# a mapping with a name, or the name alone
+CHOICES = ("backbone", "data", "method", "objective", "sampling.guidance")
+
+
+Combination = dict[str, tuple[Any, Loc]]  # dotted key -> its value and the spot that wrote it
+Labelled = list[tuple[str, Combination]]
 
 
 @dataclass
@@ -33,9 +42,15 @@ class Draft:
             self.set(tuple(key.split(".")), value, (*loc, key))
         return self
 
+    def choose(self, combination: Combination) -> Draft:
+        """Set what a combination of a matrix says; returns itself."""
+        for key, (value, loc) in combination.items():
+            self.set(tuple(key.split(".")), value, loc)
+        return self
+
     def set(self, path: tuple[str, ...], value: object, loc: Loc) -> None:
         """A mapping extends what is there; any other value, and a choice that gives its name, replaces it."""
-        is_choice = len(path) == 1 and path[0] in CHOICES
+        is_choice = ".".join(path) in CHOICES
         if is_choice and isinstance(value, str):
             value = {"name": value}
         if not isinstance(value, Mapping):
@@ -46,10 +61,15 @@ class Draft:
         for key, item in value.items():
             self.set((*path, *key.split(".")), item, (*loc, key))
 
-    def moved(self, problem: Problem) -> Problem:
-        """A problem of the cell, at the spot of the suite that wrote the value, or the last part of it."""
-        path = problem.loc
-        path = self.latest(path, *(known for known in self.origins if known[: len(path)] == path))
+    def moved(self, problems: Iterable[Problem]) -> list[Problem]:
+        """Problems of the cell, at the spots of the suite that wrote the values, or the last parts of them."""
+        last_parts = {path: path for path in self.origins}
+        for path in self.origins:
+            for above in (path[:n] for n in range(1, len(path))):
+                last_parts[above] = self.latest(last_parts.get(above, above), path)
+        return [self._moved(problem, last_parts.get(problem.loc, problem.loc)) for problem in problems]
+
+    def _moved(self, problem: Problem, path: Loc) -> Problem:
         length = next((n for n in range(len(path), 0, -1) if path[:n] in self.origins), 0)
         loc, rest = self.origins.get(path[:length], ("base",)), path[length:]
         if all(isinstance(part, int) for part in rest):
@@ -83,28 +103,37 @@ def _copied(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class DraftRow(NamedTuple):
-    """A row before validation: its name, the spot that names it, and its merged values."""
+    """A row before validation: its name, the spot that names it, its merged values, and its matrix combination."""
 
     name: str
     loc: Loc
     draft: Draft
+    label: str = ""
 
 
 def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
-    """Matrix combinations x rows. Mistakes of the layers themselves are added to `problems`."""
+    """Matrix combinations x rows, each with its own combinations. Mistakes of the layers are added to `problems`."""
     problems += _set_twice(suite.base, ("base",))
-    for name, row in suite.rows.items():
-        problems += _set_twice(row or {}, ("rows", name))
+    too_many = list(_too_many(suite))
+    problems += too_many
+    shared_combinations = [] if too_many else _combinations(suite.matrix, ("matrix",), problems)
+    rows = [] if too_many else [_row_layer(name, row or {}, problems) for name, row in suite.rows.items()]
     base = Draft().lay(suite.base, ("base",))
-    for label, combination in _combinations(suite, problems):
-        shared = base.copy()
-        for key, (value, loc) in combination.items():
-            shared.set(tuple(key.split(".")), value, loc)
+    for label, combination in shared_combinations:
+        shared = base.copy().choose(combination)
         if not suite.rows:
             yield DraftRow(label or suite.name, ("matrix",), shared.lay(suite.overrides, ("overrides",)))
-        for name, row in suite.rows.items():
-            draft = shared.copy().lay(row or {}, ("rows", name)).lay(suite.overrides, ("overrides",))
-            yield DraftRow(f"{name} {label}".rstrip(), ("rows", name), draft)
+        for name, keys, combinations in rows:
+            for own, chosen in combinations:
+                draft = shared.copy().lay(keys, ("rows", name)).choose(chosen).lay(suite.overrides, ("overrides",))
+                yield DraftRow(" ".join(filter(None, (name, own, label))), ("rows", name), draft, label)
+
+
+def _row_layer(name: str, row: Mapping[str, Any], problems: list[Problem]) -> tuple[str, dict[str, Any], Labelled]:
+    """A row's name, its keys, and the combinations of its own matrix."""
+    keys = {key: value for key, value in row.items() if key != "matrix"}
+    problems += _set_twice(keys, ("rows", name))
+    return name, keys, _combinations(row.get("matrix", {}), ("rows", name, "matrix"), problems)
 
 
 def _set_twice(layer: Mapping[str, Any], loc: Loc) -> Iterator[Problem]:
@@ -124,32 +153,29 @@ def _leaves(layer: Mapping[str, Any], loc: Loc, above: Loc = ()) -> Iterator[tup
             yield path, spot
 
 
-Combination = dict[str, tuple[Any, Loc]]  # dotted key -> its value and the spot that wrote it
-
-
-def _combinations(suite: Suite, problems: list[Problem]) -> list[tuple[str, Combination]]:
-    """The matrix's combinations with their labels; none where the matrix itself is wrong."""
-    wrong = list(_matrix_problems(suite))
+def _combinations(matrix: Mapping[str, Any], at: Loc, problems: list[Problem]) -> Labelled:
+    """The combinations of a matrix written at `at`, with their labels; none where the matrix itself is wrong."""
+    wrong = list(_matrix_problems(matrix, at))
     problems += wrong
     if wrong:
         return []
-    axes = _axes(suite)
-    include, exclude = suite.matrix.get("include", []), suite.matrix.get("exclude", [])
-    spots = [[(key, (value, ("matrix", key, i))) for i, value in enumerate(values)] for key, values in axes.items()]
+    axes = _axes(matrix)
+    include, exclude = matrix.get("include", []), matrix.get("exclude", [])
+    spots = [[(key, (value, (*at, key, i))) for i, value in enumerate(values)] for key, values in axes.items()]
     made: list[Combination] = [dict(chosen) for chosen in itertools.product(*spots)] if axes or not include else []
     kept = [c for c in made if not any(all(c[key][0] == v for key, v in rule.items()) for rule in exclude)]
-    combinations = _included(kept, include, set(axes))
+    combinations = _included(kept, include, set(axes), at)
     if not combinations:
-        problems.append(Problem("matrix: exclude leaves no combination; remove a rule", ("matrix", "exclude"), True))
+        problems.append(Problem("matrix: exclude leaves no combination; remove a rule", (*at, "exclude"), True))
     named = {key for key, values in axes.items() if _names_differ(values)}
     return [(_label({key: value for key, (value, _) in c.items()}, named), c) for c in combinations]
 
 
-def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[str]) -> list[Combination]:
+def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[str], at: Loc) -> list[Combination]:
     """As in GitHub Actions: an entry extends the combinations whose matrix values it matches, or else is one itself."""
     extended, added = [dict(c) for c in kept], []
     for j, entry in enumerate(include):
-        spots: Combination = {key: (value, ("matrix", "include", j, key)) for key, value in entry.items()}
+        spots: Combination = {key: (value, (*at, "include", j, key)) for key, value in entry.items()}
         matched = [c for c in extended if all(c[key][0] == value for key, value in entry.items() if key in axes)]
         for combination in matched:
             combination.update(spots)
@@ -158,26 +184,62 @@ def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[
     return extended + added
 
 
-def _axes(suite: Suite) -> dict[str, Any]:
-    return {key: values for key, values in suite.matrix.items() if key not in ("include", "exclude")}
+def _axes(matrix: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in matrix.items() if key not in ("include", "exclude")}
 
 
-def _matrix_problems(suite: Suite) -> Iterator[Problem]:
-    axes = _axes(suite)
+def _matrix_problems(matrix: Mapping[str, Any], at: Loc) -> Iterator[Problem]:
+    if not isinstance(matrix, Mapping):
+        yield Problem(f"matrix {shortened(matrix)}: must map dotted keys to lists of values", at)
+        return
+    axes = _axes(matrix)
     for key, values in axes.items():
         if not isinstance(values, list) or not values:
             message = f"matrix.{key} {shortened(values)}: must be a list with at least one value"
-            yield Problem(message, ("matrix", key))
+            yield Problem(message, (*at, key))
     for name in ("include", "exclude"):
-        yield from _rule_problems(suite.matrix.get(name, []), name, axes)
-    sizes = [len(values) for values in axes.values() if isinstance(values, list)]
-    cells = math.prod(sizes) * max(len(suite.rows), 1) * len(suite.seeds)
-    if cells > MAX_CELLS:
-        yield Problem(f"the suite has {cells} cells, more than {MAX_CELLS}: split it", ("matrix",), at_key=True)
+        yield from _rule_problems(matrix.get(name, []), name, axes, at)
 
 
-def _rule_problems(rules: object, name: str, axes: Mapping[str, object]) -> Iterator[Problem]:
-    loc: Loc = ("matrix", name)
+def _too_many(suite: Suite) -> Iterator[Problem]:
+    for what, count, most in _extents(suite):
+        if count > most:
+            shown = count if count < 10**12 else f"10^{len(str(count)) - 1}"
+            yield Problem(f"the suite has {shown} {what}, more than {most}: split it", ("matrix",), at_key=True)
+            return
+
+
+def _extents(suite: Suite) -> Iterator[tuple[str, int, int]]:
+    """How many cells, rows and values the suite unfolds to, and how many there may be."""
+    axes = [values for values in _axes(suite.matrix).values() if isinstance(values, list)]
+    combinations = _extent(suite.matrix)
+    own = [(_extent((row or {}).get("matrix", {})), _weight(row)) for row in suite.rows.values()]
+    rows = combinations * (sum(times for times, _ in own) if own else 1)
+    shared = _weight([suite.base, suite.overrides]) + sum(max(map(_weight, values), default=0) for values in axes)
+    rules = _weight([suite.matrix.get("include", []), suite.matrix.get("exclude", [])])
+    yield "cells", rows * len(suite.seeds), MAX_CELLS
+    yield "rows", rows, MAX_ROWS
+    yield "values", rows * shared + combinations * (rules + sum(map(math.prod, own))), MAX_VALUES
+
+
+def _extent(matrix: object) -> int:
+    """The most combinations that a matrix, sound or not, can have."""
+    if not isinstance(matrix, Mapping):
+        return 0
+    include = matrix.get("include")
+    sizes = [len(values) for values in _axes(matrix).values() if isinstance(values, list)]
+    return math.prod(sizes) + (len(include) if isinstance(include, list) else 0)
+
+
+def _weight(value: object) -> int:
+    """Values in a part of a suite, itself included."""
+    if isinstance(value, Mapping | list):
+        return 1 + sum(map(_weight, value.values() if isinstance(value, Mapping) else value))
+    return 1 + (len(value) // 80 if isinstance(value, str) else 0)
+
+
+def _rule_problems(rules: object, name: str, axes: Mapping[str, object], at: Loc) -> Iterator[Problem]:
+    loc: Loc = (*at, name)
     if not isinstance(rules, list):
         yield Problem(f"matrix.{name} {shortened(rules)}: must be a list of mappings of dotted keys to values", loc)
         return
@@ -199,10 +261,14 @@ def _label(combination: Mapping[str, Any], named: set[str]) -> str:
     """Such as "DiT routes=2:8@0.5 batch=32": of `named` keys the name; of others the last part where parts differ."""
     short = [key.rpartition(".")[2] for key in combination]
     keys = short if len(set(short)) == len(short) else list(combination)
-    return " ".join(
+    label = " ".join(
         str(value["name"]) if key in named else f"{shown}={_shown(value)}"
         for key, shown, value in zip(combination, keys, combination.values(), strict=True)
     )
+    label = printable(label)
+    if len(label) <= LONGEST_LABEL:
+        return label
+    return f"{label[:LONGEST_LABEL]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"  # still its own name
 
 
 def _shown(value: object) -> str:

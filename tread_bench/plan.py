@@ -5,29 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tread_bench.config import Cell, Suite
+from tread_bench.config import Cell, Evaluate, RoutingSchedule, Suite
 from tread_bench.layers import draft_rows
 from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Family
 from tread_bench.resolve import Resolved, Resolver
 from tread_bench.routes import Route, format_routes
+from tread_bench.sources import Source
 from tread_bench.suite_errors import Loc, Problem, SuiteError
 
 CHECKPOINTS_KEPT = 2
+ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
+SAMPLES_KEPT = 40  # images in the grid that each evaluation leaves
+_OTHER_BYTES = 2**20  # of a cell: record, log, names inside its checkpoints, its share of the page
+ENOUGH_PROBLEMS = 1_000  # after so many, further rows are not looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCell:
-    """One training of a plan.
+    """One training of a plan, or one judging of what another has trained.
 
-    `routes` are block numbers. `reference` is the id of the dense cell of the same seed that differs in method, routes
-    and selector alone ("" where the suite has none; a dense cell is its own). Cells that share `architecture_key` and
-    seed start from the same weights; cells that share `row_key` differ in their seed alone.
+    `routes` are block numbers. `reference` is the id of the plainly dense cell of the same seed that differs in
+    `ROUTING_KEYS` alone ("" where the suite has none; such a cell is its own); of a cell that judges, the cell that
+    judges the same weights without guidance. Cells that share `architecture_key` and seed start from the same weights;
+    cells that share `row_key` differ in their seed alone. `sources` says whose weights a cell reads: "network" those
+    that it judges, "weak" those of guidance's weak branch, each as `cell`, `iteration` and the `run` folder ("": this
+    one); the cells of this run among them must be trained first.
     """
 
     id: str
@@ -40,6 +48,12 @@ class PlannedCell:
     reference: str
     architecture_key: str
     row_key: str
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are training steps, to be made and to be timed."""
+        return self.cell.evaluate is None
 
 
 @dataclass(frozen=True)
@@ -78,20 +92,24 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
     problems: list[Problem] = []
-    resolver = Resolver(check_files)
+    resolver = Resolver(check_files, suite.seeds)
     compute = suite.compute.model_dump(mode="json")
-    rows = []
-    for name, loc, draft in draft_rows(suite, problems):
+    rows: dict[int, _Row] = {}
+    drafts = list(enumerate(draft_rows(suite, problems)))
+    for place, draft in sorted(drafts, key=lambda entry: "evaluate" in entry[1].draft.values):  # sources first
         resolved = resolver.resolve(draft)
         if isinstance(resolved, list):
             problems += resolved
+            if len(problems) > ENOUGH_PROBLEMS:
+                break
         else:
-            rows.append(_Row.of(name, loc, resolved, compute))
-    problems += _repeated(rows)
+            rows[place] = _Row.of(draft.name, draft.loc, resolved, compute)
+    ordered = [rows[place] for place in sorted(rows)]
+    problems += _repeated(ordered)
     if problems:
         raise SuiteError(problems)
-    references = {row.comparison_key: row for row in reversed(rows) if row.resolved.cell.method.name == "dense"}
-    return Plan(suite, tuple(cell for row in rows for cell in row.planned(suite.seeds, references)))
+    related = _Related.of(ordered)
+    return Plan(suite, tuple(cell for row in ordered for cell in row.planned(suite.seeds, related)))
 
 
 @dataclass(frozen=True)
@@ -103,22 +121,38 @@ class _Row:
     resolved: Resolved
     key: str  # of the resolved cell and the numerical choices
     architecture_key: str
-    comparison_key: tuple[str, str]  # of all but method, routes and selector
+    comparison_key: tuple[str, str]  # of all but `ROUTING_KEYS`
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any]) -> _Row:
-        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute]))
+        guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
+        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
-        shared = resolved.cell.model_dump_json(exclude={"backbone", "method", "routes", "selector"})
+        own: Any = {"backbone": True, "training": {"snapshots"}, **dict.fromkeys(ROUTING_KEYS, True)}
+        shared = resolved.cell.model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
     def id(self, seed: int) -> str:
         slug = re.sub(r"[^a-z0-9_.]+", "-", self.name.lower())[:48].strip("-_.")
         return f"{slug}-s{seed}-{self.key}"
 
-    def planned(self, seeds: Iterable[int], references: Mapping[tuple[str, str], _Row]) -> Iterator[PlannedCell]:
-        reference = references.get(self.comparison_key)
-        cell, family, spec = self.resolved
+    @property
+    def is_plainly_dense(self) -> bool:
+        """Whether nothing of `ROUTING_KEYS` is asked for, so that others are compared with it."""
+        cell = self.resolved.cell
+        return cell.method.name == "dense" and not cell.auxiliary and cell.schedule == RoutingSchedule()
+
+    @property
+    def unguided_key(self) -> str:
+        """Of the weights and of how they are judged, guidance aside."""
+        cell = self.resolved.cell
+        judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations)
+        aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
+        return f"{judged.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+
+    def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
+        reference = related.reference(self)
+        cell, family, spec = self.resolved[:3]
         for seed in seeds:
             yield PlannedCell(
                 id=self.id(seed),
@@ -131,7 +165,46 @@ class _Row:
                 reference=reference.id(seed) if reference else "",
                 architecture_key=self.architecture_key,
                 row_key=self.key,
+                sources=related.sources(self, seed),
             )
+
+
+@dataclass(frozen=True)
+class _Related:
+    """What rows are to each other."""
+
+    dense: Mapping[tuple[str, str], _Row]  # by comparison key
+    unguided: Mapping[str, _Row]  # by unguided key
+    by_name: Mapping[str, _Row]
+
+    @classmethod
+    def of(cls, rows: Sequence[_Row]) -> _Related:
+        trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
+        judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
+        plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.name == "none"]
+        return cls(
+            {row.comparison_key: row for row in trained if row.is_plainly_dense},
+            {row.unguided_key: row for row in plain},
+            {row.name: row for row in rows},
+        )
+
+    def reference(self, row: _Row) -> _Row | None:
+        """The row that it is compared with."""
+        if row.resolved.cell.evaluate is None:
+            return self.dense.get(row.comparison_key)
+        return self.unguided.get(row.unguided_key)
+
+    def sources(self, row: _Row, seed: int) -> dict[str, dict[str, Any]]:
+        """Whose weights the cell of that seed reads."""
+        read = {"network": row.resolved.judged, "weak": row.resolved.weak}
+        return {
+            name: {"cell": self._cell(weights.source, seed), "iteration": weights.iteration, "run": weights.source.run}
+            for name, weights in read.items()
+            if weights is not None
+        }
+
+    def _cell(self, source: Source, seed: int) -> str:
+        return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
 
 
 def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
@@ -148,22 +221,21 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
         names.add(row.name)
 
 
-def plan_table(plan: Plan, cost_figures: Callable[..., CostFigures]) -> list[dict[str, Any]]:
+def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
     """What each row of a plan costs, without training: one JSON-able mapping per row.
 
-    MACs are those of one image, `train_step_macs` of forward and backward; `ideal_speedup` is dense over routed forward
-    MACs; `disk_bytes` is the most that the row's cells keep: two checkpoints (weights, average and both Adam moments
-    in float32) and the 8-bit samples of every evaluation.
+    MACs are those of one image, `train_step_macs` of forward and backward under the routes, `mean_train_step_macs` over
+    the schedule; `ideal_speedup` is dense over routed forward MACs; `disk_bytes` is the most that the row's cells keep.
 
     Args:
-        cost_figures: (family, spec, routes, selector) -> CostFigures, as `costs.cost_figures`, which stands above.
+        cell_cost: (cell) -> CostFigures, as `cell_costs.cell_cost`, which stands above.
     """
-    return [_costs(cells, cost_figures) for cells in plan.rows.values()]
+    return [_costs(cells, cell_cost) for cells in plan.rows.values()]
 
 
-def _costs(cells: list[PlannedCell], cost_figures: Callable[..., CostFigures]) -> dict[str, Any]:
+def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -> dict[str, Any]:
     first = cells[0]
-    cost = cost_figures(first.family, first.spec, first.routes, first.cell.selector)
+    cost = cell_cost(first.cell)
     return {
         "row": first.row,
         "cells": len(cells),
@@ -171,15 +243,29 @@ def _costs(cells: list[PlannedCell], cost_figures: Callable[..., CostFigures]) -
         "method": first.cell.method.name,
         "routes": format_routes(first.routes),
         "params": cost.params,
+        "method_params": cost.method_params,
+        "auxiliary_params": cost.auxiliary_params,
         "forward_macs": cost.forward_macs,
+        "judged_forward_macs": cost.judged_forward_macs,
         "train_step_macs": cost.train_step_macs,
+        "mean_train_step_macs": cost.mean_train_step_macs,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
-        "disk_bytes": len(cells) * _disk_bytes(first, cost.params),
+        "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
     }
 
 
-def _disk_bytes(planned: PlannedCell, params: int) -> int:
-    metrics, spec = planned.cell.metrics, planned.spec
-    samples = len(metrics.at or ()) * metrics.num_samples * spec.channels * spec.image_size**2
-    return CHECKPOINTS_KEPT * 4 * params * 4 + samples
+def disk_bytes(planned: PlannedCell, params: int) -> int:
+    """The most that a cell keeps: its last checkpoints, the weights of its snapshots, a grid of 8-bit samples per
+    evaluation, and small files.
+    """
+    spec, training = planned.spec, planned.cell.training
+    grid = SAMPLES_KEPT * spec.channels * (spec.image_size + 1) ** 2
+    evaluations = len(planned.cell.metrics.at or (training.iterations,))
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
+    return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
+
+
+def checkpoint_bytes(params: int) -> int:
+    """Weights, their average and both Adam moments, in float32."""
+    return 4 * 4 * params

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 Position = int | Fraction
 _NUMBER = r"-?\d+(?:\.\d+)?(?:/\d+)?"
-_ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>\d*\.?\d+)\s*")
+_ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>(?:\d+\.|\.)?\d+)\s*")
 _WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
 
 
@@ -74,6 +74,10 @@ class Route:
         if start > end:
             raise ValueError(f"route {self}: of {num_blocks} blocks it starts at {start}, after its end {end}")
         return Route(start, end, self.rate)
+
+    def at_share(self, share: float) -> Route:
+        """The same blocks at that share of the rate."""
+        return Route(self.start, self.end, self.rate * share)
 
     def kept(self, num_tokens: int) -> int:
         """How many of `num_tokens` are processed inside the route: N - int(N * rate), as in TREAD's code."""

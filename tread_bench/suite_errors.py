@@ -14,6 +14,7 @@ from tread_bench.names import unknown
 
 Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
 _SHOWN = 50
+_HALF = 500  # characters of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,12 @@ class Problem:
     place: Place | None = None
 
     def __str__(self) -> str:
+        message = printable(self.message)
+        if len(message) > 2 * _HALF:  # what is wrong stands at the start, the way out at the end
+            message = f"{message[:_HALF]} … {message[-_HALF:]}"
         if self.place:
-            return f"{self.place}: {self.message}{self.place.excerpt}"
-        return f"{dotted(self.loc)}: {self.message}" if self.loc else self.message
+            return f"{self.place}: {message}{self.place.excerpt}"
+        return f"{printable(dotted(self.loc))}: {message}" if self.loc else message
 
 
 class SuiteError(UserError):
@@ -94,6 +98,11 @@ class Places:
 
 def dotted(loc: Loc) -> str:
     return ".".join(map(str, loc))
+
+
+def printable(text: str) -> str:
+    """The text with control characters and marks of writing direction spelt out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shortened(value: object) -> str:
@@ -148,14 +157,14 @@ def _locate(raw: Loc, model: type[BaseModel]) -> tuple[Loc, list[type[BaseModel]
         loc.append(part)
         fields = [holder.model_fields[str(part)] for holder in below if part in holder.model_fields]
         if fields:
-            below, description = _models(fields[0].annotation), fields[0].description or ""
+            below, description = models_in(fields[0].annotation), fields[0].description or ""
     return tuple(loc), holders, description
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
+    return [model for part in get_args(annotation) for model in models_in(part)]
 
 
 def _quoted(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,10 @@ from tread_bench.config import Cell, Suite
 from tread_bench.names import unknown
 from tread_bench.plan import Plan, expand
 from tread_bench.suite_errors import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
-from tread_bench.suite_yaml import read_yaml
+from tread_bench.suite_yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # they hold keys of a cell, which `--set` takes alone
-_FILES = ("data.train", "data.held_out", "metrics.extractor_weights", "metrics.inception_weights")
+_FILES = ("data.train", "data.held_out", "metrics.extractor_weights", "metrics.inception_weights", "evaluate.run")
 
 
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
@@ -76,7 +77,10 @@ def _load(path: Path, overrides: Sequence[str], check_files: bool) -> Plan:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as file:
+            return file.read(4 * MAX_CHARACTERS + 8).decode(
+                "utf-8-sig"
+            )  # enough to tell that a longer file is too long
     except OSError as error:
         raise SuiteError([Problem(f"cannot be read: {error.strerror}", place=Place(str(path)))]) from None
     except UnicodeDecodeError as error:
@@ -114,7 +118,7 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> list[Problem]
     place = Place(f"--set {override}")
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
-    if not equals or not all(path):
+    if not equals or not all(path) or len(path) > MAX_DEPTH:
         return [Problem("must be KEY=VALUE, such as training.iterations=100", place=place)]
     if path[0] in _SECTIONS:
         return [Problem(f"{path[0]} is not for --set: give the cell's key alone, for every cell", place=place)]
@@ -145,10 +149,21 @@ def _absolute(data: dict[str, Any], folder: Path) -> dict[str, Any]:
         key: _absolute_value((), data[key], folder) for key in ("base", "overrides") if key in data
     }
     if isinstance(data.get("rows"), dict):
-        layers["rows"] = {name: _absolute_value((), row, folder) for name, row in data["rows"].items()}
+        layers["rows"] = {name: _absolute_row(row, folder) for name, row in data["rows"].items()}
     if isinstance(data.get("matrix"), dict):
-        layers["matrix"] = {key: _absolute_axis(key, values, folder) for key, values in data["matrix"].items()}
+        layers["matrix"] = _absolute_matrix(data["matrix"], folder)
     return {**data, **layers}
+
+
+def _absolute_row(row: object, folder: Path) -> object:
+    absolute = _absolute_value((), row, folder)
+    if isinstance(absolute, dict) and isinstance(absolute.get("matrix"), dict):
+        absolute["matrix"] = _absolute_matrix(absolute["matrix"], folder)
+    return absolute
+
+
+def _absolute_matrix(matrix: dict[str, Any], folder: Path) -> dict[str, Any]:
+    return {key: _absolute_axis(key, values, folder) for key, values in matrix.items()}
 
 
 def _absolute_axis(key: str, values: object, folder: Path) -> object:
@@ -163,4 +178,4 @@ def _absolute_value(path: tuple[str, ...], value: object, folder: Path) -> objec
         return value
     if isinstance(value, list):
         return [_absolute_value(path, item, folder) for item in value]
-    return str((folder / value).resolve()) if isinstance(value, str) else value
+    return os.path.realpath(folder / value) if isinstance(value, str) else value  # unlike Path.resolve, bears loops

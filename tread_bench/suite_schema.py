@@ -14,7 +14,10 @@ def json_schema() -> dict[str, Any]:
     suite, cell = Suite.model_json_schema(), Cell.model_json_schema()
     parts = {**cell.pop("$defs"), "Cell": cell}
     for name in CHOICES:
-        cell["properties"][name] = _or_name(cell["properties"][name], parts)
+        *above, key = name.split(".")
+        holder = parts[above[0].capitalize()] if above else cell
+        holder["properties"][key] = _or_name(holder["properties"][key], parts)
+    cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # the row alone
     cell["properties"]["selector"]["enum"] = list(SELECTORS)
     cell["patternProperties"] = {r"\.": {"description": "dotted key of a cell"}}
     for part in parts.values():
@@ -23,7 +26,8 @@ def json_schema() -> dict[str, Any]:
     properties = suite["properties"]
     for name in ("base", "overrides"):
         properties[name] = {"description": properties[name]["description"], **reference}
-    properties["rows"]["patternProperties"] = {ROW_NAME: {"anyOf": [reference, {"type": "null"}]}}
+    parts["Row"] = {**cell, "properties": {**cell["properties"], "matrix": properties["matrix"]}}
+    properties["rows"]["patternProperties"] = {ROW_NAME: {"anyOf": [{"$ref": "#/$defs/Row"}, {"type": "null"}]}}
     properties["rows"]["additionalProperties"] = False
     definitions = {**suite.pop("$defs"), **parts}
     schema: dict[str, Any] = _plain({**suite, "$defs": definitions})

@@ -14,9 +14,9 @@ import yaml
 
 from tread_bench.suite_errors import Loc, Place, Places, Problem, SuiteError
 
-MAX_NODES = 20_000
+MAX_NODES = 5_000
 MAX_DEPTH = 32
-MAX_BYTES = 1_000_000
+MAX_CHARACTERS = 250_000
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -52,6 +52,10 @@ def _has_control(text: str) -> bool:
     return any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" for c in text)
 
 
+def _levels(loc: Loc) -> int:
+    return sum(part.count(".") + 1 if isinstance(part, str) else 1 for part in loc)
+
+
 def read_yaml(text: str, source: str, at: Loc = (), whole: Place | None = None) -> tuple[Any, Places, list[Problem]]:
     """Read one YAML document.
 
@@ -79,8 +83,8 @@ class _Reader:
         self.count = 0
 
     def compose(self) -> yaml.Node:
-        if len(self.text) > MAX_BYTES:
-            raise self._refusal(f"longer than {MAX_BYTES} characters: a suite is a short file", self._at(0, 0))
+        if len(self.text) > MAX_CHARACTERS:
+            raise self._refusal(f"longer than {MAX_CHARACTERS} characters: a suite is a short file", self._at(0, 0))
         loader = None
         try:
             loader = _Loader(self.text)
@@ -105,8 +109,8 @@ class _Reader:
         self.places.values[loc] = place
         if node in above:
             raise self._refusal("an alias to something that contains it: write the value out", place)
-        if self.count > MAX_NODES or len(above) > MAX_DEPTH:
-            rule = f"aliases unfold to more than {MAX_NODES} values or {MAX_DEPTH} levels: write less"
+        if self.count > MAX_NODES or _levels(loc) > MAX_DEPTH:
+            rule = f"aliases and dotted keys unfold to more than {MAX_NODES} values or {MAX_DEPTH} levels: write less"
             raise self._refusal(rule, place)
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(node, loc, above)

@@ -9,5 +9,5 @@ WIDTH = 150  # of tables where stdout is no terminal
 
 def stdout_console() -> Console:
     """As wide as the terminal, or wide enough for a table where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDTH)
+    console = Console(markup=False)  # names from a suite may hold brackets
+    return console if console.is_terminal else Console(width=WIDTH, markup=False)

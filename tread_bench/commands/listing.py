@@ -92,7 +92,7 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
     "suites": _suites,
     "datasets": lambda: _choices(config.DataChoice),
-    "objectives": lambda: _choices(config.FlowObjective),
+    "objectives": lambda: _choices(config.ObjectiveChoice),
     "samplers": _samplers,
     "selectors": _selectors,
     "methods": lambda: _choices(config.MethodChoice),

@@ -8,9 +8,9 @@ from typing import Any
 import typer
 from rich.table import Column, Table
 
+from tread_bench.cell_costs import cell_cost
 from tread_bench.commands.console import stdout_console
 from tread_bench.commands.profile import run_lengths
-from tread_bench.costs import cost_figures
 from tread_bench.plan import plan_table
 from tread_bench.suite_file import find_suite, load_plan
 
@@ -18,7 +18,7 @@ from tread_bench.suite_file import find_suite, load_plan
 def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
     """Print a row per row of the suite; with `as_json` the cells too."""
     plan = load_plan(find_suite(name), overrides)
-    rows = plan_table(plan, cost_figures)
+    rows = plan_table(plan, cell_cost)
     if as_json:
         cells = [
             {"cell": c.id, "row": c.row, "seed": c.seed, "config": c.cell.model_dump(mode="json")} for c in plan.cells
@@ -26,9 +26,7 @@ def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
         typer.echo(json.dumps({"suite": plan.suite.name, "rows": rows, "cells": cells}, indent=2))
         return
     console = stdout_console()
-    console.print(
-        f"[bold]{plan.suite.name}[/]: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds"
-    )
+    console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
     console.print(_table(rows))
 
 
@@ -39,7 +37,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         "cells",
         "parameters",
         "forward\nMMACs",
-        "training step\nMMACs",
+        "mean training\nstep MMACs",
         "ideal\nspeed-up",
         "tokens per block",
         "disk\nMiB",
@@ -51,7 +49,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             str(row["cells"]),
             f"{row['params']:,}",
             f"{row['forward_macs'] / 1e6:,.2f}",
-            f"{row['train_step_macs'] / 1e6:,.2f}",
+            f"{row['mean_train_step_macs'] / 1e6:,.2f}",
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",

@@ -6,37 +6,69 @@ second into many of the first; `suite_file.py` reads YAML and gives every mistak
 
 from __future__ import annotations
 
+from tread_bench.config.auxiliary import Auxiliary, MaeLoss, RepaLoss
 from tread_bench.config.backbones import BackboneChoice, Routes
-from tread_bench.config.compute import Compute, Kernels, Timing
+from tread_bench.config.base import MAX_NUMBER
+from tread_bench.config.compute import Compute, Kernels, Limits, StepOptions, Timing
 from tread_bench.config.data import DataChoice, DigitsData, ParquetData
-from tread_bench.config.methods import DenseMethod, MethodChoice, TreadMethod
+from tread_bench.config.evaluate import Evaluate
+from tread_bench.config.guidance import GuidanceChoice, GuidanceRule, iteration_at
+from tread_bench.config.methods import (
+    DenseMethod,
+    DropMethod,
+    LayerSkipMethod,
+    MaskMethod,
+    MethodChoice,
+    ModMethod,
+    SprintMethod,
+    TreadMethod,
+)
 from tread_bench.config.metrics import EXTRACTORS, Metrics
-from tread_bench.config.objectives import FlowObjective
-from tread_bench.config.sampling import Sampling
+from tread_bench.config.objectives import EdmObjective, FlowObjective, ObjectiveChoice
+from tread_bench.config.sampling import Churn, Sampling
 from tread_bench.config.suite import MAX_SEEDS, NAME, ROW_NAME, Cell, Seeds, Suite
-from tread_bench.config.training import Training
+from tread_bench.config.training import RoutingSchedule, Training
 
 __all__ = [
     "EXTRACTORS",
+    "MAX_NUMBER",
     "MAX_SEEDS",
     "NAME",
     "ROW_NAME",
+    "Auxiliary",
     "BackboneChoice",
     "Cell",
+    "Churn",
     "Compute",
     "DataChoice",
     "DenseMethod",
     "DigitsData",
+    "DropMethod",
+    "EdmObjective",
+    "Evaluate",
     "FlowObjective",
+    "GuidanceChoice",
+    "GuidanceRule",
     "Kernels",
+    "LayerSkipMethod",
+    "Limits",
+    "MaeLoss",
+    "MaskMethod",
     "MethodChoice",
     "Metrics",
+    "ModMethod",
+    "ObjectiveChoice",
     "ParquetData",
+    "RepaLoss",
     "Routes",
+    "RoutingSchedule",
     "Sampling",
     "Seeds",
+    "SprintMethod",
+    "StepOptions",
     "Suite",
     "Timing",
     "Training",
     "TreadMethod",
+    "iteration_at",
 ]

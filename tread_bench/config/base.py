@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+MAX_NUMBER = 10**9  # of anything that is counted
+
 
 class Model(BaseModel):
     """Frozen; an unknown key and a number that is not finite are errors."""
@@ -19,7 +21,6 @@ def no_boolean(value: object) -> object:
     return value
 
 
-Int = Annotated[int, BeforeValidator(no_boolean)]
+Int = Annotated[int, Field(le=MAX_NUMBER), BeforeValidator(no_boolean)]
 Float = Annotated[float, BeforeValidator(no_boolean)]
 Share = Annotated[float, Field(ge=0, lt=1), BeforeValidator(no_boolean)]
-Time = Annotated[float, Field(ge=0, le=1), BeforeValidator(no_boolean)]

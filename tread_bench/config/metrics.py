@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from tread_bench.config.base import Int, Model, Time
+from tread_bench.config.base import Float, Int, Model, Share
+from tread_bench.config.guidance import Blocks
 
 EXTRACTORS = {
     "digits-classifier": "a small classifier of digits whose weights ship with the package",
@@ -29,9 +30,13 @@ class Metrics(Model):
     kid_subsets: Int = Field(50, ge=1)
     neighbours: Int = Field(3, ge=1, description="k of precision and recall")
     similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
-    similarity_times: tuple[Time, ...] = Field(
-        (0.1, 0.3, 0.5, 0.7, 0.9), min_length=1, description="times t of the same"
+    similarity_times: tuple[Float, ...] = Field(
+        (), description="times of the same: t of flow, sigma of edm; empty: the objective's own"
     )
+    routed_rates: tuple[Share, ...] = Field(
+        (), description="rates at which the trained network is also run routed: the gap of training to inference"
+    )
+    routed_blocks: Blocks = Field((), description="START:END of that; empty: those of the cell's routes")
     extractor: str | None = Field(None, description="feature network; empty: the one that suits the data")
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")

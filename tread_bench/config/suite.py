@@ -6,15 +6,17 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from tread_bench.config.auxiliary import Auxiliary
 from tread_bench.config.backbones import BackboneChoice, Routes
 from tread_bench.config.base import Model, no_boolean
-from tread_bench.config.compute import Compute, Timing
+from tread_bench.config.compute import Compute, Limits, Timing
 from tread_bench.config.data import DataChoice, DigitsData
+from tread_bench.config.evaluate import Evaluate
 from tread_bench.config.methods import DenseMethod, MethodChoice
 from tread_bench.config.metrics import Metrics
-from tread_bench.config.objectives import FlowObjective
+from tread_bench.config.objectives import FlowObjective, ObjectiveChoice
 from tread_bench.config.sampling import Sampling
-from tread_bench.config.training import Training
+from tread_bench.config.training import RoutingSchedule, Training
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
@@ -22,25 +24,28 @@ MAX_SEEDS = 1000
 
 
 class Cell(Model):
-    """One training, fully resolved: the same on every machine."""
+    """One training, or one judging of what another has trained, fully resolved: the same on every machine."""
 
     backbone: BackboneChoice
     data: DataChoice = DigitsData()
     method: MethodChoice = DenseMethod()
     routes: Routes = ()
     selector: str = Field("random", description="which tokens bypass")
-    objective: FlowObjective = FlowObjective()
+    schedule: RoutingSchedule = RoutingSchedule()
+    auxiliary: Auxiliary = Field((), description="losses added to the method's own")
+    objective: ObjectiveChoice = FlowObjective()
     training: Training
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
+    evaluate: Evaluate | None = Field(None, description="row whose weights are judged; nothing is trained")
 
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, value: object) -> object:
         if not isinstance(value, dict):
             return value
-        short = ("data", "method", "objective")
-        return {k: {"name": v} if k in short and isinstance(v, str) else v for k, v in value.items()}
+        short = {"data": "name", "method": "name", "objective": "name", "evaluate": "row"}
+        return {k: {short[k]: v} if k in short and isinstance(v, str) else v for k, v in value.items()}
 
 
 def _read_seeds(value: object) -> object:
@@ -87,3 +92,4 @@ class Suite(Model):
     )
     compute: Compute = Compute()
     timing: Timing = Timing()
+    limits: Limits = Limits()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tread_bench.config import ParquetData
 
 _ROWS_AT_A_TIME = 512
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
 _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
 
 
@@ -86,7 +87,7 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None) -> NDArray[np.uint
         raise ValueError(f"{choice.image_column} holds no image bytes; images must stand inside the file")
     side, (target, accepted) = choice.image_size, _MODES[choice.channels]
     try:
-        image = Image.open(io.BytesIO(cell["bytes"]))
+        image = Image.open(io.BytesIO(cell["bytes"]), formats=_FORMATS)
         if image.size != (side, side):
             raise ValueError(f"image of {image.width}x{image.height} pixels where data.image_size is {side}")
         if image.mode not in accepted:

@@ -1,0 +1,121 @@
+"""A checkpoint with one flipped byte, cut short, emptied or exchanged is noticed, and the one before is used."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import pytest
+import torch
+
+from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
+
+DAMAGED, BEFORE = 2, 1  # steps
+
+
+def checkpoint(step):
+    chance = torch.Generator().manual_seed(step)
+    tensors = {"a": torch.rand(3, 5, generator=chance), "b": torch.rand(7, generator=chance).double()}
+    return Checkpoint(tensors, {"step": step, "train_loss": [[1, 0.5]]})
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A folder with two checkpoints, and the files of the second."""
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    save_checkpoint(folder, BEFORE, checkpoint(BEFORE))
+    first = set(folder.iterdir())
+    save_checkpoint(folder, DAMAGED, checkpoint(DAMAGED))
+    return folder, sorted(set(folder.iterdir()) - first)
+
+
+def assert_is(found, step):
+    expected = checkpoint(step)
+    assert found is not None and found.state == expected.state and found.tensors.keys() == expected.tensors.keys()
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
+
+
+@pytest.fixture
+def assert_noticed(written, caplog):
+    """The one before is used, and a warning names the damaged one."""
+
+    def assert_noticed():
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert_is(load_latest(written[0]), BEFORE)
+        assert [f"{DAMAGED:09d}" in r.getMessage() and "damaged" in r.getMessage() for r in caplog.records] == [True]
+
+    return assert_noticed
+
+
+def test_the_last_one_is_loaded_while_it_is_whole(written, caplog):
+    assert_is(load_latest(written[0]), DAMAGED)
+    assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_of_every_byte_is_noticed(written, assert_noticed):
+    flips = 0
+    for path in written[1]:
+        whole = path.read_bytes()
+        for i in range(len(whole)):
+            for bit in range(8):
+                path.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << bit]) + whole[i + 1 :])
+                assert_noticed()
+                flips += 1
+        path.write_bytes(whole)
+    assert_is(load_latest(written[0]), DAMAGED)
+    print(f"{flips} flipped bits in {len(written[1])} files, each noticed")
+
+
+def test_every_length_that_a_file_can_be_cut_to_is_noticed(written, assert_noticed):
+    for path in written[1]:
+        whole = path.read_bytes()
+        for length in (*range(0, len(whole), 5), len(whole) - 1):
+            path.write_bytes(whole[:length])
+            assert_noticed()
+        path.write_bytes(whole)
+
+
+def test_what_is_appended_or_exchanged_is_noticed(written, assert_noticed):
+    for path in written[1]:
+        whole = path.read_bytes()
+        older = path.with_name(path.name.replace(f"{DAMAGED:09d}", f"{BEFORE:09d}"))
+        for content in (whole + b"\n", bytes(len(whole)), older.read_bytes(), b"{}"):
+            path.write_bytes(content)
+            assert_noticed()
+        path.write_bytes(whole)
+
+
+def test_a_file_that_is_missing_means_the_one_before(written):
+    folder, files = written
+    for path in files:
+        whole = path.read_bytes()
+        path.unlink()
+        assert_is(load_latest(folder), BEFORE)
+        path.write_bytes(whole)
+
+
+def test_a_folder_in_place_of_a_file_means_the_one_before(written):
+    folder, files = written
+    for path in files:
+        whole = path.read_bytes()
+        path.unlink()
+        path.mkdir()
+        assert_is(load_latest(folder), BEFORE)
+        path.rmdir()
+        path.write_bytes(whole)
+
+
+def test_without_a_whole_one_training_begins_anew(written, caplog):
+    folder, _ = written
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert load_latest(folder) is None
+    assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 2
+
+
+def test_a_checkpoint_moves_with_its_folder(written, tmp_path):
+    moved = shutil.copytree(written[0], tmp_path / "elsewhere")
+    assert_is(load_latest(moved), DAMAGED)

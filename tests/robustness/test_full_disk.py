@@ -1,0 +1,175 @@
+"""ENOSPC and EIO at every write of a toy cell and of its runner: nothing torn, the same end on a mended disk."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from full_disk import Disk, failing
+
+from tread_bench.cell import run_cell
+from tread_bench.errors import UserError
+from tread_bench.progress import Lines
+from tread_bench.records import Record
+from tread_bench.runner import Options, run
+from tread_bench.store import RunFolder, temporaries
+from tread_bench.suite_file import load_plan
+
+ERRORS = (errno.ENOSPC, errno.EIO)
+MOST_WRITES = 100
+SUITE = """\
+name: toy
+base:
+  backbone: {name: DiT, depth: 1, hidden: 8, heads: 1, patch: 4}
+  training: {iterations: 2, batch: 4, checkpoint_every: 1, learning_rate: 1e-3}
+  sampling: {steps: 1}
+  metrics: {num_samples: 10, validation_samples: 4, kid_subset_size: 4, kid_subsets: 2, similarity_samples: 2}
+timing: {pairs: 0}
+"""
+OF_THE_CLOCK = {"train_seconds", "attempts"}
+
+
+def quiet(*news, **style):
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
+    path.write_text(SUITE)
+    return load_plan(path)
+
+
+@pytest.fixture(scope="module")
+def cell_id(plan):
+    (cell,) = plan.cells
+    return cell.id
+
+
+@pytest.fixture(scope="module")
+def begun(plan, cell_id, tmp_path_factory):
+    """A run folder whose one cell is planned and not trained."""
+    root = tmp_path_factory.mktemp("begun") / "run"
+    run(plan, SUITE, root, Options(), Lines(quiet))
+    kept = {"cell.json"}
+    folder = RunFolder(root).cell(cell_id)
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir():
+            path.rmdir()
+        elif path.name not in kept:
+            path.unlink()
+    return root
+
+
+@pytest.fixture(autouse=True)
+def same_precision():
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def copied(folder, place):
+    shutil.rmtree(place, ignore_errors=True)
+    return shutil.copytree(folder, place)
+
+
+def timeless(value):
+    """Without what a clock says."""
+    if isinstance(value, dict):
+        return {key: timeless(item) for key, item in value.items() if key not in OF_THE_CLOCK}
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def ending(folder: RunFolder, cell_id: str, name: str) -> tuple[dict, dict[str, bytes]]:
+    """What the cell came to: its record, and its pictures bit by bit."""
+    record = timeless(json.loads((folder.cell(cell_id) / name).read_text()))
+    assert record["status"] == "done", record["reason"]
+    return record, {path.name: path.read_bytes() for path in folder.cell(cell_id).rglob("*.png")}
+
+
+def is_harmless(operation: str) -> bool:
+    """To make a folder that is there already may fail unnoticed."""
+    return operation.startswith("mkdir ")
+
+
+def assert_nothing_torn(root: Path):
+    for path in root.rglob("*.json"):
+        content = json.loads(path.read_text())
+        if path.name in ("record.json", "outcome.json"):
+            Record.model_validate(content)
+
+
+def resumed(root, cell_id):
+    """The cell after another attempt on a mended disk; a failure is set aside, what it has trained is kept."""
+    folder = RunFolder(root)
+    outcome = folder.outcome(cell_id)
+    if outcome is not None and outcome.status == "failed":
+        assert outcome.reason.startswith("disk: "), outcome.reason
+        (folder.cell(cell_id) / "outcome.json").unlink()
+    run_cell(root, cell_id, quiet)
+    assert not temporaries(root)
+    return ending(folder, cell_id, "outcome.json")
+
+
+@pytest.mark.slow
+def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tmp_path):
+    start = time.perf_counter()
+    whole = copied(begun, tmp_path / "whole")
+    with failing(Disk(whole)) as disk:
+        run_cell(whole, cell_id, quiet)
+    expected, writes = ending(RunFolder(whole), cell_id, "outcome.json"), len(disk.done)
+    assert 20 < writes <= MOST_WRITES, disk.done
+    told = 0
+    for n in range(1, writes + 1):
+        for error in ERRORS:
+            root = copied(begun, tmp_path / "run")
+            with failing(Disk(root, n, error)) as disk:
+                try:
+                    was_told = run_cell(root, cell_id, quiet).status == "failed"
+                except OSError:
+                    was_told = True
+            assert was_told or is_harmless(disk.done[n - 1])
+            told += was_told
+            assert_nothing_torn(root)
+            assert resumed(root, cell_id) == expected, disk.done[n - 1]
+    seconds = time.perf_counter() - start
+    print(
+        f"{writes} writes of a cell x {len(ERRORS)} errors: {told} told, all resumed to the same bits; {seconds:.0f} s"
+    )
+
+
+@pytest.mark.slow
+def test_a_runner_survives_a_failure_of_the_disk_at_every_write(begun, plan, cell_id, tmp_path):
+    start = time.perf_counter()
+    trained = copied(begun, tmp_path / "trained")
+    run_cell(trained, cell_id, quiet)
+    (trained / "plan.json").unlink()
+
+    def go(root):
+        run(plan, SUITE, root, Options(), Lines(quiet))
+        return ending(RunFolder(root), cell_id, "record.json")
+
+    whole = copied(trained, tmp_path / "whole")
+    with failing(Disk(whole)) as disk:
+        expected = go(whole)
+    writes, told = len(disk.done), 0
+    assert 10 < writes <= MOST_WRITES, disk.done
+    for n in range(1, writes + 1):
+        root = copied(trained, tmp_path / "run")
+        with failing(Disk(root, n, ERRORS[n % 2])) as disk:
+            was_told = False
+            try:
+                run(plan, SUITE, root, Options(), Lines(quiet))
+            except UserError:
+                was_told = True
+        assert was_told or is_harmless(disk.done[n - 1])
+        told += was_told
+        assert_nothing_torn(root)
+        assert go(root) == expected, disk.done[n - 1]
+    seconds = time.perf_counter() - start
+    print(f"{writes} writes of a runner: {told} told, all resumed to the same record; {seconds:.0f} s")

@@ -1,0 +1,229 @@
+"""Hostile texts in every field that reaches the report: nothing of theirs runs, and the page stays accessible."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from xml.etree import ElementTree
+
+import pytest
+from synthetic_records import NOTHING_MEASURED, record, write_samples
+
+from reports.page import render
+from reports.tables import results_frame, write_csv
+
+RUN = "window.pwned = 1; document.title = 'pwned'"
+PAYLOADS = (
+    f"<script>{RUN}</script>",
+    f'"><img src=x onerror="{RUN}">',
+    f'\'><svg onload="{RUN}">',
+    f"</style></script></title></desc></svg></textarea><script>{RUN}</script>",
+    f"--><script>{RUN}</script>]]>",
+    f"javascript:{RUN}//",
+    f'" onmouseover="{RUN}" autofocus onfocus="{RUN}" x="',
+    f"&lt;script&gt;{RUN}&lt;/script&gt; &#60;script&#62;{RUN}&#60;/script&#62;",
+    "{{ 7 * 7 }}{% include 'page.js' %}${window.pwned = 1}",
+    "\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe\N{LEFT-TO-RIGHT ISOLATE}",
+    "w" * 5000,
+    "\0\x07\x1b[31m\x7f\ud800\ufffe",
+    "=1+1 $\\frac{1}{0}$ _hidden\n\t\r.",
+    "\N{COMBINING ACUTE ACCENT}" * 50 + "\N{GRINNING FACE}",
+    "",
+)
+PER_TEXT = 3
+KEPT = {"status", "routes", "memory_kind", "schema_version"}  # no free text
+FORMULA = re.compile(r"[=+\-@\t\r]")
+
+
+def hostile(value, turn, keys_too=False):
+    """The value with payloads in front of every text, the same for the same text."""
+    if isinstance(value, str):
+        first = sum(map(ord, value)) + turn
+        return " ".join([*(PAYLOADS[(first + k) % len(PAYLOADS)] for k in range(PER_TEXT)), value])
+    if isinstance(value, dict):
+        named = {hostile(key, turn) if keys_too else key: item for key, item in value.items()}
+        return {key: hostile(item, turn, keys_too) for key, item in named.items()}
+    return [hostile(item, turn, keys_too) for item in value] if isinstance(value, list) else value
+
+
+def hostile_record(one, turn):
+    """Every text of a record, its evaluations' too."""
+    fields = {name: getattr(one, name) for name in type(one).model_fields}
+    texts = {n: hostile(v, turn) for n, v in fields.items() if n not in KEPT and isinstance(v, str | dict)}
+    texts["conditions"] = hostile(one.conditions, turn, keys_too=True) | texts["conditions"]
+    texts["evaluations"] = [
+        e.model_copy(
+            update={
+                "protocol": hostile(e.protocol, turn),
+                "protocol_details": {**hostile(e.protocol_details, turn, True), "caution": hostile("caution", turn)},
+                "samples": hostile(e.samples, turn),
+            }
+        )
+        for e in one.evaluations
+    ]
+    return one.model_copy(update=texts)
+
+
+def hostile_plan(records, turn):
+    plan = {
+        "suite": {"name": "study", "description": "What it is about."},
+        "cells": [*(one.cell for one in records), "missing"],
+        "git": {"commit": "0123abc", "branch": "main"},
+        "numerics": {"device": "cpu", "device_name": "Example CPU", "threads": 1},
+        "versions": {"python": "3.11.9"},
+        "timing": {"asked": ["pairs", 20]},
+    }
+    plan = {key: hostile(value, turn, keys_too=key not in ("suite", "numerics")) for key, value in plan.items()}
+    return {**plan, hostile("note", turn): hostile("noted", turn)}
+
+
+@pytest.fixture(scope="module", params=range(0, len(PAYLOADS), PER_TEXT))
+def run_dir(request, tmp_path_factory):
+    """A rendered run of two architectures whose texts are all hostile; in all turns every field has every payload."""
+    folder, turn = tmp_path_factory.mktemp("run"), request.param
+    rows = (("dense", "", 16.9), ("early", "0:8@0.5", 27.3), ("late", "2:8@0.5", 18.6))
+    made = [record(row, routes, seed, fid) for row, routes, fid in rows for seed in range(2)]
+    made += [record("dense", "", 7, 16.0, backbone="U-ViT (depth 12)", family="U-ViT", cell=f"u{turn}")]
+    made += [record("lost", "", 8, None, status="failed", reason="why", evaluations=[], timing=None, similarity=None)]
+    records = [hostile_record(one, turn) for one in made]
+    render(records, hostile_plan(records, turn), folder)
+    return folder
+
+
+@pytest.fixture
+def opened(browser, run_dir):
+    browser.get((run_dir / "index.html").as_uri())
+    browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
+    return browser
+
+
+def pwned(browser):
+    return browser.execute_script("return window.pwned === 1 || document.title === 'pwned'")
+
+
+# What the payloads can do, and what the policy keeps them from
+
+
+@pytest.mark.slow
+def test_the_payloads_run_where_nothing_holds_them(browser, tmp_path):
+    harmful = PAYLOADS[:5]
+    for payload in harmful:
+        (tmp_path / "plain.html").write_text(f"<!doctype html><p title='{payload}'>{payload}</p>", encoding="utf-8")
+        browser.get((tmp_path / "plain.html").as_uri())
+        assert pwned(browser), payload
+
+
+@pytest.mark.slow
+def test_the_policy_alone_would_hold_them(browser, run_dir):
+    page = (run_dir / "index.html").read_text(encoding="utf-8")
+    bare = page.replace("<header>", f"<header>{''.join(PAYLOADS[:8])}", 1)
+    (run_dir / "unescaped.html").write_text(bare, encoding="utf-8")
+    browser.get("about:blank")
+    browser.get_log("browser")
+    browser.get((run_dir / "unescaped.html").as_uri())
+    assert not pwned(browser)
+    refused = [
+        entry["message"] for entry in browser.get_log("browser") if "Content Security Policy" in entry["message"]
+    ]
+    assert len(refused) >= 5
+
+
+# The page
+
+
+@pytest.mark.slow
+def test_no_payload_runs_or_becomes_markup(opened):
+    found = opened.execute_script(
+        """const all = [...document.querySelectorAll('*')];
+        return {
+            scripts: document.scripts.length,
+            handlers: all.flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on')).length,
+            links: [...document.querySelectorAll('[href], [src]')]
+                .map(e => e.getAttribute('href') || e.getAttribute('src'))
+                .filter(v => !v.startsWith('#') && !v.startsWith('data:image/png;base64,') && v !== 'data:,'),
+            kinds: [...new Set(all.map(e => e.localName))].sort(),
+        }"""
+    )
+    assert not pwned(opened)
+    assert (found["scripts"], found["handlers"], found["links"]) == (1, 0, [])
+    assert not {"iframe", "object", "embed", "textarea", "base", "form"} & set(found["kinds"])
+    for link in opened.find_elements("css selector", "a[href]"):
+        opened.execute_script("arguments[0].click()", link)
+    for header in opened.find_elements("css selector", "th > button"):
+        opened.execute_script("arguments[0].click()", header)
+    assert not pwned(opened)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(opened, axe_violations, scheme):
+    assert axe_violations(opened, scheme) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_words_do_not_make_it_scroll_sideways(opened, width):
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+# The files beside it
+
+
+@pytest.mark.slow
+def test_figures_hold_nothing_that_acts(browser, run_dir):
+    figures = sorted((run_dir / "figures").glob("*.svg"))
+    assert figures
+    for path in figures:
+        for element in ElementTree.parse(path).iter():
+            assert element.tag.rpartition("}")[2] not in {"script", "foreignObject", "iframe", "a"}
+            for name, value in element.attrib.items():
+                assert not name.startswith("on")
+                assert not name.endswith("href") or value.startswith(("#", "data:image/png;base64,")), value
+    browser.get(figures[0].as_uri())
+    assert not browser.execute_script("return window.pwned === 1")
+
+
+@pytest.mark.slow
+def test_no_cell_of_the_table_is_a_formula(run_dir):
+    with open(run_dir / "results.csv", encoding="utf-8", newline="") as file:
+        cells = list(itertools.chain(*csv.reader(file)))
+    number = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
+    assert [cell for cell in cells if FORMULA.match(cell) and not number.fullmatch(cell)] == []
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1"])
+def test_a_text_that_a_spreadsheet_would_compute_is_kept_as_text(tmp_path, text):
+    write_csv(
+        results_frame([record("dense", "", 0, None, status="failed", reason=text, **NOTHING_MEASURED)]), tmp_path / "a"
+    )
+    with open(tmp_path / "a", encoding="utf-8", newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert line["reason"] == f"'{text}" and line["seed"] == "0"
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\rb", "a\r\n=b", 'a","b', "\ud800", "\0"])
+def test_a_text_stays_in_its_cell_of_the_table(tmp_path, text):
+    write_csv(
+        results_frame([record("dense", "", 0, None, status="failed", reason=text, **NOTHING_MEASURED)]), tmp_path / "a"
+    )
+    with open(tmp_path / "a", encoding="utf-8", newline="") as file:
+        assert [line["seed"] for line in csv.DictReader(file)] == ["0"]
+
+
+def test_samples_come_from_the_run_folder_whatever_a_record_says(tmp_path):
+    names = ("../../secret.png", str(tmp_path / "secret.png"), "a\0b.png", "w" * 5000, "loop.png")
+    write_samples([record("dense", "", 0, 17.0, cell="../../outside")], tmp_path / "run")
+    assert (tmp_path / "outside").is_dir()
+    (tmp_path / "secret.png").write_bytes(b"\x89PNG\r\n\x1a\n secret")
+    records = [record("dense", "", 0, 17.0, cell="../../outside")]
+    records += [record(f"row{i}", "", 0, 17.0, cell=f"cell{i}") for i, _ in enumerate(names)]
+    for one, name in zip(records[1:], names, strict=True):
+        one.evaluations[-1] = one.evaluations[-1].model_copy(update={"samples": name})
+    (tmp_path / "run" / "cells" / "cell4").mkdir(parents=True)
+    (tmp_path / "run" / "cells" / "cell4" / "loop.png").symlink_to("loop.png")
+    render(records, {}, tmp_path / "run")
+    page = (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
+    assert "<img" not in page and page.count("not found") == len(records)

@@ -1,0 +1,249 @@
+"""`kill -9` at random instants, over a runner, the server that it forks from, and its cells."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tread_bench.store import RunFolder, temporaries
+
+KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50
+SUITE = """\
+name: kills
+seeds: 3
+base:
+  backbone: {name: DiT, depth: 4, hidden: 64, heads: 2, patch: 2}
+  training: {iterations: 60, batch: 4, learning_rate: 1e-3, checkpoint_every: 1}
+  sampling: {steps: 2}
+  metrics: {at: [30, 60], num_samples: 32, validation_samples: 16, similarity_samples: 4, kid_subset_size: 16}
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5}
+timing: {pairs: 2, warmup: 1}
+limits: {retries: 1000}
+"""
+VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
+
+
+def figures(path: Path) -> dict[str, object]:
+    """All of a record that must not depend on what happened meanwhile."""
+    record = json.loads(path.read_text())
+    kept = {key: value for key, value in record.items() if key not in VARIABLE}
+    return {**kept, "evaluations": [{**e, "train_seconds": None} for e in record["evaluations"]]}
+
+
+def state(pid: int) -> str:
+    """The letter that the kernel has for it; Z for one that is gone, too."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+def wait_until(condition, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(0.002)
+    return holds
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: state(pid) == "Z", 10)
+
+
+@dataclass
+class Fate:
+    """When a cell's process dies: at an instant, or a moment into the n-th checkpoint that it is seen to write."""
+
+    instant: float
+    writes_left: int
+    seen: set[str] = field(default_factory=set)
+
+    @classmethod
+    def draw(cls, rng: random.Random, first_checkpoint_s: float) -> Fate:
+        if rng.random() < 0.5:
+            return cls(float("inf"), rng.randint(2, 5))
+        return cls(time.monotonic() + rng.uniform(0, 2 * first_checkpoint_s), 10**9)
+
+    def has_come(self, checkpoints: Path) -> bool:
+        new = set(half_written(checkpoints)) - self.seen
+        self.seen |= new
+        self.writes_left -= len(new)
+        return self.writes_left <= 0 or time.monotonic() > self.instant
+
+
+def half_written(checkpoints: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(checkpoints) if name.startswith(".step-")]
+    except FileNotFoundError:
+        return []
+
+
+class Life:
+    """One start of the runner, in a session of its own, so that no process of it can hide."""
+
+    def __init__(self, suite: Path, out: Path) -> None:
+        command = [sys.executable, "-m", "tread_bench", "run", str(suite), "--out", str(out), "--workers", "2"]
+        pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.out, self.process = out, subprocess.Popen(command, start_new_session=True, **pipes)
+        self.fates: dict[int, Fate] = {}
+
+    def __enter__(self) -> Life:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for pid in self.session():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+    def session(self) -> list[int]:
+        """All processes that are left of it."""
+        return [pid for pid in psutil.pids() if session_of(pid) == self.process.pid and state(pid) != "Z"]
+
+    def server(self) -> int | None:
+        """The process that cells are forked from, once there is a cell."""
+        return next((pid for pid in children(self.process.pid) if children(pid)), None)
+
+    def cells(self) -> dict[int, Path]:
+        """Processes of cells that have opened their log, and the folders of their checkpoints."""
+        found = {}
+        for pid in children(self.server() or 0):
+            try:
+                log = Path(os.readlink(f"/proc/{pid}/fd/1"))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if log.name == "log":
+                found[pid] = log.parent / "checkpoints"
+        return found
+
+
+def session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+class Killer:
+    """Kills until there were enough, and keeps count.
+
+    Args:
+        runner_s, cell_s: until the first checkpoint of a run, and of a cell, that nobody disturbs.
+    """
+
+    def __init__(self, seed: int, runner_s: float, cell_s: float) -> None:
+        self.rng, self.runner_s, self.cell_s = random.Random(seed), runner_s, cell_s
+        self.kills: Counter[str] = Counter()
+        self.inside = self.orphans = 0
+
+    @property
+    def has_enough(self) -> bool:
+        return self.kills.total() >= KILLS
+
+    def attend(self, life: Life) -> None:
+        """Until the runner has ended, by itself or not."""
+        is_last = self.kills["runner"] >= RUNNER_KILLS
+        death = float("inf") if is_last else time.monotonic() + self.rng.uniform(0, 2 * self.runner_s)
+        server_dies = self.rng.random() < 0.3 and self.kills["server"] < SERVER_KILLS
+        while life.process.poll() is None:
+            time.sleep(0.002)
+            if self.has_enough:
+                life.process.wait()
+            elif time.monotonic() > death:
+                self.end(life, "runner", life.process.pid)
+            elif server_dies and life.cells() and self.rng.random() < 0.002:
+                server_dies = False
+                self.end(life, "server", life.server())
+            else:
+                self.visit_cells(life)
+        self.orphans += 0 if wait_until(lambda: not life.session(), 10) else len(life.session())
+
+    def visit_cells(self, life: Life) -> None:
+        for pid, checkpoints in life.cells().items():
+            fate = life.fates.setdefault(pid, Fate.draw(self.rng, self.cell_s))
+            if fate.has_come(checkpoints):
+                time.sleep(self.rng.uniform(0, 0.004) if fate.writes_left <= 0 else 0)
+                self.end(life, "cell", pid)
+
+    def end(self, life: Life, what: str, pid: int | None) -> None:
+        """`kill -9`, and look whether that left half a checkpoint."""
+        cells = life.cells()
+        if pid is None or state(pid) == "Z":
+            return
+        kill(pid)
+        died = [pid] if what == "cell" else list(cells)
+        wait_until(lambda: all(state(cell) == "Z" for cell in died), 10)
+        self.kills[what] += 1
+        self.inside += any(half_written(cells[cell]) for cell in died if cell in cells)
+
+
+def finished(out: Path) -> dict[Path, bytes]:
+    """Outcomes and records that are there."""
+    names = ("outcome.json", "record.json")
+    return {path: path.read_bytes() for path in out.glob("cells/*/*.json") if path.name in names}
+
+
+def lost(before: dict[Path, bytes], now: dict[Path, bytes]) -> list[Path]:
+    return [path for path, content in before.items() if now.get(path) != content]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE)
+    undisturbed, began = tmp_path / "undisturbed", time.monotonic()
+    with Life(suite, undisturbed) as life:
+        assert wait_until(lambda: any(undisturbed.glob("cells/*/attempts.json")), 120)
+        cell_began = time.monotonic()
+        assert wait_until(lambda: any(undisturbed.glob("cells/*/checkpoints/*.sha256")), 120)
+        killer = Killer(0, runner_s=time.monotonic() - began, cell_s=time.monotonic() - cell_began)
+        assert life.process.wait() == 0
+    expected = {path.parent.name: figures(path) for path in undisturbed.glob("cells/*/record.json")}
+    assert len(expected) == 6
+
+    folders = lost_cells = changed_cells = 0
+    while not killer.has_enough:
+        out, before, status = tmp_path / f"disturbed-{folders}", {}, None
+        folders += 1
+        while status != 0:
+            with Life(suite, out) as life:
+                killer.attend(life)
+            status = life.process.returncode
+            assert status in (0, -signal.SIGKILL)
+            now = finished(out)
+            lost_cells += len(lost(before, now))
+            before = now
+        results = {path.parent.name: figures(path) for path in out.glob("cells/*/record.json")}
+        changed_cells += sum(results.get(cell) != expected[cell] for cell in expected)
+        RunFolder(out).remove(RunFolder(out).removable())
+        assert not temporaries(out)
+
+    kills = ", ".join(f"{count} {what}" for what, count in sorted(killer.kills.items()))
+    print(
+        f"kill -9: {killer.kills.total()} ({kills}), {killer.inside} of them inside checkpoint writing, over {folders} "
+        f"runs of {len(expected)} cells: {lost_cells} finished cells lost, {changed_cells} results changed, "
+        f"{killer.orphans} orphans; {time.monotonic() - began:.0f} s"
+    )
+    assert killer.inside >= INSIDE
+    assert (lost_cells, changed_cells, killer.orphans) == (0, 0, 0)

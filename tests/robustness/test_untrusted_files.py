@@ -1,0 +1,288 @@
+"""Files that somebody else wrote run nothing, and nothing listens on a network or writes secrets down."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+import yaml
+from safetensors.torch import save
+
+from tread_bench.config import ParquetData
+from tread_bench.data.parquet import read_parquet
+from tread_bench.errors import UserError
+from tread_bench.measure import reference
+from tread_bench.measure.features import open_classifier, open_inception
+from tread_bench.store import RunFolder
+from tread_bench.suite_file import load_suite
+from tread_bench.training.checkpoint import load_latest
+
+CHECKOUT = Path(__file__).parents[2]
+PACKAGES = ("tread_bench", "backbones", "reports")
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def torch_zip(path, trap):
+    torch.save({"weight": torch.zeros(2), "trap": trap}, path)
+
+
+def torch_legacy(path, trap):
+    torch.save({"weight": torch.zeros(2), "trap": trap}, path, _use_new_zipfile_serialization=False)
+
+
+def numpy_objects(path, trap):
+    with open(path, "wb") as file:
+        np.save(file, np.array([trap], dtype=object), allow_pickle=True)
+
+
+def raw_pickle(path, trap):
+    path.write_bytes(pickle.dumps(trap))
+
+
+def safetensors_with_a_pickle(path, trap):
+    """Well-formed, with pickles wherever text or bytes may stand."""
+    payload = pickle.dumps(trap)
+    tensor = torch.frombuffer(bytearray(payload), dtype=torch.uint8)
+    about = {
+        "state": payload.hex(),
+        "about": json.dumps({"spec": payload.hex(), "name": "x"}),
+        "key": "x",
+        "content": "x",
+    }
+    path.write_bytes(save({"a": tensor}, about))
+
+
+def yaml_tags(path, trap):
+    path.write_text(f"name: x\nbase: !!python/object/apply:os.mkdir ['{trap.marker}']\n{yaml.dump({'rows': trap})}")
+
+
+def parquet_extension(path, trap):
+    """An extension type whose metadata is a pickle, as old versions of pyarrow would load it (CVE-2023-47248)."""
+    metadata = {
+        b"ARROW:extension:name": b"arrow.py_extension_type",
+        b"ARROW:extension:metadata": pickle.dumps(trap),
+    }
+    field = pa.field("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())]), metadata=metadata)
+    schema = pa.schema([field, pa.field("label", pa.int64())], metadata={b"pandas": pickle.dumps(trap)})
+    rows = pa.table({"image": [{"bytes": pickle.dumps(trap), "path": "x"}], "label": [0]})
+    pq.write_table(pa.Table.from_arrays([c.combine_chunks() for c in rows.columns], schema=schema), path)
+
+
+TRAPS = (torch_zip, torch_legacy, numpy_objects, raw_pickle, safetensors_with_a_pickle, yaml_tags, parquet_extension)
+
+
+def checkpoint_of(path):
+    """The file as the newest checkpoint, with a hash that fits: whoever writes one can write the other."""
+    folder = path.parent / "checkpoints"
+    folder.mkdir()
+    for name in ("step-000000009.safetensors", "step-000000009.pt", "step-000000009.pkl"):
+        shutil.copy(path, folder / name)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (folder / "step-000000009.sha256").write_text(digest)
+    return load_latest(folder)
+
+
+def data_of(path):
+    shape = {"image_size": 8, "channels": 1, "num_classes": 2}
+    return read_parquet(ParquetData(name="parquet", train=(str(path),), held_out=(str(path),), **shape))
+
+
+def record_of(path):
+    folder = RunFolder(path.parent)
+    folder.cell("x").mkdir(parents=True)
+    shutil.copy(path, folder.cell("x") / "record.json")
+    return folder.record("x")
+
+
+def cached_reference(path):
+    return reference._load(path, "x")
+
+
+READERS = (open_classifier, open_inception, data_of, checkpoint_of, load_suite, record_of, cached_reference)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about files of unusual kinds
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_file_that_hides_a_pickle_runs_nothing(tmp_path, trap, reader):
+    path, marker = tmp_path / "file", tmp_path / "marker"
+    trap(path, Trap(marker))
+    try:
+        found = reader(path)
+    except (UserError, ValueError, KeyError):  # a checkpoint's content is its cell's failure, with the reason
+        found = None
+    assert not marker.exists()
+    assert found is None or trap is safetensors_with_a_pickle
+
+
+def test_the_traps_are_armed(tmp_path):
+    for trap in (torch_zip, torch_legacy, raw_pickle):
+        path, marker = tmp_path / trap.__name__, tmp_path / f"{trap.__name__} sprung"
+        trap(path, Trap(marker))
+        torch.load(path, weights_only=False) if trap is not raw_pickle else pickle.loads(path.read_bytes())
+        assert marker.is_dir()
+    yaml_tags(tmp_path / "tags", Trap(tmp_path / "by yaml"))
+    with pytest.raises(FileExistsError):  # both of its tags are sprung
+        yaml.unsafe_load((tmp_path / "tags").read_text())
+    assert (tmp_path / "by yaml").is_dir()
+
+
+@pytest.mark.parametrize("content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n", b"%PDF-1.4\n", b"8BPS\0\1"])
+def test_an_image_is_decoded_as_a_picture_of_pixels_only(tmp_path, content):
+    image = {"image": [{"bytes": content, "path": "x"}], "label": [0]}
+    schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())])
+    pq.write_table(pa.table(image, schema=schema), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match="no readable image"):
+        data_of(tmp_path / "a.parquet")
+
+
+def test_a_zip_of_weights_that_unfolds_to_nothing_known_is_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "weights.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02c__builtin__\neval\n(X\x03\x00\x00\x001+1tR.")
+    with pytest.raises(UserError, match="not safe to load"):
+        open_inception(tmp_path / "weights.pt")
+
+
+# What the code may call at all
+
+
+FORBIDDEN_IMPORTS = {
+    *("cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "socket", "socketserver", "http", "xmlrpc"),
+    *("urllib.request", "requests", "ftplib", "ssl", "asyncio", "code", "imp"),
+}
+FORBIDDEN_CALLS = {
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "os.execv", "os.execvp", "pty.spawn"),
+    *(
+        "pickle.load",
+        "pickle.loads",
+        "pickle.Unpickler",
+        "np.load",
+        "numpy.load",
+        "pd.read_pickle",
+        "pandas.read_pickle",
+    ),
+    *("yaml.load", "yaml.load_all", "yaml.unsafe_load", "yaml.full_load", "torch.hub.load", "torch.jit.load"),
+    *("multiprocessing.connection.Listener", "connection.Listener", "Listener"),
+}
+
+
+def modules():
+    return [path for package in PACKAGES for path in sorted((CHECKOUT / package).rglob("*.py"))]
+
+
+def dangers(source: str) -> list[str]:
+    """Imports and calls that could run foreign bytes or open a port."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+            names = (
+                names if isinstance(node, ast.Import) else [node.module or "", *(f"{node.module}.{n}" for n in names)]
+            )
+            found += [f"import {n}" for n in names if n in FORBIDDEN_IMPORTS or n in FORBIDDEN_CALLS]
+        if isinstance(node, ast.Call):
+            name, keywords = ast.unparse(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if name in FORBIDDEN_CALLS or (name == "torch.load" and keywords.get("weights_only") != "True"):
+                found.append(name)
+            if keywords.get("shell", "False") != "False" or keywords.get("allow_pickle", "False") != "False":
+                found.append(f"{name} with {sorted(keywords)}")
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_no_module_can_run_foreign_bytes_or_open_a_port(path):
+    assert dangers(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(
+            "import pickle\npickle.load(f)",
+            "import torch\ntorch.load(f)",
+            "torch.load(f, weights_only=False)",
+            "eval(x)",
+        ),
+        *(
+            "subprocess.run(x, shell=True)",
+            "import socket",
+            "from pickle import loads",
+            "np.load(f, allow_pickle=True)",
+        ),
+        *("yaml.load(x, Loader=L)", "from http import server", "import joblib", "os.system(x)"),
+    ],
+)
+def test_what_is_forbidden_is_found(source):
+    assert dangers(source)
+
+
+# What a run does
+
+
+WATCH = """\
+import os, sys
+def watch(event, arguments):
+    if event in ("socket.bind", "socket.connect", "socket.getaddrinfo"):
+        with open(os.environ["WATCH_LOG"], "a") as log:
+            log.write(f"{event} {arguments[-1]!r} {getattr(arguments[0], 'family', None)!r}\\n")
+sys.addaudithook(watch)
+"""
+SECRET = "hunter2-0123456789"
+
+
+@pytest.mark.slow
+def test_a_run_opens_no_port_reaches_nobody_and_writes_no_secret(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(WATCH)
+    (tmp_path / "toy.yaml").write_text(
+        "name: toy\nbase:\n  backbone: {name: DiT, depth: 1, hidden: 8, heads: 1, patch: 4}\n"
+        "  training: {iterations: 2, batch: 4}\n  metrics: {num_samples: 32}\n"
+    )
+    log = tmp_path / "sockets"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(CHECKOUT)]),
+        "WATCH_LOG": str(log),
+        **dict.fromkeys(("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY", "DATABASE_URL"), SECRET),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "tread_bench",
+        "run",
+        "toy.yaml",
+        "--smoke",
+        "--out",
+        "run",
+        "--set",
+        "timing.pairs=0",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = log.read_text().splitlines()
+    assert lines and [line for line in lines if "AF_UNIX" not in line] == []
+    written = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(written) > 10
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+    assert SECRET not in done.stdout + done.stderr
