@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from tread_bench.gate.baseline import Baseline, CellFigures, Speed
+from tread_bench.gate.compare import compare
+from tread_bench.gate.findings import Verdict, exit_status
+
+CPU = {"device": "cpu", "device_name": "a CPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
+GPU = {"device": "cuda", "device_name": "a GPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
+
+
+def speed(speedup=1.4, seed=0, probe_ms=1.0, slower=1.0):
+    rng = random.Random(seed)
+    dense = [50 * slower * rng.lognormvariate(0, 0.02) for _ in range(20)]
+    own = [t / speedup * rng.lognormvariate(0, 0.02) for t in dense]
+    return Speed(step_times_ms=own, reference_step_times_ms=dense, probe_ms=probe_ms)
+
+
+def cell(routes="2:8@0.5", **changes):
+    exact = {"params": 10, "block_macs": [5, 3], "initial_weights_sha256": "ab", "config": {"routes": routes}}
+    fields = {
+        "exact": exact,
+        "conditions": GPU,
+        "speed": speed(),
+        "quality": {"fid": 8.0, "validation_loss": 0.5},
+        "final_weights_sha256": "cd",
+    }
+    return CellFigures(**{**fields, **changes})
+
+
+def run(accepted, measured, **kwargs):
+    baseline = Baseline(suite="s", cells=accepted, **kwargs)
+    return compare(baseline, measured, {})
+
+
+def seeds(make):
+    return {f"row seed {seed}": make(seed) for seed in range(4)}
+
+
+def verdicts(findings, kind):
+    return {(finding.figure, finding.verdict) for finding in findings if finding.kind == kind}
+
+
+def test_a_run_passes_against_itself():
+    cells = seeds(lambda seed: cell(quality={"fid": 8 + seed / 10, "validation_loss": 0.5}))
+    findings = run(cells, cells)
+    assert {finding.verdict for finding in findings} == {Verdict.PASS}
+    assert exit_status(findings) == 0
+
+
+def test_one_mac_more_is_found_always():
+    more = cell().exact | {"block_macs": [5, 4]}
+    findings = run({"row seed 0": cell()}, {"row seed 0": cell(exact=more)})
+    assert verdicts(findings, "exact") == {("block_macs", Verdict.FAIL)}
+    assert exit_status(findings) == 1
+
+
+def test_a_changed_setting_is_named_with_both_values():
+    changed = cell().exact | {"config": {"routes": "2:9@0.5"}}
+    (finding,) = (f for f in run({"r seed 0": cell()}, {"r seed 0": cell(exact=changed)}) if f.kind == "exact")
+    assert (finding.figure, finding.accepted, finding.measured) == ("config.routes", "2:8@0.5", "2:9@0.5")
+
+
+def test_new_and_vanished_cells_fail_until_accepted():
+    findings = compare(Baseline(suite="s", cells={"old seed 0": cell()}), {"new seed 0": cell()}, {"old seed 0": "NaN"})
+    assert {(f.cell, f.verdict) for f in findings} == {("old seed 0", Verdict.FAIL), ("new seed 0", Verdict.FAIL)}
+    assert "NaN" in next(f.reason for f in findings if f.cell == "old seed 0")
+
+
+@pytest.mark.parametrize(("speedup", "verdict"), [(1.4, Verdict.PASS), (1.3, Verdict.FAIL), (1.5, Verdict.PASS)])
+def test_a_lost_speed_up_fails_and_a_gained_one_passes(speedup, verdict):
+    findings = run({"row seed 0": cell()}, {"row seed 0": cell(speed=speed(speedup, seed=1))})
+    assert ("dense / routed", verdict) in verdicts(findings, "speed")
+
+
+def test_seeds_of_a_row_count_their_speed_once():
+    cells = seeds(lambda seed: cell())
+    assert len([f for f in run(cells, cells) if f.kind == "speed"]) == 2
+
+
+def test_step_times_are_judged_in_units_of_the_probe_beside_them():
+    dense = {"row seed 0": cell(routes="")}
+    twice_as_slow_machine = cell(routes="", speed=speed(probe_ms=2.0, slower=2.0))
+    slower_program = cell(routes="", speed=speed(probe_ms=1.0, slower=1.2))
+    assert ("step time", Verdict.PASS) in verdicts(run(dense, {"row seed 0": twice_as_slow_machine}), "speed")
+    assert ("step time", Verdict.FAIL) in verdicts(run(dense, {"row seed 0": slower_program}), "speed")
+
+
+def test_times_of_another_machine_are_not_compared():
+    elsewhere = cell(conditions=GPU | {"device_name": "another GPU"}, speed=speed(slower=9.0, speedup=1.0))
+    findings = run(seeds(lambda seed: cell()), seeds(lambda seed: elsewhere))
+    assert verdicts(findings, "speed") == {("step time", Verdict.SKIPPED)}
+    assert exit_status(findings) == 0
+
+
+@pytest.mark.parametrize(("peak", "verdict"), [(1018.0, Verdict.PASS), (1018.1, Verdict.FAIL), (900.0, Verdict.PASS)])
+def test_an_allocators_peak_may_grow_by_one_percent_and_eight_mib(peak, verdict):
+    accepted = cell(peak_memory_mib=1000.0, memory_kind="allocator")
+    measured = cell(peak_memory_mib=peak, memory_kind="allocator")
+    assert verdicts(run({"r seed 0": accepted}, {"r seed 0": measured}), "memory") == {("peak", verdict)}
+
+
+def test_a_resident_set_is_no_allocators_peak():
+    accepted = cell(peak_memory_mib=1000.0, memory_kind="resident set")
+    assert not verdicts(run({"r seed 0": accepted}, {"r seed 0": accepted}), "memory")
+
+
+def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
+    accepted = cell(conditions=CPU)
+    nudged = cell(conditions=CPU, quality={"fid": math.nextafter(8.0, 9.0), "validation_loss": 0.5})
+    for name in ("another CPU", "a CPU"):
+        same = cell(conditions=CPU | {"device_name": name})
+        assert verdicts(run({"r seed 0": accepted}, {"r seed 0": same}), "quality") == {("bits", Verdict.PASS)}
+    assert verdicts(run({"r seed 0": accepted}, {"r seed 0": nudged}), "quality") == {("bits", Verdict.FAIL)}
+
+
+@pytest.mark.parametrize(
+    ("shift", "noise", "verdict"),
+    [(0.0, 0.01, Verdict.PASS), (1.0, 0.01, Verdict.FAIL), (-1.0, 0.01, Verdict.PASS), (0.2, 0.5, Verdict.INCONCLUSIVE)],
+)
+def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(shift, noise, verdict):
+    def fid(by):
+        return seeds(lambda seed: cell(quality={"fid": 8 + seed + by * (1 if seed % 2 else -1) * noise}))
+
+    accepted = fid(0.0)
+    measured = {
+        name: figures.model_copy(update={"quality": {"fid": figures.quality["fid"] + shift}})
+        for name, figures in fid(1.0).items()
+    }
+    findings = run(accepted, measured, margins={"fid": 0.03})
+    assert verdicts(findings, "quality") == {("fid", verdict)}
+
+
+def test_one_seed_settles_nothing():
+    findings = run({"r seed 0": cell()}, {"r seed 0": cell(quality={"fid": 9.0})})
+    assert verdicts(findings, "quality") == {("fid", Verdict.INCONCLUSIVE)}
+    assert exit_status(findings) == 3

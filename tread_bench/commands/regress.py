@@ -1,0 +1,71 @@
+"""`regress`: this version against another one, timed in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from tread_bench.commands.check import Outputs, tell
+from tread_bench.errors import UserError
+from tread_bench.gate.baseline import Baseline, figures_of
+from tread_bench.gate.compare import compare
+from tread_bench.gate.findings import Finding, exit_status
+from tread_bench.gate.speed_rule import MOST_PAIRS, PAIRS
+from tread_bench.progress import Display, make_display
+from tread_bench.regression.alternate import alternate, findings
+from tread_bench.regression.environments import build, checkout, commit_of, export
+from tread_bench.regression.windows import Version, step_times
+from tread_bench.store import RunFolder
+from tread_bench.suite_file import find_suite, load_suite
+
+
+def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Outputs) -> int:
+    """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
+    suite = find_suite(name).resolve()
+    load_suite(suite, overrides)
+    root = checkout()
+    commit = commit_of(ref, root)
+    display = make_display(Console(stderr=True))
+    with TemporaryDirectory(prefix="tread-bench-") as scratch:
+        home = Path(scratch)
+        old = Version("old", build(export(commit, root, home / "source"), home / "old"))
+        new = Version("new", build(root, home / "new"))
+        found = _compare((old, new), suite, overrides, device, home, display)
+    status = exit_status(found)
+    tell(found, f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
+    return status
+
+
+def _compare(
+    versions: tuple[Version, Version], suite: Path, overrides: list[str], device: str, home: Path, display: Display
+) -> list[Finding]:
+    runs = 0
+
+    def window(is_new: bool) -> dict[str, float]:
+        nonlocal runs
+        runs += 1
+        folder = home / f"{versions[is_new].name}-{runs}"
+        return step_times(versions[is_new], suite, overrides, device, folder)
+
+    pairs = {str(k): f"pair {k}" for k in range(1, MOST_PAIRS + 1)}
+    display.begin(f"timing both versions in turn, {PAIRS} pairs or more", pairs, 1)
+    try:
+        timings = alternate(window, lambda done: display.ended(str(done)))
+    finally:
+        display.end()
+    return [*_exact(home, versions), *findings(timings)]
+
+
+def _exact(home: Path, versions: tuple[Version, Version]) -> list[Finding]:
+    """Parameters, MACs, initial weights and settings of the two."""
+    sides = []
+    for version in versions:
+        folder = RunFolder(next(home.glob(f"{version.name}-*")))
+        plan = folder.plan()
+        if plan is None:
+            raise UserError(f"the {version.name} version left no plan.json")
+        sides.append(figures_of(folder.records(plan["references"])))
+    old, new = sides
+    return [f for f in compare(Baseline(suite="", cells=old), new, {}) if f.kind in ("presence", "exact")]

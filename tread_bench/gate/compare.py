@@ -1,0 +1,162 @@
+"""A run against a baseline: each kind of figure by the rule that suits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tread_bench.gate.baseline import QUALITY, Baseline, CellFigures, Speed
+from tread_bench.gate.findings import Finding, Verdict
+from tread_bench.gate.speed_rule import judge_shift
+from tread_bench.statistics import mean_interval
+
+MEMORY_SHARE, MEMORY_MIB = 0.01, 8.0  # a CUDA allocator's peak may grow by 1 % and 8 MiB
+ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
+_NO_BITS = ("device_name", "tread-bench")  # conditions that need not match for equal bits
+
+Cells = Mapping[str, CellFigures]
+
+
+def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> list[Finding]:
+    """Every finding, cell by cell.
+
+    Args:
+        reasons: why a cell of the run has no figures, by "row seed".
+    """
+    findings = list(_presence(baseline.cells, cells, reasons))
+    shared = {name: (old, cells[name]) for name, old in baseline.cells.items() if name in cells}
+    rows = {_row(name): pair for name, pair in reversed(shared.items())}  # seeds of a row share speed and memory
+    findings += [finding for name, pair in shared.items() for finding in _exact(name, *pair)]
+    findings += [f for row, pair in rows.items() for f in (*_memory(row, *pair), *_absolute_speed(row, *pair))]
+    findings += [*_speed_ratios(rows), *_quality(shared, baseline.margins)]
+    return sorted(findings, key=lambda finding: finding.cell)
+
+
+def _row(name: str) -> str:
+    return name.rpartition(" seed ")[0]
+
+
+def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Finding]:
+    way_out = "--accept takes it over"
+    for name in old.keys() - new.keys():
+        why = f"vanished; {reasons.get(name) or 'the run has no such cell'}; {way_out}"
+        yield Finding(name, "presence", "cell", Verdict.FAIL, "present", "absent", why)
+    for name in new.keys() - old.keys():
+        yield Finding(name, "presence", "cell", Verdict.FAIL, "absent", "present", f"new; {way_out}")
+
+
+def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    before, now = flat(old.exact), flat(new.exact)
+    changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
+    for key in changed:
+        was, is_now = (str(side.get(key, "absent")) for side in (before, now))
+        yield Finding(name, "exact", key, Verdict.FAIL, was, is_now, "must not differ; --accept takes it over")
+    if not changed:
+        yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Leaves by dotted path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: leaf for key, item in value.items() for k, leaf in flat(item, f"{path}.{key}".lstrip(".")).items()}
+
+
+def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    before, now = old.peak_memory_mib, new.peak_memory_mib
+    if before is None or now is None or (old.memory_kind, new.memory_kind) != ("allocator", "allocator"):
+        return
+    allowed = before * (1 + MEMORY_SHARE) + MEMORY_MIB
+    verdict = Verdict.PASS if now <= allowed else Verdict.FAIL
+    yield Finding(name, "memory", "peak", verdict, _mib(before), _mib(now), f"allowed up to {_mib(allowed)}")
+
+
+def _same_device(old: CellFigures, new: CellFigures) -> bool:
+    return old.conditions.get("device_name") == new.conditions.get("device_name")
+
+
+def _speed_ratios(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> Iterator[Finding]:
+    """Routed over dense within a run, against the same ratio of the other run."""
+    pairs = {
+        name: (_log_ratios(old.speed), _log_ratios(new.speed))
+        for name, (old, new) in rows.items()
+        if old.speed and new.speed and _is_routed(new) and _same_device(old, new)
+    }
+    for name, judged in judge_shift(pairs).items():
+        before, now = (math.exp(float(np.median(side))) for side in pairs[name])
+        reason = f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
+        yield Finding(name, "speed", "dense / routed", judged.verdict, f"{before:.3f}", f"{now:.3f}", reason)
+
+
+def _is_routed(cell: CellFigures) -> bool:
+    return bool(cell.exact["config"].get("routes"))
+
+
+def _log_ratios(speed: Speed) -> list[float]:
+    pairs = zip(speed.reference_step_times_ms, speed.step_times_ms, strict=True)
+    return [math.log(dense / own) for dense, own in pairs]
+
+
+def _absolute_speed(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    if not (old.speed and new.speed):
+        return
+    before, now = (float(np.median(side.speed.step_times_ms)) for side in (old, new) if side.speed)
+    shown = (f"{before:.2f} ms", f"{now:.2f} ms")
+    if not _same_device(old, new):
+        where = old.conditions.get("device_name")
+        yield Finding(name, "speed", "step time", Verdict.SKIPPED, *shown, f"accepted on another machine, {where}")
+    elif old.speed.probe_ms and new.speed.probe_ms:
+        ratio = (before / old.speed.probe_ms) / (now / new.speed.probe_ms)
+        verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL
+        reason = f"in units of the probe {ratio:.3f}; at least {ABSOLUTE_LIMIT:g} passes"
+        yield Finding(name, "speed", "step time", verdict, *shown, reason)
+
+
+def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Mapping[str, float]) -> Iterator[Finding]:
+    rows: dict[str, list[str]] = {}
+    for name, (old, new) in shared.items():
+        if _bits_compare(old, new):
+            yield _bits(name, old, new)
+        else:
+            rows.setdefault(_row(name), []).append(name)
+    for row, names in rows.items():
+        for metric in QUALITY:
+            values = [tuple(side.quality.get(metric) for side in shared[name]) for name in names]
+            complete = [(old, new) for old, new in values if old is not None and new is not None]
+            if complete:
+                yield _within_margin(row, metric, complete, margins.get(metric, 0.0))
+
+
+def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
+    """On a CPU, under conditions that give the same bits."""
+    sides = [{k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new)]
+    return sides[0] == sides[1] and sides[0].get("device") == "cpu"
+
+
+def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
+    same = (old.quality, old.final_weights_sha256) == (new.quality, new.final_weights_sha256)
+    was, now = (", ".join(f"{metric} {value!r}" for metric, value in side.quality.items()) for side in (old, new))
+    reason = "equal bits" if same else "other bits under the same build, CPU capability and threads; --accept"
+    return Finding(name, "quality", "bits", Verdict.PASS if same else Verdict.FAIL, was, now, reason)
+
+
+def _within_margin(row: str, metric: str, values: list[tuple[float, float]], margin: float) -> Finding:
+    """Lower is better in every metric; seeds are paired."""
+    accepted = mean_interval([old for old, _ in values]).mean
+    difference = mean_interval([new - old for old, new in values])
+    allowed = margin * abs(accepted)
+    measured = f"{accepted + difference.mean:.4g}"
+    if difference.bounds is None:
+        reason = "one seed has no interval: run two or more"
+        return Finding(row, "quality", metric, Verdict.INCONCLUSIVE, f"{accepted:.4g}", measured, reason)
+    low, high = difference.bounds
+    verdict = Verdict.FAIL if low > allowed else Verdict.PASS if high <= allowed else Verdict.INCONCLUSIVE
+    reason = f"difference {low:+.4g} to {high:+.4g} over {difference.n} seeds; margin {allowed:.4g}"
+    return Finding(row, "quality", metric, verdict, f"{accepted:.4g}", measured, reason)
+
+
+def _mib(value: float) -> str:
+    return f"{value:,.1f} MiB"

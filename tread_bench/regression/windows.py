@@ -1,0 +1,58 @@
+"""One window of a version: a fresh process that runs the suite briefly and times every row alone."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tread_bench.errors import UserError
+
+STEP_PAIRS = 8  # timed steps of a row in one window; their median counts
+_BRIEF = (
+    "training.iterations=1",
+    "metrics.at=[1]",
+    "metrics.num_samples=32",
+    "metrics.validation_samples=16",
+    "metrics.similarity_samples=8",
+    "metrics.kid_subset_size=16",
+    "sampling.steps=1",
+    f"timing.pairs={STEP_PAIRS}",
+    "timing.warmup=2",
+    "seeds=1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of the two: how people call it, and the Python that has it."""
+
+    name: str
+    python: Path
+
+
+def step_times(version: Version, suite: Path, overrides: list[str], device: str, folder: Path) -> dict[str, float]:
+    """Median step time in ms of every row, from a run in `folder`. Raises UserError where the run fails."""
+    asked = [part for setting in (*_BRIEF, *overrides) for part in ("--set", setting)]
+    where = [str(suite), "--out", str(folder), "--device", device]
+    command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent, env=environment)
+    if done.returncode:
+        told = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
+        raise UserError(f"the {version.name} version cannot run {suite.name} (status {done.returncode}):\n{told}")
+    return read_step_times(folder / "results.csv")
+
+
+def read_step_times(path: Path) -> dict[str, float]:
+    """Row and backbone to step time, from a results.csv."""
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = [line for line in csv.DictReader(file) if line["step_time_ms"]]
+    return {row_of(line["cell"]): float(line["step_time_ms"]) for line in lines}
+
+
+def row_of(cell: str) -> str:
+    """A cell's id without its digest, which differs between versions: `tread-2-8-s0`."""
+    return cell.rpartition("-")[0]
