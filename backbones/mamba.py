@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from backbones.families.mamba import CONV, EXPAND, STATE, step_rank
-from tread_bench.ops.scan import selective_scan
+from tread_bench.ops.conv import causal_conv
+from tread_bench.ops.scan import prepare_scan, selective_scan
 
 
 class Mamba(nn.Module):
@@ -32,22 +33,32 @@ class Mamba(nn.Module):
             self.A_b_log = nn.Parameter(torch.empty(inner, STATE))
             self.D_b = nn.Parameter(torch.empty(inner))
         self.out_proj = nn.Linear(inner, width, bias=False)
+        prepare_scan(scan_kernel)
 
     def forward(self, hidden_BLD: Tensor) -> Tensor:
-        x, z = self.in_proj(hidden_BLD).mT.chunk(2, dim=1)  # (B, E, L) each
-        y = self._scan(x, z, self.conv1d, self.x_proj, self.dt_proj, self.A_log, self.D)
+        x, z = (half.contiguous() for half in self.in_proj(hidden_BLD).chunk(2, dim=2))  # (B, L, E) each
+        y = self._scan(x, z, False, self.conv1d, self.x_proj, self.dt_proj, self.A_log, self.D)
         if self.bidirectional:
             backward = (self.conv1d_b, self.x_proj_b, self.dt_proj_b, self.A_b_log, self.D_b)
-            y = y + self._scan(x.flip(2), z.flip(2), *backward).flip(2)
-        return self.out_proj(y.mT)
+            y = y + self._scan(x, z, True, *backward)
+        return self.out_proj(y)
 
     def _scan(
-        self, x: Tensor, z: Tensor, conv: nn.Conv1d, x_proj: nn.Linear, dt_proj: nn.Linear, A_log: Tensor, D: Tensor
+        self,
+        x: Tensor,
+        z: Tensor,
+        reverse: bool,
+        conv: nn.Conv1d,
+        x_proj: nn.Linear,
+        dt_proj: nn.Linear,
+        A_log: Tensor,
+        D: Tensor,
     ) -> Tensor:
-        u = F.silu(conv(x)[..., : x.shape[2]])
-        delta, B, C = x_proj(u.mT).split([dt_proj.in_features, STATE, STATE], dim=-1)
+        assert conv.bias is not None, "the convolution has one"
+        u = causal_conv(x, conv.weight.squeeze(1), conv.bias, reverse, self.scan_kernel)
+        delta, B, C = x_proj(u).split([dt_proj.in_features, STATE, STATE], dim=-1)
         delta = F.linear(delta, dt_proj.weight)
-        return selective_scan(u, delta.mT, -A_log.exp(), B.mT, C.mT, D, z, dt_proj.bias, True, self.scan_kernel)
+        return selective_scan(u, delta, -A_log.exp(), B, C, D, z, dt_proj.bias, True, reverse, self.scan_kernel)
 
 
 def _projections(inner: int, rank: int) -> tuple[nn.Conv1d, nn.Linear, nn.Linear]:

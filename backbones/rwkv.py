@@ -11,15 +11,16 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
-from timm.layers import DropPath, PatchEmbed
+from timm.layers import PatchEmbed
 from torch import Tensor, nn
 
 from backbones.dit import FinalLayer, LabelEmbedder, TimeEmbedder, modulate
+from backbones.drop_path import DropPath
 from backbones.families.rwkv import MLP_RATIO, DRWKVSpec
 from tread_bench.backbone import Backbone, TokenState
 from tread_bench.ops.patching import sincos_positions, unpatchify
 from tread_bench.ops.qshift import neighbours, q_shift, q_shift_kept
-from tread_bench.ops.wkv import bi_wkv
+from tread_bench.ops.wkv import bi_wkv, prepare_wkv
 
 Shift = Callable[[Tensor], Tensor]
 
@@ -46,6 +47,7 @@ class SpatialMix(nn.Module):
             nn.Parameter(torch.empty(1, 1, width)) for _ in range(3)
         )
         self.key, self.value, self.receptance, self.output = (nn.Linear(width, width, bias=False) for _ in range(4))
+        prepare_wkv(wkv_kernel)
 
     def forward(self, x_BTD: Tensor, shifted_BTD: Tensor) -> Tensor:
         k = self.key(mix(x_BTD, shifted_BTD, self.spatial_mix_k))

@@ -12,23 +12,27 @@ KERNELS: dict[str, dict[str, str]] = {
     },
     "scan": {
         "torch": "selective scan in PyTorch with a backward pass of its own, any device",
+        "numba": "selective scan, and the convolution before it, compiled by Numba, CPU",
         "mamba_ssm": "the fused CUDA kernel of mamba-ssm",
     },
     "wkv": {
         "torch": "Bi-WKV in PyTorch as one linear recurrence, any device",
+        "numba": "Bi-WKV in float64 compiled by Numba, CPU",
         "triton": "Bi-WKV in Triton, CUDA",
     },
 }
-_ON_CUDA = {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")}  # the first available
-_ON_CPU = {"attention": "math", "scan": "torch", "wkv": "torch"}
-_MODULES = {"mamba_ssm": "selective_scan_cuda", "triton": "triton"}  # kernel -> the compiled module that it needs
-_CUDA_ONLY = {"mamba_ssm", "triton"}
+_AUTO = {  # device -> the first available
+    "cpu": {"attention": ("math",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
+    "cuda": {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
+}
+_MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> what it imports
+_DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on one alone
 
 
 def missing(name: str, device_type: str) -> str | None:
     """Why a formulation cannot be used on that kind of device; None where it can."""
-    if name in _CUDA_ONLY and device_type != "cuda":
-        return "needs a CUDA device"
+    if _DEVICE.get(name, device_type) != device_type:
+        return "needs a CUDA device" if _DEVICE[name] == "cuda" else "needs a CPU"
     module = _MODULES.get(name)
     if module is not None and find_spec(module) is None:
         return f"module {module} is not installed"
@@ -45,8 +49,7 @@ def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, st
     for kind, known in KERNELS.items():
         name = chosen.get(kind, "auto")
         if name == "auto":
-            candidates = _ON_CUDA[kind] if device_type == "cuda" else (_ON_CPU[kind],)
-            name = next(candidate for candidate in candidates if missing(candidate, device_type) is None)
+            name = next(candidate for candidate in _AUTO[device_type][kind] if missing(candidate, device_type) is None)
         if name not in known:
             raise ValueError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
         why = missing(name, device_type)

@@ -273,7 +273,8 @@ def create_backbone(
 
     Args:
         name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
-        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is resolved for this machine.
+        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is the
+            formulation that runs on any device.
         seed: of the initial weights, drawn by parameter name; None: drawn from torch's global generator.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field, model_validator
 
 from backbones.families.mamba import mixer_macs, mixer_params
-from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
+from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder, mirrored_skips
 
 
 class DiSSpec(BackboneSpec):
@@ -76,6 +76,7 @@ DIS = Family(
     published={f"DiS-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
     token_order=TokenOrder.SEQUENCE,
     num_blocks=lambda spec: spec.depth + 1,
+    long_skips=lambda spec: mirrored_skips(spec.depth + 1),
     builder="backbones.dis:DiS",
     num_prefix=lambda spec: spec.num_prefix,
     time_scale=1000.0,  # the release numbers its noise levels 0 to 999

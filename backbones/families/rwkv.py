@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from backbones.families.dit import FREQUENCIES
-from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder, keeps_grid
+from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder, keeps_grid, mirrored_skips
 from tread_bench.routes import Route
 
 WKV_MACS = 6  # multiply-adds of Bi-WKV per token and channel, as counted in `tread_bench.ops.wkv`
@@ -109,6 +109,7 @@ DRWKV = Family(
     published={f"DRWKV-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
     token_order=TokenOrder.GRID,
     num_blocks=lambda spec: spec.depth,
+    long_skips=lambda spec: mirrored_skips(spec.depth),
     builder="backbones.rwkv:DRWKV",
     time_scale=1000.0,  # the release numbers its noise levels 0 to 999
     cost=drwkv_cost,

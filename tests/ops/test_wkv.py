@@ -17,6 +17,8 @@ from tread_bench.ops import wkv
 from tread_bench.ops.wkv import bi_wkv
 from tread_bench.ops.wkv_reference import bi_wkv_reference
 
+KERNELS = ["torch", "numba"]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
 CASES = {  # batch, length, channels, scale of k, scale of w, whether one maximum for all tokens is enough
     "ordinary": (2, 37, 8, 1.0, 0.02, True),
     "long": (2, 255, 16, 1.0, 0.02, True),
@@ -55,35 +57,89 @@ def report(capsys, title, errors):
         print(f"\n{title}: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()))  # noqa: T201
 
 
+@every_kernel
 @pytest.mark.parametrize("case", CASES)
-def test_float32_is_within_1e_5_of_the_sum_over_all_pairs(case, capsys):
+def test_float32_is_within_1e_5_of_the_sum_over_all_pairs(case, kernel, capsys):
     arguments, grad_y = inputs(*CASES[case])
     assert wkv._one_scale_will_do(arguments[0], arguments[1], arguments[2].transpose(0, 1)) == CASES[case][-1]
     exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
-    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y), exact)
-    report(capsys, f"Bi-WKV torch, {case}", errors)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, kernel=kernel), exact)
+    report(capsys, f"Bi-WKV {kernel}, {case}", errors)
     assert all(error <= 1e-5 for error in errors.values())
 
 
+@every_kernel
 @pytest.mark.parametrize("case", CASES)
-def test_float64_is_the_formula(case):
+def test_float64_is_the_formula(case, kernel):
     arguments, grad_y = inputs(*CASES[case])
     exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
-    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, torch.float64), exact)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, torch.float64, kernel=kernel), exact)
     assert all(error < 1e-12 for error in errors.values())
 
 
-def test_the_formula_by_hand():
+@every_kernel
+@pytest.mark.parametrize("channels", [1, 28, 150])
+def test_any_number_of_channels_is_as_exact(channels, kernel):
+    arguments, grad_y = inputs(2, 9, channels, 1.0, 0.1)
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, kernel=kernel), exact)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@pytest.mark.parametrize("kernel", ["numba"])
+def test_gradients_are_those_of_finite_differences(kernel):
+    (w, u, k, v), _ = inputs(2, 4, 3, 1.0, 0.3)
+    leaves = [x.double().requires_grad_() for x in (w, u, k, v)]
+    assert torch.autograd.gradcheck(lambda *x: bi_wkv(*x, kernel=kernel), leaves)
+
+
+def test_numba_leaves_spreads_beyond_float64_to_the_running_scales():
+    (w, u, k, v), grad_y = inputs(2, 5, 3, 1.0, 0.3)
+    k[1, 2, 1] = 5000.0
+    exact = with_gradients(bi_wkv_reference, (w, u, k, v), grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, (w, u, k, v), grad_y, kernel="numba"), exact)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_numba_gives_the_same_bits_on_any_number_of_threads(threads):
+    arguments, grad_y = inputs(*CASES["long"])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        computed = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
+    finally:
+        torch.set_num_threads(before)
+    expected = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
+    assert all(map(torch.equal, computed, expected))
+
+
+def test_numba_refuses_shapes_that_do_not_fit():
+    (w, u, k, v), _ = inputs(2, 5, 3, 1.0, 0.3)
+    with pytest.raises(ValueError, match=r"not \(3,\), \(3,\), \(2, 5, 3\), \(2, 4, 3\)"):
+        bi_wkv(w, u, k, v[:, :4], kernel="numba")
+
+
+@pytest.mark.gpu
+def test_numba_on_a_gpu_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match="'numba' needs CPU tensors, these are on cuda:0: choose kernel 'torch'"):
+        bi_wkv(*(x.cuda() for x in inputs(2, 5, 3, 1.0, 0.3)[0]), kernel="numba")
+
+
+@every_kernel
+def test_the_formula_by_hand(kernel):
     (w, u, k, v), _ = inputs(1, 3, 1, 1.0, 0.5)
+    y = bi_wkv(w, u, k, v, kernel)
     weights = torch.stack([k[0, 0, 0], u[0] + k[0, 1, 0], k[0, 2, 0]]).exp()
-    torch.testing.assert_close(bi_wkv(w, u, k, v)[0, 1, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+    torch.testing.assert_close(y[0, 1, 0], (weights * v[0, :, 0]).sum() / weights.sum())
     weights = torch.stack([u[0] + k[0, 0, 0], k[0, 1, 0], k[0, 2, 0] - w[0]]).exp()
-    torch.testing.assert_close(bi_wkv(w, u, k, v)[0, 0, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+    torch.testing.assert_close(y[0, 0, 0], (weights * v[0, :, 0]).sum() / weights.sum())
 
 
-def test_one_token_is_its_own_value():
+@every_kernel
+def test_one_token_is_its_own_value(kernel):
     arguments, grad_y = inputs(2, 1, 4, 1.0, 1.0)
-    y, grad_w, grad_u, grad_k, grad_v = with_gradients(bi_wkv, arguments, grad_y)
+    y, grad_w, grad_u, grad_k, grad_v = with_gradients(bi_wkv, arguments, grad_y, kernel=kernel)
     torch.testing.assert_close(y, arguments[3])
     torch.testing.assert_close(grad_v, grad_y)
     assert not grad_w.any()
@@ -107,49 +163,58 @@ def test_without_the_guard_a_wide_spread_would_be_wrong(monkeypatch):
     assert not torch.allclose(bi_wkv(w, u, k, v).double(), exact, rtol=1e-2)
 
 
+@every_kernel
+@pytest.mark.parametrize("where", ["k", "v"])
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_what_is_not_finite_stays_visible(bad):
+def test_what_is_not_finite_stays_visible(bad, where, kernel):
     (w, u, k, v), _ = inputs(2, 7, 4, 1.0, 0.1)
-    k[1, 3, 2] = bad
-    y = bi_wkv(w, u, k, v)
+    (k if where == "k" else v)[1, 3, 2] = bad
+    y = bi_wkv(w, u, k, v, kernel)
     assert not y[1, :, 2].isfinite().all() and y[0].isfinite().all()
 
 
-def test_reversed_tokens_give_reversed_results():
+@every_kernel
+def test_reversed_tokens_give_reversed_results(kernel):
     (w, u, k, v), _ = inputs(*CASES["ordinary"])
-    torch.testing.assert_close(bi_wkv(w, u, k.flip(1), v.flip(1)), bi_wkv(w, u, k, v).flip(1))
+    torch.testing.assert_close(bi_wkv(w, u, k.flip(1), v.flip(1), kernel), bi_wkv(w, u, k, v, kernel).flip(1))
 
 
-def test_half_precision_is_computed_in_float32_under_autocast_too():
+@every_kernel
+def test_half_precision_is_computed_in_float32_under_autocast_too(kernel):
     (w, u, k, v), _ = inputs(*CASES["long"])
     k, v = k.bfloat16(), v.bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        y = bi_wkv(w, u, k, v)
+        y = bi_wkv(w, u, k, v, kernel)
     assert y.dtype == torch.bfloat16
-    assert torch.equal(y, bi_wkv(w, u, k.float(), v.float()).bfloat16())
+    assert torch.equal(y, bi_wkv(w, u, k.float(), v.float(), kernel).bfloat16())
 
 
-def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards():
+@every_kernel
+def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards(kernel):
     arguments, grad_y = inputs(2, 5, 4, 1.0, 0.1)
     with FlopCounterMode(display=False) as counter:
-        with_gradients(bi_wkv, arguments, grad_y)
+        with_gradients(bi_wkv, arguments, grad_y, kernel=kernel)
     assert counter.get_total_flops() == 3 * 2 * 6 * (2 * 5 * 4)
 
 
-def test_the_operator_keeps_the_rules_of_torch_library():
+@pytest.mark.parametrize("operator", ["bi_wkv", "bi_wkv_numba"])
+def test_the_operator_keeps_the_rules_of_torch_library(operator):
+    from tread_bench.ops import wkv_numba  # noqa: F401  (defines one of them)
+
     (w, u, k, v), _ = inputs(2, 5, 4, 1.0, 0.1)
     arguments = [x.requires_grad_() for x in (w, u, k, v)]
     torch.library.opcheck(
-        torch.ops.tread_bench.bi_wkv,
+        getattr(torch.ops.tread_bench, operator),
         arguments,
         test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
     )
 
 
-def test_gradients_of_gradients_are_refused():
+@every_kernel
+def test_gradients_of_gradients_are_refused(kernel):
     (w, u, k, v), grad_y = inputs(1, 5, 4, 1.0, 0.1)
     k.requires_grad_()
-    (grad_k,) = torch.autograd.grad(bi_wkv(w, u, k, v), k, grad_y, create_graph=True)
+    (grad_k,) = torch.autograd.grad(bi_wkv(w, u, k, v, kernel), k, grad_y, create_graph=True)
     with pytest.raises(RuntimeError):
         grad_k.sum().backward()
 

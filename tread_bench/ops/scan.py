@@ -1,4 +1,4 @@
-"""Selective scan of Mamba (Gu and Dao, arXiv 2312.00752, Algorithm 2), for any device and fused on CUDA.
+"""Selective scan of Mamba (Gu and Dao, arXiv 2312.00752, Algorithm 2), for any device, and compiled for CPU or CUDA.
 
     h_t = exp(delta_t A) h_{t-1} + delta_t u_t B_t,    y_t = C_t h_t
 
@@ -8,6 +8,8 @@ those between again, so that no (B, L, D, N) tensor ever exists.
 """
 
 from __future__ import annotations
+
+import math
 
 import torch
 import torch.nn.functional as F
@@ -29,29 +31,77 @@ def selective_scan(
     z: Tensor | None = None,
     delta_bias: Tensor | None = None,
     delta_softplus: bool = False,
+    reverse: bool = False,
     kernel: str = "torch",
 ) -> Tensor:
     """The recurrence above over delta + delta_bias (through softplus), plus D u, times silu(z).
 
     Args:
-        u, delta, z: (B, D, L).
-        A: (D, N), negative. B, C: (B, N, L). D, delta_bias: (D,).
-        kernel: "torch" computes in float32 or wider, under autocast too; "mamba_ssm" is mamba-ssm's fused CUDA kernel.
+        u, delta, z: (B, L, D).
+        A: (D, N), negative. B, C: (B, L, N). D, delta_bias: (D,).
+        reverse: from the last token to the first.
+        kernel: "torch" and "numba" compute in float32 or wider, under autocast too; "numba" needs a CPU; "mamba_ssm" is
+            mamba-ssm's fused CUDA kernel.
 
     Returns:
-        (B, D, L) in the dtype of u. Gradients of gradients raise RuntimeError.
+        (B, L, D) in the dtype of u. Gradients of gradients raise RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel. ImportError: mamba_ssm is not installed with its CUDA extension.
+        ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit. ImportError: mamba_ssm is not
+            installed with its CUDA extension, or numba is not.
     """
-    if kernel == "mamba_ssm":
-        from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-untyped]
+    if kernel == "numba":
+        from tread_bench.ops.scan_numba import selective_scan_numba
 
-        return selective_scan_fn(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
-    if kernel != "torch":
-        raise ValueError(unknown("scan kernel", kernel, ("torch", "mamba_ssm")))
+        return selective_scan_numba(u, delta, A, B, C, D, z, delta_bias, delta_softplus, reverse)
+    if kernel not in ("torch", "mamba_ssm"):
+        raise ValueError(unknown("scan kernel", kernel, ("torch", "numba", "mamba_ssm")))
+    if reverse:
+        u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
+        z = z if z is None else z.flip(1)
+    scan = _mamba_ssm if kernel == "mamba_ssm" else _torch
+    y = scan(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
+    return y.flip(1) if reverse else y
+
+
+def prepare_scan(kernel: str) -> None:
+    """What a kernel compiles is compiled here, so that no training step waits for it."""
+    if kernel == "numba":
+        from tread_bench.ops.scan_numba import prepare
+
+        prepare()
+
+
+def _mamba_ssm(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    z: Tensor | None,
+    delta_bias: Tensor | None,
+    delta_softplus: bool,
+) -> Tensor:
+    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-untyped]
+
+    gate = None if z is None else z.mT
+    return selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT
+
+
+def _torch(
+    u: Tensor,
+    delta: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    z: Tensor | None,
+    delta_bias: Tensor | None,
+    delta_softplus: bool,
+) -> Tensor:
     wide = torch.promote_types(u.dtype, torch.float32)
-    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).permute(2, 0, 1).contiguous() for x in (u, delta, B, C))
+    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
     if delta_bias is not None:
         delta_LBD = delta_LBD + delta_bias
     if delta_softplus:
@@ -59,7 +109,7 @@ def selective_scan(
     y_LBD, _ = _scan(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)
     if D is not None:
         y_LBD = torch.addcmul(y_LBD, u_LBD, D.to(wide))
-    y = y_LBD.permute(1, 2, 0)
+    y = y_LBD.transpose(0, 1)
     return (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
 
 
@@ -152,23 +202,27 @@ def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.save_for_backward(*inputs, output[1])
+    ctx.set_materialize_grads(False)  # only y has one
 
 
 def _backward(ctx, grad_y, _grad_states):  # type: ignore[no-untyped-def]
+    if grad_y is None:
+        return (None,) * 5
     return _scan_backward(grad_y.contiguous(), *ctx.saved_tensors)
 
 
 _scan.register_autograd(_backward, setup_context=_save)
 
 
-@register_flop_formula(torch.ops.tread_bench.selective_scan)
-def _forward_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+def forward_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Three multiply-adds per token, channel and state, two flops each: a h, x B and C h."""
-    length, batch, width = u_shape
-    return 2 * 3 * length * batch * width * A_shape[1]
+    return 2 * 3 * math.prod(u_shape) * A_shape[1]
 
 
-@register_flop_formula(torch.ops.tread_bench.selective_scan_backward)
-def _backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
+def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Each product has two gradients; what is computed again is no new work."""
-    return 2 * _forward_flops(*shapes)
+    return 2 * forward_flops(*shapes)
+
+
+register_flop_formula(torch.ops.tread_bench.selective_scan)(forward_flops)
+register_flop_formula(torch.ops.tread_bench.selective_scan_backward)(backward_flops)

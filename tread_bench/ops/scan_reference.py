@@ -17,19 +17,21 @@ def selective_scan_reference(
     z: Tensor | None = None,
     delta_bias: Tensor | None = None,
     delta_softplus: bool = False,
+    reverse: bool = False,
 ) -> Tensor:
     """`ops.scan.selective_scan` in the dtype of its inputs (give float64), differentiable any number of times."""
     if delta_bias is not None:
-        delta = delta + delta_bias[:, None]
+        delta = delta + delta_bias
     if delta_softplus:
         delta = F.softplus(delta)
-    h_BDN = u.new_zeros(*u.shape[:2], A.shape[1])
+    h_BDN = u.new_zeros(len(u), *A.shape)
     outputs = []
-    for u_t, delta_t, B_t, C_t in zip(u.unbind(2), delta.unbind(2), B.unbind(2), C.unbind(2), strict=True):
+    steps = list(zip(u.unbind(1), delta.unbind(1), B.unbind(1), C.unbind(1), strict=True))
+    for u_t, delta_t, B_t, C_t in reversed(steps) if reverse else steps:
         a_t = torch.exp(delta_t[:, :, None] * A)
         h_BDN = a_t * h_BDN + (delta_t * u_t)[:, :, None] * B_t[:, None, :]
         outputs.append((h_BDN * C_t[:, None, :]).sum(2))
-    y = torch.stack(outputs, dim=2)
+    y = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
     if D is not None:
-        y = y + D[:, None] * u
+        y = y + D * u
     return y if z is None else y * F.silu(z)

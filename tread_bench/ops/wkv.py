@@ -28,14 +28,14 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     Args:
         w, u: (C,), the decay per token of distance and the bonus of a token for itself.
         k, v: (B, T, C), tokens in the order that |t - i| counts.
-        kernel: "torch" runs anywhere, but on a GPU waits for it once per call; "triton" needs CUDA.
+        kernel: "torch" runs anywhere, but on a GPU waits for it once per call; "numba" needs a CPU, "triton" CUDA.
 
     Returns:
         (B, T, C) in the dtype of v; computed in float32 or wider, under autocast too. Gradients of gradients raise
         RuntimeError.
 
     Raises:
-        ValueError: an unknown kernel, or triton on a CPU. ImportError: triton is not installed.
+        ValueError: an unknown kernel, triton on a CPU, numba on a GPU. ImportError: triton or numba is not installed.
     """
     wide = torch.promote_types(v.dtype, torch.float32)
     w, u, k_BTC, v_BTC = (x.to(wide).contiguous() for x in (w, u, k, v))
@@ -43,10 +43,24 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
         from tread_bench.ops.wkv_triton import bi_wkv_triton
 
         return bi_wkv_triton(w, u, k_BTC, v_BTC)[0].to(v.dtype)
+    if kernel == "numba":
+        if not v.is_cpu and not v.is_meta:
+            raise ValueError(f"wkv kernel 'numba' needs CPU tensors, these are on {v.device}: choose kernel 'torch'")
+        from tread_bench.ops.wkv_numba import bi_wkv_numba
+
+        return bi_wkv_numba(w, u, k_BTC, v_BTC)[0].to(v.dtype)
     if kernel != "torch":
-        raise ValueError(unknown("wkv kernel", kernel, ("torch", "triton")))
+        raise ValueError(unknown("wkv kernel", kernel, ("torch", "numba", "triton")))
     y_TBC, _, _ = _bi_wkv(w, u, k_BTC.transpose(0, 1).contiguous(), v_BTC.transpose(0, 1).contiguous())
     return y_TBC.transpose(0, 1).to(v.dtype)
+
+
+def prepare_wkv(kernel: str) -> None:
+    """What a kernel compiles is compiled here, so that no training step waits for it."""
+    if kernel == "numba":
+        from tread_bench.ops.wkv_numba import prepare
+
+        prepare()
 
 
 @torch.library.custom_op(
@@ -62,7 +76,7 @@ def _bi_wkv(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor,
         sums = _sums(x, w)
         total = (x * u.exp()).add_(sums[0]).add_(sums[1])
     else:
-        total, sums, _, _ = _with_running_scales(*(x.double() for x in (w, u, k_TBC, v_TBC)))
+        total, sums, _, _ = with_running_scales(*(x.double() for x in (w, u, k_TBC, v_TBC)))
     y, denominator = total[:, 0] / total[:, 1], total[:, 1].clone()
     return y.to(v_TBC.dtype), denominator.to(v_TBC.dtype), sums.to(v_TBC.dtype)
 
@@ -81,26 +95,36 @@ def _bi_wkv_backward(
     Weights depend on |t - i|, so the adjoint of the sums is the same pair of sums, over the gradients g of numerator
     and denominator; between i and s lie |s - i| - 1 tokens t, so sum_t before_t(x) after_t(g) is the gradient of -w.
     """
-    dtype = v_TBC.dtype
-    if _one_scale_will_do(w, u, k_TBC):
-        g = _gradients(grad_y, y_TBC, denominator)
-        weight, own = (k_TBC - k_TBC.amax(0)).exp_(), u.exp()
-        g_sums = _sums(g, w)
-        grad_x = (g * own).add_(g_sums[0]).add_(g_sums[1]).mul_(weight.unsqueeze(1))
-        own = own * weight
-        grad_w = _across(sums, g_sums) * -torch.exp(-w)
-    else:
-        w, u, k_TBC, v_TBC, grad_y = (x.double() for x in (w, u, k_TBC, v_TBC, grad_y))
-        total, sums, m, scale = _with_running_scales(w, u, k_TBC, v_TBC)  # y rounded to float32 would cancel against v
-        g = _gradients(grad_y, total[:, 0] / total[:, 1], total[:, 1])
-        n = _running_max(-scale, w)
-        own = (u + k_TBC - scale).exp()
-        g_sums = _scaled_sums(g, -scale, n, w)
-        grad_x = _combine(g_sums, n + k_TBC, g, u + k_TBC - scale)
-        grad_w = -_across(sums * (m + n.flip(0) - w).exp().unsqueeze(2), g_sums)
-    grad_u = (own * (g[:, 0] * v_TBC + g[:, 1])).sum((0, 1))
-    grad_k = torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0])
-    return grad_w.to(dtype), grad_u.to(dtype), grad_k.to(dtype), grad_x[:, 0].to(dtype, copy=True).contiguous()
+    if not _one_scale_will_do(w, u, k_TBC):
+        gradients = gradients_with_running_scales(*(x.double() for x in (grad_y, w, u, k_TBC, v_TBC)))
+        grad_w, grad_u, grad_k, grad_v = (x.to(v_TBC.dtype, copy=True) for x in gradients)
+        return grad_w, grad_u, grad_k, grad_v
+    g = _gradients(grad_y, y_TBC, denominator)
+    weight, own = (k_TBC - k_TBC.amax(0)).exp_(), u.exp()
+    g_sums = _sums(g, w)
+    grad_x = (g * own).add_(g_sums[0]).add_(g_sums[1]).mul_(weight.unsqueeze(1))
+    grad_w = _across(sums, g_sums) * -torch.exp(-w)
+    return grad_w, *_of_u_k_v(own * weight, g, grad_x, v_TBC)
+
+
+def gradients_with_running_scales(
+    grad_y: Tensor, w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Of w, u, k and v, however far exponents spread; in the dtype of the inputs (give float64)."""
+    total, sums, m, scale = with_running_scales(w, u, k_TBC, v_TBC)  # y rounded to float32 would cancel against v
+    g = _gradients(grad_y, total[:, 0] / total[:, 1], total[:, 1])
+    n = _running_max(-scale, w)
+    log_own = u + k_TBC - scale
+    g_sums = _scaled_sums(g, -scale, n, w)
+    grad_x = _combine(g_sums, n + k_TBC, g, log_own)
+    grad_w = -_across(sums * (m + n.flip(0) - w).exp().unsqueeze(2), g_sums)
+    return grad_w, *_of_u_k_v(log_own.exp(), g, grad_x, v_TBC)
+
+
+def _of_u_k_v(own_TBC: Tensor, g: Tensor, grad_x: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of u, k and v from g and from the gradients of what is summed in both, (T, 2, B, C)."""
+    grad_u = (own_TBC * (g[:, 0] * v_TBC + g[:, 1])).sum((0, 1))
+    return grad_u, torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0]), grad_x[:, 0].contiguous()
 
 
 def _gradients(grad_y: Tensor, y_TBC: Tensor, denominator: Tensor) -> Tensor:
@@ -145,7 +169,7 @@ def _running_max(log_TBC: Tensor, w: Tensor) -> Tensor:
     return m
 
 
-def _with_running_scales(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def with_running_scales(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Numerator and denominator (T, 2, B, C) divided by e^scale, the sums divided by e^m, m and scale."""
     values = torch.stack([v_TBC, torch.ones_like(v_TBC)], dim=1)
     m = _running_max(k_TBC, w)
@@ -184,23 +208,28 @@ def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.save_for_backward(*inputs, *output)
+    ctx.set_materialize_grads(False)  # only y has one
 
 
 def _backward(ctx, grad_y, _grad_denominator, _grad_sums):  # type: ignore[no-untyped-def]
+    if grad_y is None:
+        return (None,) * 4
     return _bi_wkv_backward(grad_y.contiguous(), *ctx.saved_tensors)
 
 
 _bi_wkv.register_autograd(_backward, setup_context=_save)
 
 
-@register_flop_formula(torch.ops.tread_bench.bi_wkv)
 def forward_flops(w_shape, u_shape, k_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Two per multiply-add; exponentials and the division are elementwise and not counted."""
     length, batch, channels = k_shape
     return 2 * MACS * length * batch * channels
 
 
-@register_flop_formula(torch.ops.tread_bench.bi_wkv_backward)
 def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Each product has two gradients; what is computed again is no new work."""
     return 2 * forward_flops(*shapes)
+
+
+register_flop_formula(torch.ops.tread_bench.bi_wkv)(forward_flops)
+register_flop_formula(torch.ops.tread_bench.bi_wkv_backward)(backward_flops)

@@ -1,0 +1,37 @@
+"""The contract and the numbers of a backbone hold with every kernel that a CPU has."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tread_bench.contract import check_backbone
+from tread_bench.registry import families
+
+SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
+DEPTHS = {"DiS": 4, "ZigMa": 4, "DRWKV": 5}
+NUMBA = {"scan": "numba", "wkv": "numba"}
+
+
+@pytest.mark.parametrize("name", DEPTHS)
+def test_the_contract_holds_with_compiled_kernels(name):
+    family = families()[name]
+    assert check_backbone(family, family.spec(**SMALL, depth=DEPTHS[name]), kernels=NUMBA) == []
+
+
+@pytest.mark.parametrize("name", DEPTHS)
+def test_compiled_kernels_change_rounding_alone(name):
+    family = families()[name]
+    spec = family.spec(**SMALL, depth=DEPTHS[name])
+    generator = torch.Generator().manual_seed(0)
+    x, t, y = torch.randn(3, 2, 8, 8, generator=generator), torch.rand(3, generator=generator), torch.arange(3)
+    predictions = []
+    for kernels in ({"scan": "torch", "wkv": "torch"}, NUMBA):
+        model = family.build(spec, kernels)
+        model.initialise(0)
+        for parameter in model.parameters():
+            parameter.data.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+        predictions.append(model.eval()(x, t, y))
+    expected, computed = predictions
+    assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max()
+    assert not torch.equal(computed, expected)  # the kernel was asked for, and used
