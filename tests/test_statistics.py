@@ -10,6 +10,7 @@ from scipy import stats
 
 from tread_bench.statistics import (
     Estimate,
+    guidance_rates,
     holm,
     indistinguishable_from_best,
     mean_interval,
@@ -128,3 +129,16 @@ def test_the_best_set_keeps_its_error_rate():
         table = rng.normal(size=(2, 6))
         lost += len(indistinguishable_from_best({str(i): dict(enumerate(row)) for i, row in enumerate(table)})) < 2
     assert lost / 300 == pytest.approx(0.05, abs=0.038)
+
+
+@pytest.mark.parametrize(
+    ("losses", "rates"),
+    [
+        ({0.0: 1.0, 0.3: 1.04, 0.5: 1.05, 0.7: 1.3, 0.9: 2.0}, (0.5, 0.9)),
+        ({0.0: 1.1, 0.5: 1.0, 0.9: 1.2}, (0.5, 0.9)),  # nothing is clearly worse: the largest
+        ({0.0: 1.0, 0.1: 1.6, 0.9: 9.0}, (0.0, 0.1)),
+        ({0.0: 1.0, 0.9: 1.0}, None),
+    ],
+)
+def test_rates_of_sparse_guidance_are_where_the_loss_still_is_low_and_where_it_no_longer_is(losses, rates):
+    assert guidance_rates(losses) == rates

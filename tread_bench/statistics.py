@@ -121,6 +121,28 @@ def indistinguishable_from_best(scores: Mapping[str, Seeds], level: float = LEVE
     return (best, *(name for name in others if adjusted.get(name, 1.0) > level))
 
 
+def guidance_rates(
+    losses: Mapping[float, float], strong_excess: float = 0.05, weak_excess: float = 0.5
+) -> tuple[float, float] | None:
+    """Rates (strong, weak) for Sparse Guidance, read off one network's validation loss at several rates.
+
+    Our reading, since the paper searches them by FID: the strong branch bypasses as much as costs little, the largest
+    rate whose loss exceeds the smallest by at most the share `strong_excess`; the weak one is clearly worse, the
+    smallest rate above it whose loss exceeds the smallest by `weak_excess` or more, else the largest of all.
+
+    Args:
+        losses: rate -> loss.
+
+    Returns:
+        None where no rate is left for a weak branch.
+    """
+    best = min(losses.values())
+    strong = max(rate for rate, loss in losses.items() if loss <= best * (1 + strong_excess))
+    above = sorted(rate for rate in losses if rate > strong)
+    weak = next((rate for rate in above if losses[rate] >= best * (1 + weak_excess)), above[-1] if above else None)
+    return None if weak is None else (strong, weak)
+
+
 def _differences(a: Seeds, b: Seeds) -> list[float]:
     return [a[seed] - b[seed] for seed in a if seed in b]
 
