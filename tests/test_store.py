@@ -81,6 +81,12 @@ def test_a_damaged_record_is_one_error_that_names_the_file(folder, content):
         folder.record("a")
 
 
+def test_a_record_whose_routes_are_none_is_refused(folder):
+    change(place(folder, "record.json"), routes="../..")
+    with pytest.raises(StoreError, match="no record of this version"):
+        folder.record("a")
+
+
 def test_a_plan_that_lacks_a_part_is_refused(folder):
     write_atomically(folder.plan_path, json.dumps({"suite": {}, "cells": []}))
     with pytest.raises(StoreError, match="lacks timing, references, numerics, versions"):

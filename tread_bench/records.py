@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from tread_bench.routes import parse_routes
 
 SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
 MemoryKind = Literal["allocator", "resident set"]
@@ -164,6 +166,12 @@ class Record(Part):
     sampling_macs: int | None = None  # of one generated image: all calls of the sampler, both branches of guidance
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
     conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
+
+    @field_validator("routes")
+    @classmethod
+    def _routes_are_readable(cls, value: str) -> str:
+        parse_routes(value)
+        return value
 
     @property
     def rate(self) -> str:

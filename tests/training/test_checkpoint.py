@@ -51,7 +51,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, caplog, da
     path = tmp_path / "step-000000004.safetensors"
     DAMAGE[damage](path)
     assert load_latest(tmp_path).state == {"step": 2}
-    assert ("step-000000004.safetensors is damaged" in caplog.text) == path.exists()
+    assert "step-000000004.safetensors is damaged" in caplog.text
 
 
 def test_the_last_two_are_kept(tmp_path):

@@ -48,7 +48,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
 
 def load_latest(folder: Path) -> Checkpoint | None:
     """The newest undamaged checkpoint, or None; a damaged one is named in a warning."""
-    for path in sorted(folder.glob("step-*.safetensors"), reverse=True):
+    for path in sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True):
         problem = _damage(path)
         if problem is None:
             with safe_open(path, "pt") as file:

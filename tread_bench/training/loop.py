@@ -65,18 +65,19 @@ def train(
     _note_conditions(history, conditions or {})
     every = max(1, config.iterations // LOSS_ENTRIES)
     kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
-    stops = {*at, *kept} | set(range(0, config.iterations, config.checkpoint_every))
+    stops = {*at, *kept}
     losses: list[Tensor] = []
     since = clock()
     while history.step < config.iterations:
         losses.append(trainer.step(history.step))
         history.step += 1
-        if history.step % every == 0 or history.step in stops:
+        stops_here = history.step in stops or history.step % config.checkpoint_every == 0
+        if history.step % every == 0 or stops_here:
             _note_loss(history, losses, entry_due=history.step % every == 0)
             if trainer.scaler.collapsed:
                 raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
             progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
-        if history.step in stops:
+        if stops_here:
             history.train_seconds += clock() - since
             if history.step in at:
                 history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
