@@ -1,6 +1,7 @@
 """One row per configuration, all seeds together, beside its dense reference.
 
-Rows stand in groups: same architecture, data, metric protocol and iteration. Only rows of one group are ranked.
+Rows stand in groups: same architecture, data, objective, metric protocol and iteration. Only rows of one group are
+ranked.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from reports import asked
 from reports.architectures import with_labels
 from tread_bench.records import Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
@@ -33,6 +35,7 @@ class Group(NamedTuple):
 
     backbone: str
     data: str
+    objective: str  # with what its validation loss depends on: losses of two objectives are different quantities
     protocol: str
     iteration: int
 
@@ -71,7 +74,8 @@ class Row:
 
     @property
     def is_dense(self) -> bool:
-        return self.first.method == "dense"
+        """Trained without routes, auxiliary loss or schedule: what the others are compared with."""
+        return asked.is_plainly_dense(self.first)
 
     @property
     def blocks(self) -> int:
@@ -124,6 +128,11 @@ class Row:
         """A figure of `CostFigures`, which all seeds share."""
         return next((getattr(r.cost, name) for r in self.records if r.cost), None)
 
+    @property
+    def sampling_macs(self) -> float | None:
+        """Of one generated image, over all steps and branches."""
+        return next((r.sampling_macs for r in self.done if r.sampling_macs), None)
+
     def timing(self, name: str) -> float | None:
         """Mean over the measurements of a figure of `TimingFigures`."""
         values = [value for timing in self.timings if (value := getattr(timing, name)) is not None]
@@ -142,9 +151,10 @@ def comparison(records: Iterable[Record]) -> list[Row]:
 
 
 def record_order(record: Record) -> tuple[Any, ...]:
-    """Architecture and data first, dense before routed, routes by place, then row, seed and cell."""
+    """Architecture and data first, dense before routed, routes by place, guidance by scale, then row, seed and cell."""
     routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
-    place = (record.method != "dense", routes, record.row)
+    guidance = (asked.rule(record), asked.guidance_scale(record))
+    place = (not asked.is_plainly_dense(record), routes, *guidance, record.row)
     return record.backbone, _data(record), *place, record.suite, record.seed, record.cell
 
 
@@ -156,9 +166,16 @@ def _data(record: Record) -> str:
     return json.dumps(record.config.get("data", {}), sort_keys=True)
 
 
+def _objective(record: Record) -> str:
+    """Such as "flow", or "edm (p_mean -1.2, p_std 1.2, sigma_data 0.5)"."""
+    config = record.config.get("objective", {})
+    settings = ", ".join(f"{key} {config[key]}" for key in ("p_mean", "p_std", "sigma_data") if key in config)
+    return f"{config.get('name', '')}{settings and f' ({settings})'}"
+
+
 def _group(record: Record, evaluation: Evaluation | None) -> Group:
     protocol, iteration = (evaluation.protocol or "", evaluation.iteration) if evaluation else ("", 0)
-    return Group(record.backbone, _data(record), protocol, iteration)
+    return Group(record.backbone, _data(record), _objective(record), protocol, iteration)
 
 
 def _by_protocol(records: list[Record], cells: dict[str, Record]) -> list[Row]:
@@ -194,10 +211,10 @@ def _reference_value(record: Record, reference: Record | None, metric: str) -> f
 
 
 def _settle(row: Row, rows: Sequence[Row]) -> Row:
-    """A row without a finished cell stands with the rows of its architecture and data."""
+    """A row without a finished cell stands with the rows of its architecture, data and objective."""
     if row.done:
         return row
-    alike = [r.group for r in rows if r.done and r.group[:2] == row.group[:2]]
+    alike = [r.group for r in rows if r.done and r.group[:3] == row.group[:3]]
     return replace(row, group=min(alike)) if alike else row
 
 

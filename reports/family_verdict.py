@@ -1,21 +1,24 @@
-"""What a run of several architectures says: a statement for each, against its own dense row, and no ranking of them."""
+"""What a run of several architectures or objectives says: of each against its own dense row, and no ranking of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.architectures import by_architecture
+from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row
 from reports.numbers import decimals, millions, names, number, plural
 from reports.verdict import Outcome, against_dense, outcome, runners_up
 
 _SAID: dict[Outcome, str] = {
-    "better": "better than dense training in {}",
-    "not beyond chance": "lower than dense, but not beyond chance, in {}",
-    "open": "not told from dense in {}",
-    "worse": "worse than dense in {}",
-    "unknown": "without a verdict in {}",
+    "better": "better than dense training {} {}",
+    "not beyond chance": "lower than dense, but not beyond chance, {} {}",
+    "open": "not told from dense {} {}",
+    "worse": "worse than dense {} {}",
+    "unknown": "without a verdict {} {}",
 }
+
+
+_ROUTED = "routed row"
 
 
 def lead(rows: Sequence[Row]) -> str:
@@ -24,19 +27,27 @@ def lead(rows: Sequence[Row]) -> str:
     for members in by_architecture(rows):
         best = _best(members)
         found.setdefault(outcome(best) if best else "unknown", []).append(members[0].architecture)
-    parts = [said.format(names(found[key])) for key, said in _SAID.items() if key in found]
+    within = "under" if what_differs(rows) == "objective" else "in"
+    parts = [said.format(within, names(found[key])) for key, said in _SAID.items() if key in found]
     has_choice = any(sum(not row.is_dense for row in members) > 1 for members in by_architecture(rows))
-    return f"In FID, {'the best routed row' if has_choice else 'routing'} is {'; '.join(parts)}."
+    what = f"the best {_noun(rows)}" if has_choice else "routing" if _noun(rows) == _ROUTED else f"the {_noun(rows)}"
+    return f"In FID, {what} is {'; '.join(parts)}."
+
+
+def _noun(rows: Sequence[Row]) -> str:
+    """What the rows that are compared with dense are."""
+    return _ROUTED if all(row.first.method == "tread" for row in rows if not row.is_dense) else "row beside dense"
 
 
 def scope(rows: Sequence[Row]) -> str:
     """What the statements compare, and what they do not."""
-    params = [p for members in by_architecture(rows) if (p := members[0].cost("params"))]
+    what, params = what_differs(rows), [p for members in by_architecture(rows) if (p := members[0].cost("params"))]
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
+    why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
+    losses = " Their validation losses are different quantities." if what == "objective" else ""
     return (
-        "Each architecture is judged against its own dense row, by a test of its own. FIDs of different architectures "
-        "are not ranked: "
-        f"they differ in parameters{sizes}, and one training setup need not suit them alike."
+        f"Each {what} is judged against its own dense row, by a test of its own. FIDs of different {what}s are not "
+        f"ranked: {why}one training setup need not suit them alike.{losses}"
     )
 
 
@@ -57,9 +68,10 @@ def _statement(rows: list[Row]) -> str:
     best = _best(rows)
     if best is None:
         failed = [record for row in rows for record in row.not_done]
-        return f"No routed row has an FID ({plural(len(failed), 'cell')} not finished)."
+        return f"No {_noun(rows)} has an FID ({plural(len(failed), 'cell')} not finished)."
     routed = [row for row in rows if not row.is_dense and row.fid]
-    which = f", lowest FID of {len(routed)} routed rows{runners_up(best, routed)}" if len(routed) > 1 else ""
+    several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
+    which = f", lowest FID of {several}{runners_up(best, routed)}" if len(routed) > 1 else ""
     quality = against_dense(best, rows, decimals([best.fid.mean if best.fid else None]))
     return f"{best.short_label}{which}: {quality}; {_speed(best)}."
 

@@ -12,21 +12,22 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.architectures import by_architecture, side_by_side
+from reports import asked, guidance
+from reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from reports.columns import COLUMNS
 from reports.comparison import Group, Row, comparison, record_order
 from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.style import Picture
 from reports.numbers import decimals, millions, number, plural
+from reports.samples import sample_grids
 from reports.table_view import comparison_view
 from reports.tables import flat, results_frame, write_csv
 from reports.verdict import verdicts
+from tread_bench.conditions import all_of, spread
 from tread_bench.records import Record
 from tread_bench.store import write_atomically
 
-SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
-_PNG = b"\x89PNG\r\n\x1a\n"
 _CELL_METRICS = {
     "fid": "FID",
     "kid": "KID",
@@ -35,8 +36,8 @@ _CELL_METRICS = {
     "precision": "Precision",
     "recall": "Recall",
 }
-_LEADING = ("routing_gain", "selectors")  # pictures that come before the tables of several architectures
-_NOT_CONDITIONS = ("suite", "cells")
+_LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
+_NOT_CONDITIONS = ("schema_version", "suite", "cells")
 
 
 def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) -> None:
@@ -104,51 +105,70 @@ def _context(
         "description": suite.get("description", ""),
         "verdicts": [_verdict(members, len(sets) > 1) for members in sets],
         "counts": _counts(records, plan),
+        "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
+        "has_guidance": any(asked.is_guided(record) for record in records),
+        "is_placement": _is_placement(rows),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         "facts": _facts(records, rows, plan),
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
-        "samples": _samples(rows, run_dir),
+        "samples": sample_grids(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
         "cells": _cells(records),
         "conditions": {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
         "protocols": protocols,
-        "cautions": sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
+        "cautions": [
+            *_mixed_conditions(records),
+            *sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
+        ],
         "columns": COLUMNS,
     }
+
+
+def _is_placement(rows: Sequence[Row]) -> bool:
+    """Whether it is the place of TREAD's routes that rows of one architecture differ in."""
+    places = [{tuple(r.spans) for r in members if r.first.method == "tread"} for members in by_architecture(rows)]
+    return {row.first.method for row in rows} <= {"dense", "tread"} and max(map(len, places), default=0) > 1
 
 
 def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
     """Two sentences on one architecture; a lead and a statement for each of several."""
     architectures = by_architecture(rows)
-    if len(architectures) == 1:
+    if guidance.is_swept(rows):
+        group, quality, cost = rows[0].group, guidance.lead(rows), guidance.scope(rows)
+        families = guidance.statements(rows)
+    elif len(architectures) == 1:
         (group, quality, cost), families = verdicts(rows)[0], []
     else:
         group, quality, cost, families = rows[0].group, lead(rows), scope(rows), statements(rows)
-    title = _title(group, with_backbone=len(architectures) == 1, with_protocol=True) if several else ""
+    is_one = len(architectures) == 1
+    title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {"title": title, "quality": quality, "cost": cost, "families": families}
 
 
 def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
     """The tables of rows that stand side by side, a table per architecture, with their pictures before or after."""
     architectures = by_architecture(rows)
-    first = [picture for picture in drawn if len(architectures) > 1 and picture.name.partition("-")[0] in _LEADING]
+    is_folded = len(architectures) > 1 or guidance.is_swept(rows)
+    first = [picture for picture in drawn if is_folded and picture.name.partition("-")[0] in _LEADING]
     return {
         "first": first,
         "tables": [_table(members, several, len(architectures) > 1) for members in architectures],
-        "is_folded": len(architectures) > 1,
+        "heading": f"Rows of each {what_differs(rows)}" if len(architectures) > 1 else "All rows" if is_folded else "",
         "pictures": [picture for picture in drawn if picture not in first],
     }
 
 
 def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[str, Any]:
-    title = _title(rows[0].group, with_backbone=True, with_protocol=with_protocol)
+    several = with_params or with_protocol
+    title = _title(rows[0].group, with_backbone=True, with_objective=several, with_protocol=with_protocol)
     params = f", {millions(rows[0].cost('params'))} parameters" if with_params else ""
     return {"title": f"{title}{params}", "view": comparison_view(rows)}
 
 
-def _title(group: Group, with_backbone: bool, with_protocol: bool) -> str:
+def _title(group: Group, with_backbone: bool, with_objective: bool, with_protocol: bool) -> str:
     parts = (
         group.backbone if with_backbone else "",
+        f"objective {group.objective}" if group.objective and with_objective else "",
         f"iteration {group.iteration:,}" if group.iteration else "",
         f"protocol {group.protocol}" if group.protocol and with_protocol else "",
     )
@@ -165,7 +185,8 @@ def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, An
     """What a reader wants to know first, in a line."""
     numerics = plan.get("numerics", {})
     facts = {
-        "backbone": ", ".join(dict.fromkeys(row.architecture or row.group.backbone for row in rows)),
+        "backbone": ", ".join(_backbones(rows)),
+        "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
         "data": ", ".join(sorted({str(record.config.get("data", {}).get("name", "")) for record in records})),
         "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
         "device": str(numerics.get("device_name") or numerics.get("device") or ""),
@@ -173,34 +194,9 @@ def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, An
     return [(name, value) for name, value in facts.items() if value]
 
 
-def _samples(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
-    """One grid per row: first seed, highest iteration, as a data URI while the budget lasts."""
-    found, left = [], SAMPLE_BUDGET_BYTES
-    for row in rows:
-        record = next((r for r in row.done if r.last and r.last.samples), None)
-        if record is None or record.last is None:
-            continue
-        picture = _grid(run_dir / "cells" / record.cell, record.last.samples or "")
-        why = "not found" if not picture else "left out to keep this page small" if len(picture) > left else ""
-        left -= 0 if why else len(picture)
-        found.append(
-            {
-                "row": row.label,
-                "about": f"seed {record.seed}, iteration {record.last.iteration:,}",
-                "uri": "" if why else f"data:image/png;base64,{base64.b64encode(picture).decode()}",
-                "why": f"cells/{record.cell}/{record.last.samples}: {why}",
-            }
-        )
-    return found
-
-
-def _grid(cell: Path, name: str) -> bytes:
-    """The grid of samples; nothing for a file that is missing, outside the cell's folder, or no PNG."""
-    path = cell / name
-    if not path.resolve().is_relative_to(cell.resolve()) or not path.is_file():
-        return b""
-    content = path.read_bytes()
-    return content if content.startswith(_PNG) else b""
+def _backbones(rows: Sequence[Row]) -> list[str]:
+    found = list(dict.fromkeys(row.group.backbone for row in rows))
+    return list(short_names(found).values()) if len(found) > 1 else found
 
 
 def _cells(records: Sequence[Record]) -> dict[str, Any]:
@@ -211,6 +207,15 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
         "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in _CELL_METRICS},
         "records": records,
     }
+
+
+def _mixed_conditions(records: Sequence[Record]) -> list[str]:
+    """That rows do not compare as they stand, where their cells were not made under the same conditions."""
+    mixed = spread([one for record in records if record.conditions for one in all_of(record.conditions)])
+    if not mixed:
+        return []
+    told = "; ".join(f"{name}: {' or '.join(values)}" for name, values in mixed.items())
+    return [f"the cells were not all made under the same conditions, which can change figures by itself ({told})."]
 
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import re
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from reports import asked
 from reports.comparison import Row
 from reports.numbers import number
 
@@ -28,23 +30,28 @@ class PublishedGain(NamedTuple):
 
 @cache
 def _lines() -> list[dict[str, str]]:
-    """Read off the tables and figures of Krause et al. (arXiv 2501.04765)."""
+    """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and the README of SPRINT."""
     text = files("reports").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 
-def _value(table: str, model: str, method: str, routes: str | None = None) -> float | None:
-    found = (
-        line["value"]
-        for line in _lines()
-        if (line["table"], line["model"], line["method"]) == (table, model, method) and routes in (None, line["routes"])
-    )
+def _value(
+    table: str, model: str, method: str, routes: str | None = None, metric: str | None = None, iterations: str = ""
+) -> float | None:
+    wanted = {"table": table, "model": model, "method": method, "routes": routes, "metric": metric}
+    told = {key: value for key, value in (wanted | {"iterations": iterations or None}).items() if value is not None}
+    found = (line["value"] for line in _lines() if all(line[key] == value for key, value in told.items()))
     return next(map(float, found), None)
 
 
 def placement_difference(row: Row) -> float | None:
     """TREAD Figure 8: FID of that route minus dense, DiT-B/2 on ImageNet-256; None where it has no such route."""
-    if (row.first.family, row.first.num_blocks) != ("DiT", PLACEMENT_BLOCKS) or not row.first.routes:
+    is_published = (row.first.family, row.first.num_blocks, asked.method(row.first)) == (
+        "DiT",
+        PLACEMENT_BLOCKS,
+        "tread",
+    )
+    if not is_published or not row.first.routes:
         return None
     return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
 
@@ -62,10 +69,26 @@ def placement_note() -> str:
     )
 
 
+def several_routes_note() -> str:
+    """What was published of several routes, and why it does not compare."""
+    several = _value("TREAD v1 abstract", "DiT-XL/2", "tread + auxiliary")
+    single = _value("TREAD v2 abstract", "DiT-XL/2", "tread")
+    return (
+        "Published, DiT-XL/2 at 400K iterations, another protocol: TREAD's first version, with several routes and an "
+        f"auxiliary loss, converged {number(several)} times as fast as dense, its second, with one route and none, "
+        f"{number(single, 0)} times."
+    )
+
+
 def published_gain(row: Row) -> PublishedGain | None:
-    """TREAD Table 2: that very model where it is listed, else the one of its family; None for other families."""
+    """TREAD Table 2: that very model where it is listed, else the one of its family; None for other families.
+
+    A DiT that learns a flow is what the paper calls a SiT.
+    """
     listed = {line["model"] for line in _lines() if line["table"] == "TREAD Table 2"}
     model = row.group.backbone if row.group.backbone in listed else GAIN_MODELS.get(row.first.family, "")
+    if asked.objective(row.first) == "flow":
+        model = re.sub("^DiT", "SiT", model)
     dense, tread = (_value("TREAD Table 2", model, method) for method in ("dense", "tread"))
     if dense is None or tread is None:
         return None
@@ -78,4 +101,102 @@ def gain_note() -> str:
         "Published: TREAD (Krause et al. 2025), Table 2, another protocol: ImageNet-256, models of 33M to 675M "
         "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs "
         "may be read beside these, its sizes may not."
+    )
+
+
+def published_rates() -> dict[float, float]:
+    """TREAD Tables 2 and 5: bypass rate -> FID of DiT-B/2 with route 2:8 at 400K iterations; 0 is dense."""
+    dense, half = (_value("TREAD Table 2", "DiT-B/2", method) for method in ("dense", "tread"))
+    others = {rate: _value("TREAD Table 5", "DiT-B/2", "tread", f"@{rate:g}") for rate in (0.25, 0.75)}
+    return {rate: fid for rate, fid in sorted({0.0: dense, 0.5: half, **others}.items()) if fid is not None}
+
+
+def rates_note() -> str:
+    """Where the rates come from and why they do not compare."""
+    return (
+        "Published: TREAD (Krause et al. 2025), Tables 2 and 5, DiT-B/2 on ImageNet-256 after 400K iterations, one run "
+        "each: another protocol, so in a panel with a scale of its own; its shape may be read beside this, its level "
+        "may not."
+    )
+
+
+def published_depths() -> dict[str, float]:
+    """TREAD Tables 2 and 6: rule -> FID difference to dense of DiT-XL/2, 28 blocks."""
+    dense, absolute = (_value("TREAD Table 2", "DiT-XL/2", method) for method in ("dense", "tread"))
+    relative = _value("TREAD Table 6", "DiT-XL/2", "tread")
+    if dense is None or absolute is None or relative is None:
+        return {}
+    return {"absolute": absolute - dense, "relative": relative - dense}
+
+
+def depths_note() -> str:
+    """Where the two rules' figures come from and why they do not compare."""
+    dense, absolute = (number(_value("TREAD Table 2", "DiT-XL/2", method)) for method in ("dense", "tread"))
+    return (
+        "Published: TREAD (Krause et al. 2025), Tables 2 and 6, DiT-XL/2 with 28 blocks on ImageNet-256 after 400K "
+        f"iterations, another protocol, one run each: dense {dense}, absolute 2:-4 {absolute}, relative 1/6:2/3 "
+        f"{number(_value('TREAD Table 6', 'DiT-XL/2', 'tread'))}."
+    )
+
+
+_METHODS = {
+    "dense": ("TREAD Table 1", "DiT-XL/2", "fid", "1400 epochs"),
+    "dense + repa": ("TREAD Table 1", "DiT-XL/2", "fid", "170 epochs"),
+    "tread": ("TREAD Table 1", "DiT-XL/2", "fid", "160 epochs"),
+    "mask": ("TREAD Table 1", "MaskDiT-XL/2", "fid", "1600 epochs"),
+    "sprint": ("SPRINT README", "SiT-XL/2", "fid_path_drop", "400 epochs"),
+    "sprint + repa": ("SPRINT README", "SiT-XL/2", "fid_path_drop", "400 epochs"),
+}
+
+
+def published_method(method: str) -> str:
+    """FID of the method at XL size, with the length of its training and its guidance; "" where none was published."""
+    if method not in _METHODS:
+        return ""
+    table, model, metric, epochs = _METHODS[method]
+    guidance = ", path-drop guidance" if metric == "fid_path_drop" else ""
+    fid = _value(table, model, method, metric=metric, iterations=epochs)
+    return f"{number(fid)} ({model}, {epochs}{guidance})"
+
+
+def methods_note() -> str:
+    """Where the methods' figures come from and why they do not compare."""
+    return (
+        "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
+        "for different numbers of epochs, some guided and some not, so no ranking follows from them."
+    )
+
+
+def published_guidance() -> list[tuple[str, float | None, float | None]]:
+    """Sparse Guidance (Krause et al. 2026): rule, FID and GMACs per call of SiT-XL/2 with route 2:24."""
+    rules = ("none", "sparse 0.5/0.9", "sparse cosine by weights of 50K", "cfg")
+    fids = [_value("Sparse Guidance", "SiT-XL/2", rule, metric="fid") for rule in rules]
+    fids[0] = _value("TREAD Table 2", "SiT-XL/2", "tread")  # the checkpoint that is guided
+    gmacs = [_value("Sparse Guidance", "SiT-XL/2", rule, metric="gmacs") for rule in rules]
+    return list(zip(rules, fids, gmacs, strict=True))
+
+
+def guidance_note() -> str:
+    """What was published of guidance, and why it does not compare."""
+    told = [
+        f"{rule} {f'FID {number(fid)} at' if fid is not None else 'at'} {number(gmacs)}"
+        for rule, fid, gmacs in published_guidance()
+    ]
+    return (
+        "Published: Sparse Guidance (Krause et al. 2026), SiT-XL/2 on ImageNet-256, another protocol; GMACs per "
+        f"sampling step, attention products excluded: {'; '.join(told)}."
+    )
+
+
+def finetune_note() -> str:
+    """What was published of dense fine-tuning at the end of a training, and why it does not compare."""
+    short, long = (
+        number(_value("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned", metric="fid_cfg", iterations=epochs))
+        for epochs in ("220 epochs", "740 epochs")
+    )
+    interval = number(_value("TREAD Table 1 guided", "DiT-XL/2", "tread fine-tuned", metric="fid_interval"))
+    return (
+        "Published: TREAD (Krause et al. 2025), Table 1, DiT-XL/2 fine-tuned densely before guided sampling, "
+        f"ImageNet-256, another protocol: FID {short} after 220 epochs, {long} after 740, {interval} with interval "
+        "guidance."
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from reports import asked
 from reports.comparison import Row
+from reports.guidance import is_swept
 from reports.numbers import DASH, decimals, interval, number
 from tread_bench.statistics import Estimate
 
@@ -17,7 +19,7 @@ class Shown(NamedTuple):
 
     text: str
     below: str = ""
-    key: float | None = None
+    key: float | str | None = None
 
 
 class TableView(NamedTuple):
@@ -36,11 +38,17 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     return [
         ("Seeds", "finished, of those that have a record", _seeds),
+        *_guidance_columns(rows),
         *_metric_columns(rows, "fid"),
         ("Speed-up", "of a training step, measured beside dense", _speedup),
-        ("Ideal", "speed-up without overhead, from forward MACs", lambda row: _plain(row.cost("ideal_speedup"), 2)),
+        (
+            "Ideal",
+            "speed-up without overhead, from forward MACs",
+            lambda row: _plain(_trained(row, "ideal_speedup"), 2),
+        ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
+        ("Extra parameters", "of the method and its auxiliary losses", _extra),
         ("Images/s", "training throughput, measured alone", lambda row: _timing(rows, row, "images_per_s")),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
         *_metric_columns(rows, "validation_loss"),
@@ -56,9 +64,42 @@ def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Ca
 
     def difference(row: Row) -> Shown:
         estimate = row.difference(metric)
-        return Shown("reference") if estimate is None and row.is_dense else _estimate(estimate, places, signed=True)
+        is_reference = estimate is None and row.is_dense and not asked.is_guided(row.first)
+        return Shown("reference") if is_reference else _estimate(estimate, places, signed=True)
 
-    return [(title, "mean over seeds", mean), (f"Δ {title}", "paired difference to dense", difference)]
+    against = "the same checkpoint without guidance" if is_swept(rows) else "dense"
+    return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
+
+
+def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+    """Where rows differ in guidance."""
+    if len({asked.guided(row.first) for row in rows}) < 2:
+        return []
+    places = decimals((row.sampling_macs or 0) / 1e9 for row in rows)
+    return [
+        ("Guidance", "rule while sampling", _rule),
+        ("Scale", "of guidance", lambda row: _plain(asked.guidance_scale(row.first) if _rule(row).key else None, 2)),
+        ("Sampling GMACs", "of one image, over all steps and branches", lambda row: _sampling(row, places)),
+    ]
+
+
+def _rule(row: Row) -> Shown:
+    rule = asked.rule(row.first)
+    return Shown(rule or "none", "", rule or None)
+
+
+def _sampling(row: Row, places: int) -> Shown:
+    return _plain(row.sampling_macs and row.sampling_macs / 1e9, places)
+
+
+def _trained(row: Row, name: str) -> float | None:
+    """A cost of training; a row that judges what another trained has none."""
+    return None if asked.is_evaluated_only(row.first) else row.cost(name)
+
+
+def _extra(row: Row) -> Shown:
+    extra = sum(row.cost(name) or 0 for name in ("method_params", "auxiliary_params"))
+    return Shown(f"{extra:,.0f}" if extra else "none", "", extra or None)
 
 
 def _seeds(row: Row) -> Shown:
@@ -74,7 +115,7 @@ def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> S
 
 
 def _macs(row: Row, factor: int, places: int) -> Shown:
-    macs = row.cost("forward_macs")
+    macs = _trained(row, "forward_macs")
     return _plain(None if macs is None else factor * macs / 1e9, places)
 
 

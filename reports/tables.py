@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reports import asked
 from reports.columns import COLUMNS
 from reports.comparison import comparison, record_order
 from tread_bench.records import CostFigures, Evaluation, Record, TimingFigures
@@ -18,15 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["comparison", "results_frame", "write_csv"]
 
 _TIMING = ("images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind")
-_COST = ("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs")
+_COST = (
+    *("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs"),
+    *("method_params", "auxiliary_params", "mean_train_step_macs", "judged_forward_macs"),
+)
 _EVALUATION = (
     *("iteration", "train_seconds", "validation_loss", "fid", "sfid", "kid", "inception_score"),
     *("precision", "recall", "num_samples", "protocol"),
 )
 _PRECISION = ("matmul_precision", "autocast")
+_STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
 _RECORD = (
     *("cell", "suite", "backbone", "family", "method", "routes", "rate", "selector"),
-    *("seed", "status", "reason", "row", "reference"),
+    *("seed", "status", "reason", "row", "reference", "sampling_macs", "skipped_steps"),
 )
 
 
@@ -52,20 +57,37 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _line(record: Record, evaluation: Evaluation | None) -> dict[str, Any]:
-    sampling = record.config.get("sampling", {})
-    return {
+    line = {
         **_fields(record, _RECORD),
         **_fields(evaluation, _EVALUATION),
         **({} if evaluation else {"train_seconds": record.train_seconds}),
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),
-        "guidance": sampling.get("guidance"),
-        "guidance_scale": sampling.get("guidance_scale"),
-        "precision_mode": flat({k: record.conditions[k] for k in _PRECISION if k in record.conditions}),
+        "objective": asked.objective(record),
+        "guidance": asked.rule(record) or "none",
+        "checkpoint": asked.checkpoint(record) if asked.is_evaluated_only(record) else None,
+        "guidance_scale": asked.guidance_scale(record),
+        "auxiliary": asked.auxiliary(record),
+        "schedule": asked.scheduled(record),
+        "precision_mode": flat(_precision(record.conditions)),
         "kernels": flat(record.conditions.get("kernels")),
         "threads": record.conditions.get("threads"),
         "device": flat(record.conditions.get("device")),
     }
+    return {name: _inert(value) for name, value in line.items()}
+
+
+def _inert(value: object) -> object:
+    """The value; a text that a spreadsheet would compute has an apostrophe in front (CWE-1236)."""
+    if not isinstance(value, str):
+        return value
+    text = value.encode("utf-8", "replace").decode().replace("\r", " ")  # neither survives a UTF-8 file of lines
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+
+
+def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    used = {name: conditions[name] for name in _STEP_OPTIONS if conditions.get(name)}
+    return {name: conditions[name] for name in _PRECISION if name in conditions} | used
 
 
 def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None, names: Iterable[str]) -> dict[str, Any]:

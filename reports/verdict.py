@@ -1,4 +1,4 @@
-"""What a run says, in two sentences: which route is best and how sure that is, and what it costs or saves."""
+"""What a run says, in two sentences: which row is best and how sure that is, and what it costs or saves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal
 
+from reports import asked
 from reports.comparison import Group, Row
 from reports.numbers import decimals, interval, names, number, plural
 from tread_bench.statistics import LEVEL, Estimate, indistinguishable_from_best
@@ -25,8 +26,17 @@ def _verdict(rows: list[Row]) -> tuple[str, str]:
     if not routed:
         return _without_routes(rows), _cheapest(rows)
     best, fid = min(routed, key=lambda pair: pair[1].mean)
-    lead = f"{_mean(best, fid, len(routed))}{runners_up(best, [row for row, _ in routed])}"
+    lead = f"{_mean(best, fid, [row for row, _ in routed])}{runners_up(best, [row for row, _ in routed])}"
     return f"{lead}; {against_dense(best, rows, decimals([fid.mean]))}.", _cost(best)
+
+
+def kind(rows: Sequence[Row]) -> str:
+    """What these rows, dense aside, are to each other: routes, methods, or just rows."""
+    methods = [asked.method(row.first) for row in rows]
+    if len(set(methods)) == len(methods):
+        return "method"
+    routes = {row.first.routes for row in rows}
+    return "route" if len(routes) == len(rows) and set(methods) == {"tread"} else "row"
 
 
 def _missing(rows: list[Row]) -> str:
@@ -37,35 +47,36 @@ def _missing(rows: list[Row]) -> str:
 
 def _without_routes(rows: list[Row]) -> str:
     if not any(row.fid for row in rows):
-        return "FID was not measured here, so no route can be called best for it."
-    return "No routed row finished, so there is nothing to compare with dense training."
+        return "FID was not measured here, so no row can be called best for it."
+    return "No row beside dense finished, so there is nothing to compare with dense training."
 
 
 def _cheapest(rows: list[Row]) -> str:
     priced = [(macs, row) for row in rows if not row.is_dense and (macs := row.cost("forward_macs"))]
     if not priced:
-        return "What a route would cost or save is not known from these rows."
+        return "What routing would cost or save is not known from these rows."
     return _cost(min(priced, key=lambda pair: pair[0])[1])
 
 
-def _mean(best: Row, fid: Estimate, num_routes: int) -> str:
+def _mean(best: Row, fid: Estimate, routed: Sequence[Row]) -> str:
     places = decimals([fid.mean])
     sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
-    if num_routes == 1:
+    if len(routed) == 1:
         return f"{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
-    return f"Of {num_routes} routes, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
+    among = plural(len(routed), kind(routed))
+    return f"Of {among}, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
 
 
 def runners_up(best: Row, routed: list[Row]) -> str:
-    """Which of the other routed rows cannot be told from the best."""
+    """Which of the other rows beside dense cannot be told from the best."""
     if len(routed) == 1:
         return ""
     scores = {str(i): row.scores["fid"] for i, row in enumerate(routed)}
     alike = [routed[int(i)].short_label for i in indistinguishable_from_best(scores)[1:]]
     if not alike:
-        return ", lower than every other route (paired tests, Holm-adjusted)"
+        return f", lower than every other {kind(routed)} (paired tests, Holm-adjusted)"
     if len(alike) == len(routed) - 1:
-        return ", which cannot be told from any other route"
+        return f", which cannot be told from any other {kind(routed)}"
     return f", which cannot be told from {names(alike)}"
 
 
@@ -98,35 +109,42 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
         "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
         "open": f"it cannot be told from dense ({evidence})",
         "better": f"it is better than dense, by {size} FID ({evidence})",
-        "not beyond chance": f"that is {size} below dense ({evidence}), but not beyond chance among this many routes "
+        "not beyond chance": f"that is {size} below dense ({evidence}), but not beyond chance among this many rows "
         "(Holm)",
     }[outcome(row)]
 
 
 def _cost(row: Row) -> str:
-    return f"{_macs(row)}, and {_speed(row)}."
+    return f"{_macs(row)}{_parameters(row)}, and {_speed(row)}."
 
 
 def _macs(row: Row) -> str:
     forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
     if not forward or not dense:
         return f"The MACs of {row.short_label} were not counted"
+    when = " of a routed step" if asked.scheduled(row.first) else ""
     if forward == dense:
-        return f"{row.short_label} costs as many MACs as dense"
+        return f"{row.short_label} costs as many forward MACs as dense"
     word = "saves" if forward < dense else "adds"
     share = abs(1 - forward / dense) * 100
-    return f"{row.short_label} {word} {share:.0f} % of the forward MACs ({_per_image(forward, dense)})"
+    return f"{row.short_label} {word} {share:.0f} % of the forward MACs{when} ({_per_image(forward, dense)})"
 
 
 def _per_image(forward: float, dense: float) -> str:
     return f"{forward / 1e9:.3g} instead of {dense / 1e9:.3g} GMACs per image"
 
 
+def _parameters(row: Row) -> str:
+    extra = (row.cost("method_params") or 0) + (row.cost("auxiliary_params") or 0)
+    return f" and adds {extra:,.0f} parameters in training" if extra else ""
+
+
 def _speed(row: Row) -> str:
     if row.speedup is None:
         return "its speed was not measured"
     ratio, low, high = row.speedup
+    step = "routed training step" if asked.scheduled(row.first) else "training step"
     evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
-        return f"its training step cannot be told from dense in speed: {number(ratio)} times as fast ({evidence})"
-    return f"its training step was measured {number(ratio)} times as fast as the dense one ({evidence})"
+        return f"its {step} cannot be told from dense in speed: {number(ratio)} times as fast ({evidence})"
+    return f"its {step} was measured {number(ratio)} times as fast as the dense one ({evidence})"

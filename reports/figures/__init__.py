@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from reports import asked
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.across_times import across_times
 from reports.figures.cost import fid_against_cost
+from reports.figures.depths import depths
 from reports.figures.gain import routing_gain
+from reports.figures.gap import gap
 from reports.figures.gradients import gradients
+from reports.figures.guidance import guidance
+from reports.figures.methods import methods
 from reports.figures.panels import shown_and_folded
 from reports.figures.placement import route_placement
+from reports.figures.rates import rates
+from reports.figures.schedule import schedules
 from reports.figures.selectors import selector_differences
 from reports.figures.similarity import similarities
 from reports.figures.speedup import speedups
 from reports.figures.style import Picture
 
-_OF_ALL_ROWS = (routing_gain, selector_differences, route_placement, fid_against_cost, speedups)
-_PANEL_PER_ROW = (similarities, across_times, gradients)
+_Draw = Callable[[Sequence[Row], str], Picture | None]
+_OF_ALL_ROWS: tuple[_Draw, ...] = (
+    *(depths, routing_gain, guidance, methods, selector_differences, route_placement, rates, schedules, gap),
+    *(fid_against_cost, speedups),
+)
+_PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 NAMES = (
-    *("routing_gain", "selectors", "route_placement", "fid_cost", "speedup"),
+    *("depths", "routing_gain", "guidance", "methods", "selectors", "route_placement", "rates", "schedule", "gap"),
+    *("fid_cost", "speedup"),
     *("similarity", "across_times", "gradients"),
 )
 
@@ -36,9 +48,18 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     for draw in _OF_ALL_ROWS:
         if picture := draw(rows, suffix):
             yield picture
-    shown, folded = shown_and_folded(rows)
+    shown, folded = shown_and_folded([row for row in rows if not asked.is_evaluated_only(row.first)])
     for draw in _PANEL_PER_ROW:
-        if picture := draw(shown, suffix):
-            yield picture
+        for members, part in _parts(draw, shown):
+            if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
+                yield replace(picture, title=f"{picture.title}{part and f', {part}'}")
         if picture := draw(folded, f"{suffix}-others"):
             yield replace(picture, title=f"{picture.title}: other rows", is_folded=True)
+
+
+def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:
+    """All rows in one picture; times of two objectives are different quantities and get one each."""
+    objectives = sorted({asked.objective(row.first) for row in rows})
+    if draw is not across_times or len(objectives) < 2:
+        return [([*rows], "")]
+    return [([row for row in rows if asked.objective(row.first) == name], name) for name in objectives]

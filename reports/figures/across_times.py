@@ -33,8 +33,8 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
         description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
         + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in known),
-        caption="Cosine similarity between the outputs of the same block at two neighbouring times t (0 is data, 1 is "
-        "noise), of the trained network without routing: same image, same noise, averaged over tokens, images and "
+        caption=f"Cosine similarity between the outputs of the same block at two neighbouring {_what(known[0][0])}, of "
+        "the trained network without routing: same image, same noise, averaged over tokens, images and "
         "seeds. The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
         "next sampling step, so it loses least where this is near 1; sampling steps lie closer together than these "
         "times, so the figures are a lower guide, not what a cache would lose.",
@@ -53,7 +53,8 @@ def adjacent_times(row: Row) -> Adjacent:
 
 
 def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
-    made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.62)
+    longest = max(len(_named(pair)) for _, adjacent in known for pair in adjacent)
+    made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.12 + 0.072 * longest)
     lowest = min(float(cosines.min()) for _, adjacent in known for cosines in adjacent.values())
     lowest = np.floor(10 * min(lowest, 0.95)) / 10
     told: list[Pair] = []
@@ -92,4 +93,11 @@ def _range(adjacent: Adjacent) -> str:
 
 
 def _named(pair: Pair) -> str:
-    return f"{pair[0]:g}–{pair[1]:g}"
+    return f"{pair[0]:.3g}–{pair[1]:.3g}"
+
+
+def _what(row: Row) -> str:
+    """What the times of the row's objective are; the rows of one picture share it."""
+    if row.first.config.get("objective", {}).get("name") == "edm":
+        return "noise levels σ"
+    return "times t (0 is data, 1 is noise)"

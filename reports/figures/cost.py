@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from reports import asked
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.style import MUTED, SURFACE, Picture, clean
@@ -51,7 +52,8 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         ],
         description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
         f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
-        caption="MACs are counted: those of a training step, times batch, times iterations. "
+        caption="MACs are counted: those of a training step, times batch, times iterations"
+        + (", step by step over a schedule" if any(asked.scheduled(row.first) for row in rows) else "") + ". "
         + ("" if several else "Seconds are the median training step, timed alone, times iterations. ")
         + "Lines at the points are 95 % t intervals over seeds.",
     )  # fmt: skip
@@ -65,13 +67,33 @@ def points_of(index: int, row: Row) -> list[Point]:
             if evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
                 fids.setdefault(evaluation.iteration, []).append(evaluation.fid)
     images_per_step = row.first.config.get("training", {}).get("batch")
-    step_macs, step_ms = row.cost("train_step_macs"), row.timing("step_time_ms")
-    if not images_per_step or not step_macs:
+    if not images_per_step or not row.cost("train_step_macs") or asked.is_evaluated_only(row.first):
         return []
     return [
-        Point(index, i, step_macs * images_per_step * i, step_ms * i / 1e3 if step_ms else None, tuple(fids[i]))
-        for i in sorted(fids)
+        Point(index, i, images_per_step * macs_until(row, i), _seconds(row, i), tuple(fids[i])) for i in sorted(fids)
     ]
+
+
+def macs_until(row: Row, iteration: int) -> float:
+    """Training MACs of one image per step, summed up to `iteration` over the row's schedule.
+
+    A step at share s of the rates is taken to cost dense + s (routed - dense). With the dense cost that follows from
+    the mean over the whole schedule, the sum is exact for dense parts and at the end.
+    """
+    routed = row.cost("train_step_macs") or 0.0
+    mean, last = row.cost("mean_train_step_macs"), asked.iterations(row.first)
+    asked_for = asked.schedule(row.first)
+    shares = [asked_for.share(step, last) for step in range(last)] if asked_for.text else []
+    if mean is None or not shares:
+        return routed * iteration
+    extra = (mean - routed) * last / (last - sum(shares)) if sum(shares) < last else 0.0
+    return sum(routed + (1 - share) * extra for share in shares[:iteration])
+
+
+def _seconds(row: Row, iteration: int) -> float | None:
+    """Median step timed alone, times iterations; not known of a schedule, of which one kind of step was timed."""
+    step_ms, changes = row.timing("step_time_ms"), bool(row.spans and asked.scheduled(row.first))
+    return step_ms * iteration / 1e3 if step_ms and not changes else None
 
 
 def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
@@ -80,7 +102,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     timed = [point for point in points if point.seconds is not None]
     panels = [("macs", points, divisor, f"training cost in {unit}")]
     panels += [("seconds", timed, 1.0, "training time in s, measured alone")] if timed else []
-    figure = Figure(figsize=(9.6, max(3.7, 0.24 * len(rows) + 0.6)), layout="constrained")
+    figure = Figure(figsize=(9.6, max(3.7, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
         _panel(one, rows, shown, what, scale)
@@ -130,7 +152,13 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
 
 def _settle_axes(axes: Axes) -> None:
     """After all lines are drawn: on a logarithmic axis seaborn would average logarithms."""
-    axes.set(yscale="log", xlim=(0, None))
+    axes.set(xlim=(0, None))
+    logarithmic(axes)
+
+
+def logarithmic(axes: Axes) -> None:
+    """The axis of FIDs, with plain numbers."""
+    axes.set(yscale="log")
     axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_locator(NullLocator())

@@ -8,10 +8,13 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.architectures import by_architecture
+from reports import asked
+from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.style import BETTER, INK, MUTED, RULE, SURFACE, WORSE, Picture, clean
+from reports.figures.depths import lines_of as depth_lines
+from reports.figures.marks import dot, settle_forest, tone, words
+from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals, millions, number
 from reports.published import gain_note, published_gain
 from tread_bench.statistics import Estimate
@@ -31,40 +34,36 @@ class _Line(NamedTuple):
 def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """A forest plot over the routed rows of several architectures, with relative speed and the published gains."""
     lines = _lines(rows)
-    if len({line.row.group for line in lines}) < 2:
-        return None
+    if len({line.row.group for line in lines}) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
+        return None  # depths of one family have a picture of their own
     places = decimals(row.fid.mean for row in rows if row.fid)
     svg, png = style.save(_figure(lines, places))
     return Picture(
-        name=f"routing_gain{suffix}", title="Gain of routing by family", svg=svg, png=png, is_open=True,
+        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", svg=svg, png=png, is_open=True,
         headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
                  "published, another protocol"),
         table=[_numbers(line, rows, places) for line in lines],
-        description="FID of each routed row minus the dense row of its own architecture, and its relative speed. "
-        + "; ".join(f"{line.row.label}: {_words(line, places)}" for line in lines),
-        caption="Every routed row against the dense row of its own architecture, paired over seeds; lines are 95 % t "
-        "intervals. Blue: the interval lies below 0, FID is lower; orange: it lies above; grey: it contains 0 or there "
-        "is none. A tick marks the ideal speed-up, from MACs; the dot is the measured one with its 95 % bootstrap "
-        f"interval. {gain_note()}",
+        description=f"FID of each routed row minus the dense row of its own {what_differs(rows)}, and relative speed. "
+        + "; ".join(f"{line.row.label}: {words(line.difference, places)}" for line in lines),
+        caption=f"Every routed row against the dense row of its own {what_differs(rows)}, paired over seeds; lines are "
+        "95 % t intervals. Blue: the interval lies below 0, FID is lower; orange: it lies above; grey: it contains 0 "
+        "or there is none. A tick marks the ideal speed-up, from MACs; the dot is the measured one with its 95 % "
+        f"bootstrap interval. {gain_note()}",
     )  # fmt: skip
+
+
+def _kind(rows: Sequence[Row]) -> str:
+    """What the lines are called after."""
+    return "family" if len({row.first.family for row in rows}) > 1 else what_differs(rows)
 
 
 def _lines(rows: Sequence[Row]) -> list[_Line]:
     lines, y = [], 0.0
     for members in by_architecture(rows):
-        routed = [row for row in members if not row.is_dense]
+        routed = [row for row in members if not row.is_dense and not asked.is_evaluated_only(row.first)]
         lines += [_Line(row, y + k, k == 0, row.difference("fid")) for k, row in enumerate(routed)]
         y += len(routed) + _BETWEEN / _LINE
     return lines
-
-
-def _words(line: _Line, places: int) -> str:
-    if line.difference is None:
-        return "no pair"
-    text = number(line.difference.mean, places, signed=True)
-    if line.difference.bounds is None:
-        return f"{text} (one seed)"
-    return f"{text} [{', '.join(number(bound, places, signed=True) for bound in line.difference.bounds)}]"
 
 
 def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
@@ -74,7 +73,7 @@ def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
     return (
         row.label, millions(row.cost("params")),
         " → ".join(number(fid.mean, places) if fid else DASH for fid in (dense, row.fid)),
-        _words(line, places), str(difference.n) if difference else DASH,
+        words(line.difference, places), str(difference.n) if difference else DASH,
         f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
         _published(row),
     )  # fmt: skip
@@ -88,19 +87,19 @@ def _published(row: Row) -> str:
 
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:
-    figure, names, forest, speed, words = _axes(lines)
+    figure, names, forest, speed, texts = _axes(lines)
     for line in lines:
         _name(names, line)
-        tone = _tone(line.difference)
+        colour = tone(line.difference)
         if line.difference:
-            _dot(forest, line.y, line.difference.mean, line.difference.bounds, tone)
+            dot(forest, line.y, line.difference.mean, line.difference.bounds, colour)
         _speed(speed, line)
-        words.text(0.05, line.y, _words(line, places), va="center", color=INK if line.difference else MUTED)
+        texts.text(0.05, line.y, words(line.difference, places), va="center", color=INK if line.difference else MUTED)
         published = published_gain(line.row)
         if published and line.leads:
-            words.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
-    words.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
-    words.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
+            texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
+    texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
+    texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
     _settle_axes(forest, speed, lines)
     return figure
 
@@ -110,13 +109,13 @@ def _axes(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes, Axes]:
     width, height = 9.6, _LINE * (lines[-1].y + 1) + 0.95
     label = 0.3 + 0.078 * max(len(clean(line.row.short_label, 26)) for line in lines)
     first = 0.2 + 0.085 * max(len(clean(line.row.architecture, 16)) for line in lines)
-    words, left = 3.3, label + first
-    middle = width - left - words
+    beside, left = 3.3, label + first
+    middle = width - left - beside
     figure = Figure(figsize=(width, height))
-    ratios = (left, 0.58 * middle, 0.42 * middle, words)
+    ratios = (left, 0.58 * middle, 0.42 * middle, beside)
     names, forest, speed, text = figure.subplots(1, 4, sharey=True, width_ratios=ratios)
     figure.subplots_adjust(left=0.01, right=1, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.05)
-    for axes, extent in ((names, left), (text, words)):
+    for axes, extent in ((names, left), (text, beside)):
         axes.set_axis_off()
         axes.set_xlim(0, extent)
     return figure, names, forest, speed, text
@@ -129,37 +128,21 @@ def _name(axes: Axes, line: _Line) -> None:
     axes.text(right, line.y, clean(line.row.short_label, 26), va="center", ha="right", color=MUTED)
 
 
-def _tone(difference: Estimate | None) -> str:
-    if difference is None or not difference.excludes(0):
-        return MUTED
-    return BETTER if difference.mean < 0 else WORSE
-
-
-def _dot(axes: Axes, y: float, mean: float, bounds: tuple[float, float] | None, tone: str) -> None:
-    if bounds is not None:
-        axes.plot(bounds, [y, y], color=tone, linewidth=2.2, solid_capstyle="butt")
-    axes.plot([mean], [y], marker="o", markersize=6, color=tone, markeredgecolor=SURFACE, markeredgewidth=0.8)
-
-
 def _speed(axes: Axes, line: _Line) -> None:
     ideal = line.row.cost("ideal_speedup")
     if ideal:
         axes.plot([ideal], [line.y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
     if line.row.speedup:
         ratio, low, high = line.row.speedup
-        _dot(axes, line.y, ratio, (low, high), INK)
+        dot(axes, line.y, ratio, (low, high), INK)
 
 
 def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
     forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel="ΔFID to own dense (left is better)")
     speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
-        axes.axvline(still, color=MUTED, linewidth=1, zorder=0.5)
-        axes.margins(x=0.1)
+        settle_forest(axes, still)
         axes.locator_params(axis="x", nbins=6 if axes is forest else 4)
-        axes.grid(axis="y", visible=False)
-        axes.tick_params(length=0, labelleft=False)
-        axes.spines["left"].set_visible(False)
         for line in lines:
             if line.leads and line.y:
                 axes.axhline(line.y - 0.5 - _BETWEEN / _LINE / 2, color=RULE, linewidth=0.6, zorder=0.4)

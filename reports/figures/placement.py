@@ -11,11 +11,12 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from reports import asked
 from reports.comparison import Row
 from reports.figures import style
 from reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
 from reports.numbers import DASH, decimals, interval, number
-from reports.published import placement_difference, placement_note
+from reports.published import placement_difference, placement_note, several_routes_note
 from tread_bench.statistics import Estimate
 
 _ROW_HEIGHT = 0.32  # inches
@@ -36,8 +37,9 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     paired = any(row.difference("fid") for row in rows)
     lines = _lines(rows, paired)
     parts = [part for part in _by_architecture(lines) if any(line.row.spans for line in part)]
-    if not parts or (len(parts) > 1 and max(map(_num_routes, parts)) == 1):
-        return None  # one route per architecture: the gains by family say it all
+    most = max(map(_num_places, parts), default=0)
+    if not most or (most == 1 and (len(parts) > 1 or any(_num_routed(part) > 1 for part in parts))):
+        return None  # rows whose routes lie alike differ in something else, which has a picture of its own
     lines = [line for part in parts for line in part]
     svg, png = style.save(_figure(parts, paired))
     what = "FID difference to dense" if paired else "FID"
@@ -50,15 +52,25 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Tokens leave before the first block of a bar and come back after its last. "
         + ("Blue is a lower FID than dense, orange a higher one; " if paired else "")
         + f"lines are 95 % t intervals over {'paired ' if paired else ''}seeds. "
-        + (placement_note() if _has_published(lines) else ""),
+        + _several(lines) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
+
+
+def _several(lines: Sequence[_Line]) -> str:
+    """What there is to say of rows with several routes."""
+    if not any(len(line.row.spans) > 1 for line in lines):
+        return ""
+    added = any(asked.auxiliary(line.row.first) for line in lines)
+    loss = "What stands behind a plus is a loss that is added, over all routes of the row. " if added else ""
+    return f"Several bars in a line are routes one after another, of one row. {loss}{several_routes_note()} "
 
 
 def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
     places = decimals(row.fid.mean for row in rows if row.fid)
     lines = []
     for row in rows:
-        if row.fid and row.blocks:
+        is_routed = row.first.method == "tread" and not asked.is_evaluated_only(row.first)
+        if row.fid and row.blocks and (row.is_dense or is_routed):
             shown = row.difference("fid") if paired else row.fid
             published = placement_difference(row) if paired else None
             lines.append(_Line(row, row.fid, shown, _with_interval(row, shown, paired, places), published))
@@ -69,8 +81,12 @@ def _by_architecture(lines: Sequence[_Line]) -> list[list[_Line]]:
     return [list(part) for _, part in groupby(lines, lambda line: line.row.group)]
 
 
-def _num_routes(lines: Sequence[_Line]) -> int:
-    return len({line.row.first.routes for line in lines if line.row.spans})
+def _num_places(lines: Sequence[_Line]) -> int:
+    return len({tuple(line.row.spans) for line in lines if line.row.spans})
+
+
+def _num_routed(lines: Sequence[_Line]) -> int:
+    return sum(bool(line.row.spans) for line in lines)
 
 
 def _places(lines: Sequence[_Line]) -> int:

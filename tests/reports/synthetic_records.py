@@ -30,6 +30,7 @@ NUMERICS = {
 }  # fmt: skip
 VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
+DRAWN = ("route_placement", "fid_cost", "speedup", "similarity", "across_times", "gradients")  # of a run of routes
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 
@@ -103,6 +104,7 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
     shared = random.Random(f"seed {seed}").gauss(0, 1.2)  # what all rows of a seed have in common
     last = None if fid is None else fid + shared + rng.gauss(0, 0.5)
     middle = None if last is None else 2.9 * last + rng.gauss(0, 1)
+    blocks = changes.get("num_blocks", BLOCKS)
     fields: dict[str, Any] = {
         "cell": f"{'dense' if not routes else 'tread'}-{row.replace(':', '-')}-{seed}", "suite": "route_placement",
         "row": row, "seed": seed, "status": "done",
@@ -112,11 +114,11 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         },
         "backbone": "DiT (depth 12, hidden 64, heads 4, patch 2)", "family": "DiT",
         "method": "tread" if routes else "dense",
-        "routes": routes, "selector": "random" if routes else "", "num_blocks": BLOCKS,
+        "routes": routes, "selector": "random" if routes else "", "num_blocks": blocks,
         "reference": f"dense-dense-{seed}",
-        "cost": cost(routes), "timing": timing(speedup, 0),
+        "cost": cost(routes, blocks), "timing": timing(speedup, 0),
         "evaluations": [evaluation(400, middle), evaluation(1200, last)],
-        "similarity": similarity(routes), "gradient_norms": gradient_norms(routes, seed),
+        "similarity": similarity(routes, blocks), "gradient_norms": gradient_norms(routes, seed, blocks),
         "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
         "conditions": {**NUMERICS, "versions": VERSIONS},
     }  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 
 import pytest
+from synthetic_studies import STUDIES
+
+from reports.page import render
 
 
 @pytest.fixture
@@ -88,14 +89,18 @@ def test_a_link_to_a_cell_opens_it(opened, run_dir, records):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(opened, scheme):
-    checkout = Path(__file__).parents[2]
-    places = [os.environ.get("TREAD_BENCH_AXE", ""), checkout / "node_modules" / "axe-core" / "axe.min.js"]
-    found = next((Path(place) for place in places if place and Path(place).is_file()), None)
-    if found is None:
-        pytest.skip("axe.min.js is neither in TREAD_BENCH_AXE nor in node_modules")
-    set_scheme(opened, scheme)
-    opened.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
-    opened.execute_script(found.read_text(encoding="utf-8"))
-    result = opened.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")
-    assert [(v["id"], [node["html"][:120] for node in v["nodes"]]) for v in result] == []
+def test_axe_finds_nothing(opened, axe_violations, scheme):
+    assert axe_violations(opened, scheme) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations, tmp_path, plan, name):
+    records = STUDIES[name](2)
+    render(records, {**plan, "cells": [record.cell for record in records]}, tmp_path)
+    browser.get((tmp_path / "index.html").as_uri())
+    for scheme in ("light", "dark"):
+        assert axe_violations(browser, scheme) == []
+    for width in (1280, 390):
+        set_width(browser, width)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -8,10 +8,10 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from synthetic_records import HOSTILE, architectures, evaluation, record, write_samples
+from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, record, write_samples
 
-from reports.figures import NAMES
-from reports.page import SAMPLE_BUDGET_BYTES, render
+from reports.page import render
+from reports.samples import SAMPLE_BUDGET_BYTES
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ class Tags(HTMLParser):
 
 def test_the_run_folder_gets_page_figures_and_table(run_dir):
     assert {"index.html", "results.csv", "figures", "cells"} == {path.name for path in run_dir.iterdir()}
-    of_one_architecture = NAMES[2:]
-    files = {f"{name}.{kind}" for name in of_one_architecture for kind in ("svg", "png")}
+    files = {f"{name}.{kind}" for name in DRAWN for kind in ("svg", "png")}
     assert {path.name for path in (run_dir / "figures").iterdir()} == files
 
 

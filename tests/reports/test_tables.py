@@ -22,6 +22,7 @@ from synthetic_records import (
     timing,
 )
 
+from reports.architectures import side_by_side
 from reports.columns import COLUMNS
 from reports.tables import comparison, results_frame, write_csv
 
@@ -118,6 +119,25 @@ def test_rows_of_different_protocols_are_never_ranked_together():
     assert rows[0].difference("fid") is None and rows[1].difference("fid") is None
 
 
+def test_rows_of_different_objectives_are_never_ranked_together():
+    edm = {"name": "edm", "p_mean": -1.2, "p_std": 1.2, "sigma_data": 0.5}
+    objectives = {"flow": {"name": "flow"}, "edm": edm, "edm of wide data": {**edm, "sigma_data": 0.75}}
+    rows = comparison(
+        record(name, "", seed, 20.0, config={"objective": objective})
+        for name, objective in objectives.items()
+        for seed in range(3)
+    )
+    assert [row.group.objective for row in rows] == [
+        "edm (p_mean -1.2, p_std 1.2, sigma_data 0.5)",
+        "edm (p_mean -1.2, p_std 1.2, sigma_data 0.75)",
+        "flow",
+    ]
+    assert len({row.group.protocol for row in rows}) == 1
+    assert all(row.is_lowest_fid for row in rows)
+    (together,) = side_by_side(rows)  # each with its own name, as architectures are
+    assert [row.architecture for row in together] == ["edm (sigma_data 0.5)", "edm (sigma_data 0.75)", "flow"]
+
+
 def test_differences_pair_the_same_iteration():
     routed = record("2:8", "2:8@0.5", 0, 20.0, evaluations=[evaluation(400, 60.0)])
     dense = record("dense", "", 0, 17.0, evaluations=[evaluation(400, 50.0), evaluation(1200, 17.0)])
@@ -149,10 +169,10 @@ def test_rows_of_several_architectures_are_called_by_architecture_route_and_sele
     assert [row.short_label for row in comparison(twice)] == ["dense", "a (2:8@0.5)", "b (2:8@0.5)", "dense"]
 
 
-def test_architectures_of_one_name_keep_their_sizes():
+def test_architectures_of_one_name_keep_the_sizes_that_they_do_not_share():
     other = of_family("DiT", 0, backbone="DiT (depth 6, hidden 64)", cell="small")
     rows = comparison([of_family("DiT", 0), other])
-    assert [row.architecture for row in rows] == [row.group.backbone for row in rows]
+    assert [row.architecture for row in rows] == ["DiT (depth 12, heads 4, patch 2)", "DiT (depth 6)"]
 
 
 def test_rows_of_one_architecture_say_their_selector_where_selectors_differ():

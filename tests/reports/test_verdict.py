@@ -84,7 +84,7 @@ def test_no_fid():
 
 def test_only_dense():
     quality, cost = said([record("dense", "", s, 17.0) for s in range(3)])
-    assert "No routed row finished" in quality and "not known" in cost
+    assert "No row beside dense finished" in quality and "not known" in cost
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""What a route does at several depths: TREAD's absolute rule against its relative one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports import asked
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.marks import cells, upright, words
+from reports.figures.style import MUTED, RULE, Picture, clean
+from reports.numbers import decimals, number
+from reports.published import depths_note, published_depths
+from tread_bench.statistics import Estimate
+
+
+class Line(NamedTuple):
+    """The rows of one family that follow one rule, by number of blocks."""
+
+    family: str
+    rule: str
+    points: list[tuple[Row, Estimate]]
+
+
+def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """FID difference to the dense row of the same depth, a line per rule."""
+    lines = lines_of(rows)
+    if not lines:
+        return None
+    places = decimals(row.fid.mean for line in lines for row, _ in line.points if row.fid)
+    svg, png = style.save(_figure(lines))
+    return Picture(
+        name=f"depths{suffix}", title="Routes over depths", svg=svg, png=png, is_open=True,
+        headers=("rule", "blocks", "routes", "FID", "95 % interval", "difference to own dense", "95 % interval",
+                 "seeds", "ideal speed-up"),
+        table=[_numbers(line, row, difference, places) for line in lines for row, difference in line.points],
+        description="FID difference to the dense row of the same depth. "
+        + "; ".join(f"{line.rule}: {_words(line, places)}" for line in lines),
+        caption="Each row against the dense row of its own depth, paired over seeds, with 95 % t intervals; FIDs of "
+        "different depths are not compared with each other. A rule is a row of the suite: the table holds the blocks "
+        f"that it meant at each depth. {depths_note()}",
+    )  # fmt: skip
+
+
+def lines_of(rows: Sequence[Row]) -> list[Line]:
+    """Rules that ran at two depths or more of a family."""
+    found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
+    stems = {stem(row) for row in rows}
+    for row in rows:
+        difference = row.difference("fid")
+        if row.spans and difference and not asked.is_guided(row.first):
+            for rule in _rules(stem(row), stems):
+                found.setdefault((row.first.family, rule), []).append((row, difference))
+    lines = []
+    for (family, name), points in sorted(found.items(), key=lambda item: item[0]):
+        blocks = [row.blocks for row, _ in points]
+        if len(set(blocks)) == len(blocks) > 1:
+            lines.append(Line(family, name, sorted(points, key=lambda point: point[0].blocks)))
+    return lines
+
+
+def _rules(name: str, stems: set[str]) -> list[str]:
+    """The row's rule; of a row where two rules mean the same blocks, "absolute-relative", both."""
+    parts = re.split(r"[-+_]", name)
+    return parts if len(parts) > 1 and stems.issuperset(parts) else [name]
+
+
+def stem(row: Row) -> str:
+    """The row's name without what a matrix or a hand added of its depth: "absolute" of "absolute depth=8"."""
+    name = row.name.partition(" ")[0]
+    depth = re.search(r"\bdepth (\d+)", row.group.backbone)
+    numbers = {str(row.blocks), *([depth[1]] if depth else [])}
+    return re.sub(rf"[-_]?(depth|blocks|d|l)?[-_]?(?<!\d)({'|'.join(numbers)})(?!\d)", "", name) or name
+
+
+def _words(line: Line, places: int) -> str:
+    return ", ".join(f"{words(difference, places)} in {row.blocks} blocks" for row, difference in line.points)
+
+
+def _numbers(line: Line, row: Row, difference: Estimate, places: int) -> tuple[str, ...]:
+    return (
+        line.rule, str(row.blocks), row.first.routes, *cells(row.fid, places),
+        *cells(difference, places, signed=True), str(difference.n), number(row.cost("ideal_speedup")),
+    )  # fmt: skip
+
+
+def _figure(lines: Sequence[Line]) -> Figure:
+    families = list(dict.fromkeys(line.family for line in lines))
+    figure = Figure(figsize=(9.6, 3.5), layout="constrained")
+    panels = figure.subplots(1, len(families) + 1, width_ratios=[*[2.2 / len(families)] * len(families), 1])
+    for family, axes in zip(families, panels, strict=False):
+        _panel(axes, [line for line in lines if line.family == family])
+        axes.set_title(clean(family))
+    panels[0].set_ylabel("FID difference to own dense (lower is better)", color=MUTED)
+    _published_panel(panels[-1])
+    return figure
+
+
+def _panel(axes: Axes, lines: Sequence[Line]) -> None:
+    looks = style.looks([False] * len(lines))
+    for k, (line, (colour, marker)) in enumerate(zip(lines, looks, strict=True)):
+        aside = 0.12 * (k - (len(lines) - 1) / 2)  # so that intervals do not hide each other
+        blocks = [row.blocks + aside for row, _ in line.points]
+        axes.plot(blocks, [difference.mean for _, difference in line.points], color=colour, linewidth=1.3)
+        for x, (row, difference) in zip(blocks, line.points, strict=True):
+            shared = row.scores["fid"].keys() & row.references["fid"].keys()
+            seeds = [row.scores["fid"][seed] - row.references["fid"][seed] for seed in sorted(shared)]
+            upright(axes, x, difference, colour, marker, seeds)
+        axes.plot([], [], color=colour, marker=marker, label=clean(line.rule))
+    axes.axhline(0, color=MUTED, linewidth=1, zorder=0.5)
+    axes.set_xticks(sorted({row.blocks for line in lines for row, _ in line.points}))
+    axes.set_xlabel("blocks")
+    axes.tick_params(length=0)
+    axes.legend(loc="best", fontsize=8)
+
+
+def _published_panel(axes: Axes) -> None:
+    published = published_depths()
+    for x, difference in enumerate(published.values()):
+        axes.bar(x, difference, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
+        axes.annotate(number(difference, 2, signed=True), (x, difference), (0, -11), textcoords="offset points",
+                      ha="center", color=MUTED, size=8)  # fmt: skip
+    axes.set_xticks(range(len(published)), list(published))
+    axes.axhline(0, color=MUTED, linewidth=1)
+    axes.margins(y=0.15)
+    axes.set_title("published: DiT-XL/2, other protocol", color=MUTED)
+    axes.grid(axis="x", visible=False)
+    axes.tick_params(length=0)

@@ -1,0 +1,124 @@
+"""FID against the scale of guidance, rule by rule, checkpoint by checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports import asked
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.marks import cells, upright
+from reports.figures.style import INK, MUTED, RULE, Picture, clean
+from reports.guidance import Checkpoint, checkpoints, fid_of
+from reports.numbers import DASH, decimals, number
+from reports.published import guidance_note
+
+_COLUMNS = 3
+_Look = tuple[str, str, str]  # colour, marker, line
+
+
+def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """A panel per checkpoint, a line per rule over its scales, the best of each marked, no guidance as a level."""
+    found = checkpoints(rows)
+    if not found:
+        return None
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    svg, png = style.save(_figure(found))
+    return Picture(
+        name=f"guidance{suffix}", title="Guidance", svg=svg, png=png,
+        headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
+                 "seeds", "GMACs per image", "MACs, no guidance = 1"),
+        table=[line for made in found for line in _numbers(made, places)],
+        description="FID against the scale of guidance; every rule at its best scale: "
+        + "; ".join(f"{made.name}: {_words(made, places)}" for made in found),
+        caption="Every rule on the same checkpoints over a sweep of scales; large marks are the best scale of a rule, "
+        "with its 95 % t interval over seeds; the level is the same checkpoint without guidance, its band the "
+        "interval. MACs are those of one generated image, over all sampling steps and both branches. A best scale is "
+        f"chosen by the samples that it is judged by. {guidance_note()}",
+    )  # fmt: skip
+
+
+def _words(made: Checkpoint, places: int) -> str:
+    level = f"{number(fid_of(made.unguided).mean, places)} without guidance" if made.unguided else "no unguided row"
+    bests = [
+        f"{number(fid_of(sweep.best).mean, places)} with {asked.guided(sweep.best.first)}" for sweep in made.sweeps
+    ]
+    return ", ".join([level, *bests])
+
+
+def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
+    plain = made.unguided.sampling_macs if made.unguided else None
+    lines = [_line(made, made.unguided, "none", plain, places)] if made.unguided else []
+    for sweep in made.sweeps:
+        for row in sweep.rows:
+            is_best = row is sweep.best and len(sweep.rows) > 1
+            lines.append(_line(made, row, f"{sweep.rule}{' (best scale)' if is_best else ''}", plain, places))
+    return lines
+
+
+def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: int) -> tuple[str, ...]:
+    macs, gain = row.sampling_macs, None if row is made.unguided else made.gain(row)
+    return (
+        made.name, rule, f"{asked.guidance_scale(row.first):g}" if asked.is_guided(row.first) else DASH,
+        *cells(row.fid, places), *cells(gain, places, signed=True), str(fid_of(row).n),
+        number(macs / 1e9 if macs else None, 4 if macs and macs < 1e10 else 1),
+        number(macs / plain if macs and plain else None),
+    )  # fmt: skip
+
+
+def _figure(found: Sequence[Checkpoint]) -> Figure:
+    rules = list(dict.fromkeys(sweep.rule for made in found for sweep in made.sweeps))
+    looks = {
+        rule: (*look, "-" if k < len(style.COLOURS) else "--")  # where colours repeat, lines differ as well
+        for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
+    }
+    columns = min(_COLUMNS, len(found))
+    lines = -(-len(found) // columns)
+    figure = Figure(figsize=(9.6, max(3.4, 0.26 * len(rules) + 1) * lines), layout="constrained")
+    panels = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
+    for made, axes in zip(found, panels, strict=False):
+        _panel(axes, made, looks)
+    for unused in panels[len(found) :]:
+        unused.set_axis_off()
+    _limit(panels[0], found)
+    figure.supxlabel("scale of guidance (1 is the strong branch alone)", color=MUTED, size=9)
+    figure.supylabel("FID (lower is better)", color=MUTED, size=9)
+    _legend(figure, looks)
+    return figure
+
+
+def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
+    """The seeds' values fill the height; an interval of two seeds may reach far beyond it."""
+    rows = [row for made in found for sweep in made.sweeps for row in sweep.rows]
+    rows += [made.unguided for made in found if made.unguided]
+    fids = [fid for row in rows for fid in row.scores["fid"].values()]
+    margin = 0.06 * (max(fids) - min(fids)) or 1.0
+    axes.set_ylim(min(fids) - margin, max(fids) + margin)
+
+
+def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
+    if made.unguided:
+        fid = fid_of(made.unguided)
+        axes.axhline(fid.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        if fid.bounds is not None:
+            axes.axhspan(*fid.bounds, color=RULE, alpha=0.45, linewidth=0, zorder=0.4)
+    for sweep in made.sweeps:
+        colour, marker, line = looks[sweep.rule]
+        scales = [asked.guidance_scale(row.first) for row in sweep.rows]
+        means = [fid_of(row).mean for row in sweep.rows]
+        axes.plot(scales, means, color=colour, marker=marker, markersize=4.5, linewidth=1.2, linestyle=line)
+        upright(axes, asked.guidance_scale(sweep.best.first), fid_of(sweep.best), colour, marker)
+    axes.set_title(clean(made.name))
+    axes.margins(x=0.06)
+    axes.tick_params(length=0)
+    axes.locator_params(nbins=6)
+
+
+def _legend(figure: Figure, looks: dict[str, _Look]) -> None:
+    axes = figure.axes[0]
+    handles = [axes.plot([], [], color=c, marker=m, markersize=6, linestyle=line)[0] for c, m, line in looks.values()]
+    handles.append(axes.axhline(float("nan"), color=INK, linewidth=1.2, linestyle=(0, (4, 3))))
+    figure.legend(handles, [*(clean(rule) for rule in looks), "no guidance"], loc="outside right upper")

@@ -1,0 +1,63 @@
+"""Marks and words that several pictures share: an estimate as a dot on its interval, per-seed points, panels' look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation
+
+from reports.figures.style import BETTER, MUTED, SURFACE, WORSE
+from reports.numbers import DASH, interval, number
+from tread_bench.statistics import Estimate
+
+
+def words(estimate: Estimate | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:
+    """-2.40 [-3.00, -1.80]."""
+    if estimate is None:
+        return nothing
+    text = number(estimate.mean, places, signed)
+    if estimate.bounds is None:
+        return f"{text} (one seed)"
+    return f"{text} [{', '.join(number(bound, places, signed) for bound in estimate.bounds)}]"
+
+
+def cells(estimate: Estimate | None, places: int, signed: bool = False) -> tuple[str, str]:
+    """Mean and interval, for two columns of a table."""
+    return (number(estimate.mean, places, signed), interval(estimate, places, signed)) if estimate else (DASH, DASH)
+
+
+def tone(difference: Estimate | None) -> str:
+    """Blue where the interval lies below 0, orange above it, grey where it holds 0 or there is none."""
+    if difference is None or not difference.excludes(0):
+        return MUTED
+    return BETTER if difference.mean < 0 else WORSE
+
+
+def dot(axes: Axes, y: float, mean: float, bounds: tuple[float, float] | None, colour: Any) -> None:
+    """A forest plot's line."""
+    if bounds is not None:
+        axes.plot(bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+    axes.plot([mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8)
+
+
+def upright(axes: Axes, x: float, estimate: Estimate, colour: str, marker: str, values: Iterable[float] = ()) -> None:
+    """Mean and interval over x, the seeds' values as small points beside them."""
+    values = list(values)
+    beside = axes.transData + ScaledTranslation(6 / 72, 0, axes.figure.dpi_scale_trans)  # inches
+    axes.plot([x] * len(values), values, color=colour, marker=".", markersize=4, alpha=0.6, linestyle="none",
+              transform=beside)  # fmt: skip
+    if estimate.bounds is not None:
+        axes.plot([x, x], estimate.bounds, color=colour, linewidth=1.6, solid_capstyle="butt")
+    axes.plot([x], [estimate.mean], color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE,
+              markeredgewidth=0.8, linestyle="none")  # fmt: skip
+
+
+def settle_forest(axes: Axes, still: float) -> None:
+    """A vertical line where nothing changes, and no axis for the lines."""
+    axes.axvline(still, color=MUTED, linewidth=1, zorder=0.5)
+    axes.margins(x=0.1)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(length=0, labelleft=False)
+    axes.spines["left"].set_visible(False)

@@ -1,0 +1,165 @@
+"""Methods beside each other: what each does to FID, and what it adds or saves in parameters, MACs and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports import asked
+from reports.architectures import by_architecture
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.marks import dot, settle_forest, tone, words
+from reports.figures.style import INK, MUTED, RULE, Picture, clean
+from reports.numbers import DASH, decimals, millions, number
+from reports.published import methods_note, published_method
+from tread_bench.statistics import Estimate
+
+_LINE = 0.34  # inches
+
+
+class _Line(NamedTuple):
+    row: Row
+    difference: Estimate | None
+    macs: float | None  # of a training step, mean over the schedule, dense = 1
+
+
+def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """A forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart."""
+    lines = _lines(rows)
+    if not _differ(lines) or len(by_architecture(line.row for line in lines)) > 1:
+        return None
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    svg, png = style.save(_figure(lines, places))
+    return Picture(
+        name=f"methods{suffix}", title=_title(lines), svg=svg, png=png,
+        headers=("row", "method", "FID difference to dense [95 %]", "seeds", "parameters of the method",
+                 "parameters of auxiliary losses", "training MACs, dense = 1", "MACs when sampling, dense = 1",
+                 "speed-up [95 %]", "ideal", "published FID, another protocol"),
+        table=[_numbers(line, places) for line in lines],
+        description="FID of each row minus dense, its extra parameters and its training cost. "
+        + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in lines),
+        caption="FID differences are paired over seeds with dense; lines are 95 % t intervals, blue below 0, orange "
+        "above it, grey where the interval holds 0. Extra parameters are those that the backbone alone does not have. "
+        "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
+        "training step with its 95 % bootstrap interval, the tick the ideal one. "
+        f"{methods_note() if _title(lines) == 'Methods' else ''}",
+    )  # fmt: skip
+
+
+def _lines(rows: Sequence[Row]) -> list[_Line]:
+    dense = {row.group: row.cost("train_step_macs") for row in rows if row.is_dense}
+    lines = []
+    for row in rows:
+        if not row.is_dense and row.done and not asked.is_evaluated_only(row.first):
+            whole, own = dense.get(row.group), mean_train_step_macs(row)
+            lines.append(_Line(row, row.difference("fid"), own / whole if own and whole else None))
+    return lines
+
+
+def mean_train_step_macs(row: Row) -> float | None:
+    """Of one image, over the row's schedule."""
+    return row.cost("mean_train_step_macs") or row.cost("train_step_macs")
+
+
+def _differ(lines: Sequence[_Line]) -> bool:
+    """Whether method, auxiliary losses or schedule tell some of these rows apart that the routes do not."""
+    if not any(line.difference for line in lines):
+        return False
+    kinds = {(asked.method(line.row.first), asked.scheduled(line.row.first)) for line in lines}
+    are_placements = all(line.row.first.method == "tread" for line in lines)
+    are_placements = are_placements and len({tuple(line.row.spans) for line in lines}) > 1
+    return len(kinds) > 1 and not are_placements
+
+
+def _title(lines: Sequence[_Line]) -> str:
+    return "Methods" if len({asked.method(line.row.first) for line in lines} - {"dense"}) > 1 else "Schedules"
+
+
+def extra_params(row: Row) -> float | None:
+    """Those of the method and of its auxiliary losses, which the backbone does not have."""
+    parts = [row.cost(name) for name in ("method_params", "auxiliary_params")]
+    return None if row.cost("params") is None else sum(part or 0 for part in parts)
+
+
+def _extra(row: Row) -> str:
+    extra, params = extra_params(row), row.cost("params")
+    if extra is None or params is None:
+        return "extra parameters not counted"
+    if not extra:
+        return "no extra parameters"
+    share = extra / (params - (row.cost("method_params") or 0))
+    return f"+{_count(extra)} parameters (+{100 * share:.2g} %)"
+
+
+def _count(params: float) -> str:
+    return millions(params) if params >= 1e5 else f"{params:,.0f}"
+
+
+def _numbers(line: _Line, places: int) -> tuple[str, ...]:
+    row, (ratio, low, high) = line.row, line.row.speedup or (None, None, None)
+    judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
+    return (
+        row.label, asked.method(row.first), words(line.difference, places),
+        str(line.difference.n) if line.difference else DASH,
+        *(number(row.cost(name), 0) for name in ("method_params", "auxiliary_params")), number(line.macs),
+        number(judged / dense if judged and dense else None),
+        f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
+        published_method(asked.method(row.first)) or DASH,
+    )  # fmt: skip
+
+
+def _figure(lines: Sequence[_Line], places: int) -> Figure:
+    figure, (forest, difference, extra, macs, speed) = _axes(lines)
+    for y, line in enumerate(lines):
+        if line.difference:
+            dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.difference))
+        colour = INK if line.difference else MUTED
+        difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
+        extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
+        macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
+        _speed(speed, y, line.row)
+    for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
+        axes.text(0.05, -0.95, title, va="center", color=MUTED, size=8.5)
+    _settle_axes(forest, speed, lines)
+    return figure
+
+
+def _axes(lines: Sequence[_Line]) -> tuple[Figure, list[Axes]]:
+    """Forest, three columns of words and the speeds; the axes of words count inches."""
+    width, height = 9.6, _LINE * len(lines) + 0.95
+    left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
+    columns = (1.75, 1.35, 0.85)
+    plots = width - left - sum(columns) - 0.25
+    figure = Figure(figsize=(width, height))
+    ratios = (0.6 * plots, *columns, 0.4 * plots)
+    found = list(figure.subplots(1, 5, sharey=True, width_ratios=ratios))
+    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.42 / height, bottom=0.5 / height, wspace=0.04)
+    for axes, extent in zip(found[1:4], columns, strict=True):
+        axes.set_axis_off()
+        axes.set_xlim(0, extent)
+    return figure, found
+
+
+def _speed(axes: Axes, y: int, row: Row) -> None:
+    ideal = row.cost("ideal_speedup")
+    if ideal:
+        axes.plot([ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
+    if row.speedup:
+        ratio, low, high = row.speedup
+        dot(axes, y, ratio, (low, high), INK)
+
+
+def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
+    forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel="ΔFID to dense (left is better)")
+    speed.set_xlabel("speed-up of a step")
+    for axes, still in ((forest, 0), (speed, 1)):
+        settle_forest(axes, still)
+        axes.locator_params(axis="x", nbins=5 if axes is forest else 4)
+        for y in range(1, len(lines)):
+            axes.axhline(y - 0.5, color=RULE, linewidth=0.5, zorder=0.4)
+    forest.set_yticks(range(len(lines)), [clean(line.row.short_label) for line in lines])
+    forest.tick_params(labelleft=True)

@@ -1,0 +1,132 @@
+"""FID against the share of tokens that bypasses a route, from dense at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from reports import asked
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.marks import cells, upright
+from reports.figures.style import INK, MUTED, Picture, clean
+from reports.numbers import decimals, number
+from reports.published import published_rates, rates_note
+from tread_bench.routes import parse_routes
+
+
+class Line(NamedTuple):
+    """Rows that differ in their rate alone, by rate, after their dense row."""
+
+    name: str
+    architecture: str
+    rows: list[tuple[float, Row]]
+
+
+def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """A line per route, method and selector that ran at several rates; the published rates in a panel of their own."""
+    lines = lines_of(rows)
+    if not lines:
+        return None
+    places = decimals(row.fid.mean for line in lines for _, row in line.rows if row.fid)
+    published = published_rates() if any(row.first.method == "tread" for line in lines for _, row in line.rows) else {}
+    svg, png = style.save(_figure(lines, published))
+    return Picture(
+        name=f"rates{suffix}", title="FID against bypass rate", svg=svg, png=png,
+        headers=("line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
+                 *(("published, another protocol",) if published else ())),
+        table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],
+        description="FID by the share of tokens that bypasses, dense at 0. "
+        + "; ".join(f"{_named(line)}: {_words(line, places)}" for line in lines),
+        caption="Large marks are means over seeds with 95 % t intervals, small dots the seeds. The rate is the share "
+        "of the tokens that does not pass the blocks of a route; 0 is the dense row. "
+        f"{rates_note() if published else ''}",
+    )  # fmt: skip
+
+
+def lines_of(rows: Sequence[Row]) -> list[Line]:
+    """Lines of two rates or more, each begun by the dense row of its group where that has an FID."""
+    found: dict[tuple[str, ...], list[tuple[float, Row]]] = {}
+    for row in rows:
+        used = {route.rate for route in parse_routes(row.first.routes)}
+        if len(used) == 1 and row.fid and not asked.is_guided(row.first):
+            found.setdefault((row.group.backbone, *_shared(row)), []).append((used.pop(), row))
+    dense = {row.group: row for row in rows if row.is_dense and row.fid}
+    lines = []
+    for (_, *shared), members in found.items():
+        if len({rate for rate, _ in members}) > 1:
+            first = [(0.0, dense[members[0][1].group])] if members[0][1].group in dense else []
+            ordered = sorted(members, key=lambda pair: pair[0])
+            lines.append(Line(" ".join(filter(None, shared)), ordered[0][1].architecture, first + ordered))
+    return lines
+
+
+def _shared(row: Row) -> tuple[str, ...]:
+    """What the rows of a line have in common: method, blocks, selector, schedule."""
+    blocks = ",".join(f"{first}:{last}" for first, last in row.spans)
+    selector = "" if row.first.selector == "random" else row.first.selector
+    return asked.method(row.first), blocks, selector, asked.scheduled(row.first)
+
+
+def _named(line: Line) -> str:
+    return f"{line.architecture} {line.name}".lstrip()
+
+
+def _words(line: Line, places: int) -> str:
+    return ", ".join(f"{number(row.fid.mean, places)} at {rate:g}" for rate, row in line.rows if row.fid)
+
+
+def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[float, float]) -> tuple[str, ...]:
+    fid, difference = row.fid, row.difference("fid")
+    beside = (number(published.get(rate)),) if published else ()
+    return (
+        _named(line), f"{rate:g}", *cells(fid, places), *cells(difference, places, signed=True),
+        str(fid.n if fid else 0), *beside,
+    )  # fmt: skip
+
+
+def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:
+    architectures = list(dict.fromkeys(line.architecture for line in lines))
+    count = len(architectures) + bool(published)
+    columns = min(3, count)
+    figure = Figure(figsize=(9.6, 3.4 * -(-count // columns)), layout="constrained")
+    panels = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
+    for name, axes in zip(architectures, panels, strict=False):
+        _panel(axes, [line for line in lines if line.architecture == name])
+        axes.set_title(clean(name) or "this run")
+    if published:
+        _published_panel(panels[count - 1], published)
+    for unused in panels[count:]:
+        unused.set_axis_off()
+    return figure
+
+
+def _panel(axes: Axes, lines: Sequence[Line]) -> None:
+    for line, (colour, marker) in zip(lines, style.looks([False] * len(lines)), strict=True):
+        points = [(rate, row, row.fid) for rate, row in line.rows if row.fid]
+        axes.plot([rate for rate, *_ in points], [fid.mean for *_, fid in points], color=colour, linewidth=1.3)
+        for rate, row, fid in points:
+            look = (INK, "o") if row.is_dense else (colour, marker)
+            upright(axes, rate, fid, *look, row.scores["fid"].values())
+        axes.plot([], [], color=colour, marker=marker, label=clean(line.name))
+    _settle(axes, "FID")
+    axes.legend(loc="best", fontsize=8)
+
+
+def _published_panel(axes: Axes, published: dict[float, float]) -> None:
+    axes.plot(list(published), list(published.values()), color=MUTED, marker="o", markersize=5, linestyle="--")
+    for rate, fid in published.items():
+        axes.annotate(number(fid), (rate, fid), (7, 5), textcoords="offset points", color=MUTED, size=8)
+    axes.set_title("published: DiT-B/2, other protocol", color=MUTED)
+    axes.margins(x=0.2, y=0.18)
+    _settle(axes, "FID of the paper")
+
+
+def _settle(axes: Axes, what: str) -> None:
+    axes.set_xlabel("share of tokens that bypasses")
+    axes.set_ylabel(what, color=MUTED)
+    axes.tick_params(length=0)
+    axes.locator_params(axis="y", nbins=6)

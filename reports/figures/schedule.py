@@ -1,0 +1,134 @@
+"""FID over the iterations where the share of routed tokens changes: warm-up of the routes, dense fine-tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from reports import asked
+from reports.architectures import by_architecture
+from reports.comparison import Row
+from reports.figures import style
+from reports.figures.cost import Point, logarithmic, points_of
+from reports.figures.marks import cells, upright
+from reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
+from reports.numbers import DASH, decimals
+from reports.published import finetune_note
+
+_STRIP = 0.26  # inches
+_STEPS = 400  # places along a strip
+
+
+def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """Lines of FID above a strip per row that shows when its tokens are routed; drawn where a schedule says more."""
+    points = [point for index, row in enumerate(rows) for point in _points(index, row)]
+    drawn = [row for index, row in enumerate(rows) if any(point.row == index for point in points)]
+    if not _differ(drawn) or len(by_architecture(drawn)) > 1:
+        return None
+    places = decimals(point.fid.mean for point in points)
+    svg, png = style.save(_figure(rows, points))
+    return Picture(
+        name=f"schedule{suffix}", title="FID over the schedule", svg=svg, png=png,
+        headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
+        table=[_numbers(rows[point.row], point, places) for point in points],
+        description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in drawn),
+        caption="Marks are means over seeds with 95 % t intervals. Below, one strip per row: blue while tokens are "
+        "routed, the paler the smaller the share of the route’s rate, grey while training is dense. The shaded part is "
+        f"the dense one of the rows that end dense. {finetune_note()}",
+    )  # fmt: skip
+
+
+def _differ(rows: Sequence[Row]) -> bool:
+    """Whether schedules tell some of the rows apart: rows of one method, or rows of one method and route."""
+    routed = [row.first for row in rows if row.spans]
+    trained = [(asked.method(first), first.routes) for first in routed]
+    is_one = len({method for method, _ in trained}) == 1 or len(set(trained)) < len(trained)
+    return is_one and any(map(asked.scheduled, routed))
+
+
+def _points(index: int, row: Row) -> list[Point]:
+    return [] if asked.is_evaluated_only(row.first) or asked.is_guided(row.first) else points_of(index, row)
+
+
+def _schedule(row: Row) -> str:
+    if row.is_dense:
+        return "dense throughout"
+    return asked.scheduled(row.first) or "routed throughout"
+
+
+def share(row: Row, step: int) -> float:
+    """Of the routes' rates, at `step` from 0; of a dense row 0."""
+    return asked.schedule(row.first).share(step, asked.iterations(row.first)) if row.spans else 0.0
+
+
+def _numbers(row: Row, point: Point, places: int) -> tuple[str, ...]:
+    routed = f"{share(row, point.iteration - 1):.2f}" if row.spans else DASH
+    return (row.label, _schedule(row), f"{point.iteration:,}", routed, *cells(point.fid, places), str(point.fid.n))
+
+
+def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+    members = sorted({point.row for point in points})
+    strips = _STRIP * len(members) + 0.1
+    figure = Figure(figsize=(9.6, 3.2 + strips + 0.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, strips))
+    looks = style.looks(rows[index].is_dense for index in members)
+    for index, (colour, marker) in zip(members, looks, strict=True):
+        own = [point for point in points if point.row == index]
+        above.plot([p.iteration for p in own], [p.fid.mean for p in own], color=colour, linewidth=1.3)
+        for point in own:
+            upright(above, point.iteration, point.fid, colour, marker, point.fids)
+    _shade(above, [rows[index] for index in members])
+    _strips(below, [rows[index] for index in members])
+    logarithmic(above)
+    fids = [fid for point in points for fid in point.fids]
+    above.set_ylim(0.85 * min(fids), 1.15 * max(fids))  # an interval of two seeds may reach below 0
+    above.set_ylabel("FID", color=MUTED)
+    above.tick_params(length=0)
+    handles = [
+        Line2D([], [], color=colour, marker=marker, label=clean(rows[index].short_label))
+        for index, (colour, marker) in zip(members, looks, strict=True)
+    ]
+    figure.legend(handles=[*handles, Patch(color=RULE, alpha=0.6, label="dense part")], loc="outside right upper")
+    return figure
+
+
+def _shade(axes: Axes, rows: Sequence[Row]) -> None:
+    """From where rows turn dense to the end."""
+    for begin, end in {_dense_part(row) for row in rows if row.spans and asked.schedule(row.first).until < 1}:
+        axes.axvspan(begin, end, color=RULE, alpha=0.45, linewidth=0, zorder=0.3)
+
+
+def _dense_part(row: Row) -> tuple[int, int]:
+    last = asked.iterations(row.first)
+    return round(asked.schedule(row.first).until * last), last
+
+
+def _strips(axes: Axes, rows: Sequence[Row]) -> None:
+    for y, row in enumerate(rows):
+        last = asked.iterations(row.first)
+        edges = np.linspace(0, last, min(last, _STEPS) + 1)
+        shares = [round(share(row, int(step)), 2) for step in edges[:-1]]
+        axes.barh(y, last, height=0.5, color=RULE, linewidth=0)
+        for begin, end, strength in _stretches(edges, shares):
+            axes.barh(y, end - begin, left=begin, height=0.5, color=BETTER, alpha=strength, linewidth=0)
+    axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="iteration")
+    axes.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows], color=INK)
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def _stretches(edges: np.ndarray, shares: Sequence[float]) -> list[tuple[float, float, float]]:
+    """(begin, end, share) of neighbours of one share, the routed ones."""
+    found: list[tuple[float, float, float]] = []
+    for k, strength in enumerate(shares):
+        if found and found[-1][2] == strength:
+            found[-1] = (found[-1][0], float(edges[k + 1]), strength)
+        else:
+            found.append((float(edges[k]), float(edges[k + 1]), strength))
+    return [stretch for stretch in found if stretch[2] > 0]

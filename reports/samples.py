@@ -1,0 +1,49 @@
+"""The grids of generated images that a page shows."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports.comparison import Row
+
+SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
+    """One grid per row: first seed, highest iteration, as a data URI while the budget lasts."""
+    found, left = [], SAMPLE_BUDGET_BYTES
+    for row in rows:
+        record = next((r for r in row.done if r.last and r.last.samples), None)
+        if record is None or record.last is None:
+            continue
+        picture = _grid(run_dir / "cells", f"{record.cell}/{record.last.samples}")
+        why = "not found" if not picture else "left out to keep this page small" if len(picture) > left else ""
+        left -= 0 if why else len(picture)
+        found.append(
+            {
+                "row": row.label,
+                "about": f"seed {record.seed}, iteration {record.last.iteration:,}",
+                "uri": "" if why else f"data:image/png;base64,{base64.b64encode(picture).decode()}",
+                "why": f"cells/{record.cell}/{record.last.samples}: {why}",
+            }
+        )
+    return found
+
+
+def _grid(cells: Path, name: str) -> bytes:
+    """The grid of samples; nothing for a file that is missing, outside the cells' folder, or no PNG.
+
+    Of a file that is too large for the page only so much is read that this shows.
+    """
+    try:
+        path = (cells / name).resolve()
+        if not path.is_relative_to(cells.resolve()) or not path.is_file():
+            return b""
+        with path.open("rb") as file:
+            content = file.read(SAMPLE_BUDGET_BYTES + 1)
+    except (OSError, RuntimeError, ValueError):  # a name that no file can have, a loop of links
+        return b""
+    return content if content.startswith(_PNG) else b""

@@ -1,0 +1,308 @@
+"""Every study gets its picture, with the figures of its records, the published ones beside, and true sentences."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import synthetic_studies as made
+from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, study
+from synthetic_studies import STUDIES
+
+from reports import asked, guidance
+from reports.architectures import by_architecture, side_by_side
+from reports.family_verdict import lead, scope, statements
+from reports.figures import NAMES, pictures
+from reports.figures.cost import macs_until, points_of
+from reports.figures.depths import stem
+from reports.page import render
+from reports.table_view import comparison_view
+from reports.tables import comparison, results_frame
+from reports.verdict import verdicts
+
+OWN = {
+    "selection_rate": {"rates"},
+    "location_scaling": {"depths"},
+    "multi_route": {"route_placement"},
+    "finetune": {"methods", "schedule"},
+    "guidance": {"guidance"},
+    "methods": {"methods"},
+    "objectives": {"routing_gain"},
+    "train_inference_gap": {"gap"},
+}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return {name: {p.name: p for p in pictures(comparison(records()))} for name, records in STUDIES.items()}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return {name: comparison(records()) for name, records in STUDIES.items()}
+
+
+def minus(text):
+    return text.replace("-", "−")
+
+
+def lasts(records, row):
+    return np.array([r.last.fid for r in sorted(records, key=lambda r: r.seed) if r.row == row])
+
+
+def verdict_of(rows):
+    ((_, quality, cost),) = verdicts(rows)
+    return quality, cost
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(drawn, name):
+    found = {picture.partition("-")[0] for picture in drawn[name]}
+    assert found - {*DRAWN} == OWN[name] - {*DRAWN} and OWN[name] <= found <= set(NAMES)
+    for picture in drawn[name].values():
+        assert picture.description and picture.caption.strip().endswith(".")
+        assert all(len(line) == len(picture.headers) for line in picture.table) and picture.table
+
+
+@pytest.mark.parametrize("name", ["guidance", "location_scaling"])
+def test_the_order_of_records_changes_no_picture(drawn, name):
+    again = {picture.name: picture for picture in pictures(comparison(reversed(STUDIES[name]())))}
+    for own in OWN[name]:
+        assert again[own].table == drawn[name][own].table and again[own].svg == drawn[name][own].svg
+
+
+def test_a_run_of_routes_draws_none_of_them():
+    assert {picture.name for picture in pictures(comparison(study(2)))} == {*DRAWN}
+
+
+def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones(drawn):
+    records, picture = made.rates(), drawn["selection_rate"]["rates"]
+    table = {line[1]: line for line in picture.table}
+    assert list(table) == ["0", "0.25", "0.5", "0.75"]
+    assert [line[-1] for line in table.values()] == ["43.47", "26.50", "21.34", "49.29"]
+    gains = lasts(records, "tread-0.75") - lasts(records, "dense")
+    assert table["0.75"][4] == f"+{gains.mean():.2f}" and table["0"][4] == "–"
+    assert table["0"][2] == f"{lasts(records, 'dense').mean():.2f}"
+    assert "another protocol" in picture.caption and "FID of the paper" in picture.svg.decode()
+
+
+def test_one_rate_is_no_line():
+    assert "rates" not in {picture.name for picture in pictures(comparison(made.rates(2, (0.5,))))}
+
+
+def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(drawn):
+    records, picture = made.depths(), drawn["location_scaling"]["depths"]
+    assert [line[:3] for line in picture.table[:3]] == [
+        ("absolute", "6", "2:2@0.5"), ("absolute", "12", "2:8@0.5"), ("absolute", "18", "2:14@0.5")
+    ]  # fmt: skip
+    gains = lasts(records, "absolute-18") - lasts(records, "dense-18")
+    assert picture.table[2][5] == minus(f"{gains.mean():.2f}")
+    assert "absolute 2:-4 7.38, relative 1/6:2/3 18.81" in picture.caption
+    assert minus("-12.09") in picture.svg.decode() and minus("-0.66") in picture.svg.decode()
+
+
+def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both(drawn):
+    table = {line[:2]: line[2:] for line in drawn["location_scaling"]["depths"].table}
+    assert len(table) == 6 and table["absolute", "12"] == table["relative", "12"]
+
+
+@pytest.mark.parametrize("name", ["absolute backbone.depth=12", "absolute-12", "absolute-d12", "absolute_depth12"])
+def test_a_rule_is_the_row_without_its_depth(name):
+    assert stem(comparison([record(name, "2:8@0.5", 0, 20.0)])[0]) == "absolute"
+
+
+def test_depths_are_in_the_order_of_their_size(rows):
+    ((*members,),) = side_by_side(rows["location_scaling"])
+    assert [part[0].architecture for part in by_architecture(members)] == [f"DiT (depth {n})" for n in (6, 12, 18)]
+
+
+def test_methods_show_what_each_adds_and_saves(drawn):
+    records, table = made.methods(), {line[1]: line for line in drawn["methods"]["methods"].table}
+    assert len(table) == len(made.METHODS) - 1 and "dense" not in table
+    gains = lasts(records, "repa") - lasts(records, "dense")
+    assert table["dense + repa"][2].startswith(minus(f"{gains.mean():.2f} ["))
+    assert table["dense + repa"][4:7] == ("0", "140,000", "1.05")
+    assert table["mask"][4:6] == ("118,000", "0") and table["tread"][4:6] == ("0", "0")
+    routed, dense = (next(r for r in records if r.row == row).cost for row in ("sprint", "dense"))
+    assert table["sprint"][6] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
+    assert table["mask"][-1] == "5.69 (MaskDiT-XL/2, 1600 epochs)" and table["mod"][-1] == "–"
+
+
+def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_reference(rows):
+    labels = {row.name: row.short_label for row in rows["methods"]}
+    assert labels["repa"] == "dense + repa" and labels["tread+repa"] == "tread 2:8@0.5 + repa"
+    assert labels["tread"] == "tread 2:8@0.5" and labels["sprint"] == "sprint 2:9@0.75, dense from 0.8"
+    assert [row.name for row in rows["methods"] if row.is_dense] == ["dense"]
+
+
+def test_published_placements_are_of_tread_alone(rows):
+    assert "route_placement" not in {picture.name for picture in pictures(rows["methods"])}
+    mixed = comparison([*study(1), *(r for r in made.methods(1) if r.method == "drop")])
+    placement = {picture.name: picture for picture in pictures(mixed)}["route_placement"]
+    assert not any(line[0].startswith("drop") for line in placement.table)
+
+
+def test_the_share_of_a_schedule_is_the_training_loops():
+    from tread_bench.config import RoutingSchedule
+    from tread_bench.training.schedule import routing_share
+
+    for settings in ({}, {"warmup": 0.3}, {"until": 0.8}, {"warmup": 0.15, "until": 0.55}):
+        for iterations in (1, 7, 240):
+            ours = [asked.Schedule(**settings).share(step, iterations) for step in range(iterations)]
+            theirs = [routing_share(step, iterations, RoutingSchedule(**settings)) for step in range(iterations)]
+            assert ours == pytest.approx(theirs)
+
+
+def test_training_cost_follows_the_schedule(rows):
+    by_name = {row.name: row for row in rows["finetune"]}
+    half, dense = by_name["tread-dense-half"], by_name["dense"]
+    routed, whole = half.cost("train_step_macs"), dense.cost("train_step_macs")
+    assert macs_until(half, 600) == pytest.approx(600 * routed)
+    assert macs_until(half, 960) == pytest.approx(600 * routed + 360 * whole)
+    for row in by_name.values():
+        assert macs_until(row, 1200) == pytest.approx(1200 * row.cost("mean_train_step_macs"), rel=1e-6)
+    assert points_of(0, half)[-1].seconds is None and points_of(0, dense)[-1].seconds is not None
+
+
+def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(drawn, rows):
+    picture = drawn["finetune"]["schedule"]
+    label = next(row.short_label for row in rows["finetune"] if row.name == "tread-dense-end")
+    assert [line[3] for line in picture.table if line[0] == label] == ["1.00", "1.00", "1.00", "1.00", "0.00"]
+    assert [line[3] for line in picture.table if line[0] == "dense"] == ["–"] * 5
+    assert "lr 0.0002 from 0.75" in picture.description
+    assert "2.76 after 220 epochs, 2.09 after 740, 1.69 with interval guidance" in picture.caption
+
+
+def test_dense_training_with_a_schedule_is_not_the_reference(rows):
+    assert [row.name for row in rows["finetune"] if row.is_dense] == ["dense"]
+    other = next(row for row in rows["finetune"] if row.name == "dense-low-rate")
+    assert other.short_label == "dense, lr 0.0002 from 0.75" and other.difference("fid").n == 5
+    assert rows["finetune"][0].name == "dense"
+
+
+def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(drawn):
+    records, picture = made.guidance(), drawn["guidance"]["guidance"]
+    lines = {line[:3]: line for line in picture.table}
+    assert len(picture.table) == 2 * (1 + len(made.RULES) * len(made.SCALES) + 1)
+    gains = lasts(records, "tread-sparse-1.5") - lasts(records, "tread-none-1")
+    best = lines["tread", "sparse 0.5/0.9 (best scale)", "1.5"]
+    assert best[3] == f"{lasts(records, 'tread-sparse-1.5').mean():.2f}" and best[5] == minus(f"{gains.mean():.2f}")
+    assert best[-2:] == ("0.7200", "1.20") and lines["dense", "none", "–"][-2:] == ("0.6000", "1.00")
+    assert ("dense", "cfg interval 0.1–0.8 (best scale)", "1.8") in lines
+    for published in ("none FID 4.89 at 114.42", "FID 2.14 at 97.67", "FID 1.58 at 173.16", "cfg at 228.84"):
+        assert published in picture.caption
+
+
+def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
+    several = guidance.scope(rows["guidance"])
+    assert "path_drop ran at one scale only, so that rule is not judged" in several and "optimistic" in several
+    told = {name: said for name, _, said in guidance.statements(rows["guidance"])}
+    assert set(told) == {"dense", "tread"} and "the other 2 rules in the table" in told["tread"]
+    said = guidance.lead(rows["guidance"])
+    assert said.count("with sparse 0.5/0.9 at 1.5") == 2 and "path_drop" not in said
+    assert "best of 4 scales" in told["dense"] and "route" not in guidance.lead(rows["guidance"])
+
+
+def test_of_rules_at_one_scale_each_none_is_called_best():
+    single = [r for r in made.guidance() if not asked.is_guided(r) or asked.guidance_scale(r) == 1.5]
+    said = guidance.lead(comparison(single))
+    assert "none is called best" in said and "lowest" not in said
+
+
+def test_where_no_rule_helps_no_guidance_is_called_best():
+    worse = [
+        r if not asked.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
+        for r in made.guidance()
+    ]
+    said = guidance.lead(comparison(worse))
+    assert said.count("without guidance") == 2 and "with " not in said.replace("without", "")
+
+
+def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows):
+    labels = [row.label for row in rows["guidance"]]
+    assert len(set(labels)) == len(labels)
+    assert {"dense, cfg at 1.5", "2:8@0.5, sparse 0.5/0.9 at 1.8"} <= set(labels)
+    view = comparison_view(rows["guidance"])
+    titles = [title for title, _ in view.headers]
+    shown = {row.label: dict(zip(titles, cells, strict=True)) for row, cells in view.rows}
+    cell = shown["dense, cfg at 1.5"]
+    assert (cell["Guidance"].text, cell["Scale"].text, cell["Sampling GMACs"].text) == ("cfg", "1.50", "1.200")
+    assert cell["Δ FID"].text.startswith("−") and shown["dense"]["Δ FID"].text == "reference"
+    assert cell["Ideal"].text == "–"  # it trains nothing
+
+
+def test_the_gap_is_paired_with_the_same_seed_at_rate_0(drawn):
+    table = {line[:2]: line for line in drawn["train_inference_gap"]["gap"].table}
+    assert len(table) == 3 * len(made.GAMMAS)
+    factor = np.mean([1 + 0.05 * seed for seed in range(4)])
+    assert table["dense", "0.5"][4] == f"+{factor * 0.8 * 0.25:.5f}" and table["dense", "0"][4] == "+0.00000"
+    mean = 1 - 0.1 * 0.9 * np.mean(np.arange(1, 13)) / 12
+    assert table["2:8@0.5", "0.9"][-2:] == (f"{mean:.3f}", f"{1 - 0.1 * 0.9:.3f}")
+
+
+def test_objectives_are_judged_apart_and_their_losses_never_together(rows, drawn):
+    (members,) = side_by_side(rows["objectives"])
+    assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
+    assert "under edm" in lead(members) and "validation losses are different quantities" in scope(members)
+    assert "parameters" not in scope(members) and len(statements(members)) == 2
+    table = {line[0]: line for line in drawn["objectives"]["routing_gain"].table}
+    assert "SiT-B/2" in table["flow 2:8@0.5"][-1] and "DiT-B/2" in table["edm 2:8@0.5"][-1]
+    assert "noise levels σ" in drawn["objectives"]["across_times-edm"].caption
+    assert "times t" in drawn["objectives"]["across_times-flow"].caption
+    assert all({r.reference.partition("-")[0] for r in row.records} == {asked.objective(row.first)} for row in members)
+
+
+def test_several_routes_are_several_bars_and_the_added_loss_is_named(drawn):
+    picture = drawn["multi_route"]["route_placement"]
+    assert any("+ mae" in line[0] for line in picture.table)
+    assert "over all routes of the row" in picture.caption and "converged 9.55 times as fast" in picture.caption
+    single = {p.name: p for p in pictures(comparison(study(2)))}["route_placement"]
+    assert "9.55" not in single.caption
+
+
+@pytest.mark.parametrize(
+    ("name", "noun"), [("selection_rate", "3 routes"), ("methods", "9 methods"), ("finetune", "5 rows")]
+)
+def test_the_verdict_calls_rows_what_they_are(rows, name, noun):
+    quality, _ = verdict_of(rows[name])
+    assert quality.startswith(f"Of {noun}, ")
+    assert noun == "3 routes" or "route" not in quality.partition("; ")[0]
+
+
+def test_the_verdict_counts_extra_parameters_and_says_what_step_was_timed(rows):
+    _, cost = verdict_of(rows["methods"])
+    assert "adds 140,000 parameters in training" in cost
+    _, cost = verdict_of(rows["finetune"])
+    assert "of a routed step" in cost and "its routed training step" in cost
+
+
+def test_the_csv_tells_rows_apart():
+    frame = results_frame([*made.methods(1), *made.guidance(1), *made.finetune(1)])
+    line = frame[frame.row == "sprint"].iloc[-1]
+    assert (line.method_params, line.schedule, line.auxiliary) == (8300, "dense from 0.8", "")
+    assert frame[frame.row == "tread+repa"].iloc[-1].auxiliary == "repa"
+    guided = frame[frame.row == "tread-sparse-1.8"].iloc[-1]
+    assert (guided.guidance, guided.guidance_scale, guided.sampling_macs) == ("sparse 0.5/0.9", 1.8, 720_000_000)
+    assert guided.checkpoint == "tread" and frame[frame.row == "dense"].iloc[-1].guidance == "none"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_page_of_a_study_renders_with_every_picture_described(tmp_path, plan, name):
+    records = STUDIES[name](2)
+    render(records, {**plan, "cells": [r.cell for r in records]}, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    found = re.findall(r'aria-labelledby="([\w-]+)-title', page)
+    assert {one.partition("-")[0] for one in found} >= OWN[name]
+    assert len(page) < 700_000
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_that_failed_altogether_still_gets_its_page(tmp_path, plan, name):
+    lost = [r.model_copy(update={"status": "failed", "reason": "diverged", **NOTHING_MEASURED, "gap": None})
+            for r in STUDIES[name](1)]  # fmt: skip
+    render(lost, plan, tmp_path)
+    assert "No cell" in (tmp_path / "index.html").read_text(encoding="utf-8") or name in (
+        "location_scaling",
+        "objectives",
+    )
