@@ -69,8 +69,8 @@ def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
     places = decimals(row.fid.mean for row in rows if row.fid)
     lines = []
     for row in rows:
-        is_routed = row.first.method == "tread" and not asked.is_evaluated_only(row.first)
-        if row.fid and row.blocks and (row.is_dense or is_routed):
+        is_placed = (row.is_dense or row.first.method == "tread") and not asked.is_evaluated_only(row.first)
+        if row.fid and row.blocks and is_placed:
             shown = row.difference("fid") if paired else row.fid
             published = placement_difference(row) if paired else None
             lines.append(_Line(row, row.fid, shown, _with_interval(row, shown, paired, places), published))
