@@ -120,7 +120,12 @@ def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
 
 @pytest.mark.parametrize(
     ("shift", "noise", "verdict"),
-    [(0.0, 0.01, Verdict.PASS), (1.0, 0.01, Verdict.FAIL), (-1.0, 0.01, Verdict.PASS), (0.2, 0.5, Verdict.INCONCLUSIVE)],
+    [
+        (0.0, 0.01, Verdict.PASS),
+        (1.0, 0.01, Verdict.FAIL),
+        (-1.0, 0.01, Verdict.PASS),
+        (0.2, 0.5, Verdict.INCONCLUSIVE),
+    ],
 )
 def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(shift, noise, verdict):
     def fid(by):
