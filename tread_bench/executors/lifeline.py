@@ -7,18 +7,16 @@ import os
 import signal
 import sys
 
+RUNNER = "TREAD_BENCH_RUNNER"  # environment variable: id of the process that the server of cells must not outlive
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_IMPORTED_BY = os.getpid()  # in a forked child still the server, which imports this before its first fork
 
 
-def end_with_parent() -> None:
-    """Have the kernel end this process when its parent ends. Linux alone knows this; elsewhere nothing happens."""
+def end_with_parent(parent: int) -> None:
+    """Have the kernel end this process when its parent ends, and end at once where that is gone already.
+
+    Linux alone can be asked for the first; elsewhere only the second happens.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def end_with_server() -> None:
-    """`end_with_parent` in a forked child; at once where the parent has gone before it could be asked for."""
-    end_with_parent()
-    if os.getppid() != _IMPORTED_BY:
+    if os.getppid() != parent:
         os._exit(1)

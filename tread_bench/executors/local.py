@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
-from tread_bench.executors.lifeline import end_with_server
+from tread_bench.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, perform
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tread_bench.executors.lifeline", "tread_bench.executors.preload"])
+_context.set_forkserver_preload(["tread_bench.executors.server", "tread_bench.executors.preload"])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a server that was killed is found dead only a moment later
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
@@ -87,6 +87,7 @@ def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[E
 
 def _start(task: Task, slot: int, gpus: int) -> _Running:
     visible = _visible_gpus(gpus)[slot % gpus] if gpus else None
+    os.environ[RUNNER] = str(os.getpid())
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         process = _context.Process(target=_child, args=(task, outbox, visible), daemon=True)
@@ -163,7 +164,9 @@ def _stop(children: Collection[_Running]) -> None:
 
 
 def _child(task: Task, outbox: connection.Connection, gpu: str | None) -> None:
-    end_with_server()
+    from tread_bench.executors.server import PID  # imported by the server before it forks
+
+    end_with_parent(PID)
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     if gpu is not None:
