@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reports import asked
 from reports.comparison import Row
@@ -91,12 +92,15 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
 
 
 def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
-    """The seeds' values fill the height; an interval of two seeds may reach far beyond it."""
+    """Logarithmic, since rules differ by factors; the seeds' values fill the height, intervals may reach beyond it."""
     rows = [row for made in found for sweep in made.sweeps for row in sweep.rows]
     rows += [made.unguided for made in found if made.unguided]
     fids = [fid for row in rows for fid in row.scores["fid"].values()]
-    margin = 0.06 * (max(fids) - min(fids)) or 1.0
-    axes.set_ylim(min(fids) - margin, max(fids) + margin)
+    low, high = max(min(fids), 1e-3), max(*fids, 1e-3)
+    axes.set(yscale="log", ylim=(low / 1.15, high * 1.15))
+    axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
