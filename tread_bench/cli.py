@@ -199,6 +199,24 @@ def check(
     raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json)))
 
 
+@app.command()
+def regress(
+    suite: SuiteArgument,
+    against: Annotated[str, typer.Option("--against", metavar="GIT_REF", help="the version to compare with")],
+    overrides: SetOption = [],  # noqa: B006
+    device: DeviceOption = Device.CPU,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time this version and another one in turn on this machine; status 1: slower, 3: it could not be told."""
+    from tread_bench.commands.check import Outputs
+    from tread_bench.commands.regress import regress as compare_versions
+
+    outputs = Outputs(junit, markdown, as_json)
+    raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs))
+
+
 @app.command("list")
 def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json: JsonOption = False) -> None:
     """List what can be named in a suite."""
