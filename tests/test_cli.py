@@ -125,7 +125,12 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_path, number):
     out = tmp_path / "run"
-    runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.PIPE, text=True)
+    runner = subprocess.Popen(
+        command("run", toy, "--out", out),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells let background jobs ignore it
+    )
     wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
     family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
     runner.send_signal(number)
