@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -133,6 +134,24 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
     assert reason in next(tmp_path.glob("cells/dense-*/log")).read_text()
     assert figures(record(tmp_path, "routed")) == figures(record(finished, "routed"))
     assert reason.partition("(")[0] in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
+    out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
+    suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 1000000}\n"))
+    done = subprocess.run(
+        command("run", suite, "--out", out, "--workers", 1),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
+    )
+    assert done.returncode == 1, done.stderr
+    failed = record(out, "greedy")
+    assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
+    assert failed["reason"].startswith("out of memory: ")
+    assert figures(record(out, "dense")) == figures(record(finished, "dense"))
 
 
 @pytest.mark.slow
