@@ -83,11 +83,11 @@ def several_routes_note() -> str:
 def published_gain(row: Row) -> PublishedGain | None:
     """TREAD Table 2: that very model where it is listed, else the one of its family; None for other families.
 
-    A DiT that learns a flow is what the paper calls a SiT.
+    Where a run compares objectives, a DiT that learns a flow stands beside what the paper calls a SiT.
     """
     listed = {line["model"] for line in _lines() if line["table"] == "TREAD Table 2"}
     model = row.group.backbone if row.group.backbone in listed else GAIN_MODELS.get(row.first.family, "")
-    if asked.objective(row.first) == "flow":
+    if "flow" in row.architecture.split():
         model = re.sub("^DiT", "SiT", model)
     dense, tread = (_value("TREAD Table 2", model, method) for method in ("dense", "tread"))
     if dense is None or tread is None:
