@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tread_bench.errors import UserError
+from tread_bench.regression.environments import build, checkout, commit_of, export
+from tread_bench.regression.windows import Version, read_step_times, step_times
+
+SUITE = """\
+name: one
+base:
+  backbone: {name: DiT, depth: 3, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 10, batch: 8}
+rows:
+  routed: {method: tread, routes: 1:1@0.5}
+"""
+
+
+@pytest.fixture(scope="module")
+def root():
+    try:
+        return checkout()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+def test_an_unknown_commit_is_one_error_that_names_it(root):
+    with pytest.raises(UserError, match="--against no-such-ref: git knows no such commit"):
+        commit_of("no-such-ref", root)
+
+
+def test_a_reference_that_looks_like_an_option_is_none(root):
+    with pytest.raises(UserError, match="git knows no such commit"):
+        commit_of("--help", root)
+
+
+def test_what_is_exported_are_the_files_of_the_commit(root, tmp_path):
+    export(commit_of("HEAD", root), root, tmp_path)
+    told = subprocess.run(["git", "show", "HEAD:LICENSE"], cwd=root, capture_output=True, check=True).stdout
+    assert (tmp_path / "LICENSE").read_bytes() == told
+
+
+@pytest.mark.slow
+def test_a_version_in_its_own_environment_times_its_own_steps(root, tmp_path):
+    source = export(commit_of("HEAD", root), root, tmp_path / "source")
+    version = source / "tread_bench" / "__init__.py"
+    version.write_text(version.read_text() + "\nMARK = 'of the copy'\n")
+    python = build(source, tmp_path / "home")
+    found = "import tread_bench, torch; print(tread_bench.MARK)"
+    told = subprocess.run([python, "-P", "-c", found], capture_output=True, text=True, cwd=tmp_path, check=True).stdout
+    assert told.strip() == "of the copy"
+
+    suite = tmp_path / "one.yaml"
+    suite.write_text(SUITE)
+    times = step_times(Version("old", python), suite, ["timing.pairs=2"], "cpu", tmp_path / "run")
+    assert times.keys() == {"routed-s0"} and times["routed-s0"] > 0
+    assert times == read_step_times(tmp_path / "run" / "results.csv")
+    assert json.loads((tmp_path / "run" / "plan.json").read_text())["git"] is None
+
+
+def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
+    suite = tmp_path / "wrong.yaml"
+    suite.write_text("name: wrong\nbase: {}\n")
+    with pytest.raises(UserError, match=r"the old version cannot run wrong\.yaml") as told:
+        step_times(Version("old", sys.executable), suite, [], "cpu", tmp_path / "run")
+    assert "wrong.yaml:" in str(told.value)
