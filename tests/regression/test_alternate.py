@@ -50,8 +50,9 @@ def test_what_cannot_be_told_takes_sixty_pairs():
 
 
 def test_a_noisy_machine_is_not_fit_to_judge():
-    window, _ = machine(0.05, slower=1.5)
+    window, taken = machine(0.05, slower=1.03)
     found = findings(alternate(window))
+    assert len(taken) == 40
     assert {finding.verdict for finding in found} == {Verdict.UNFIT}
     assert exit_status(found) == 3
 

@@ -43,12 +43,12 @@ class Timings:
 
 
 def alternate(window: Window, told: Callable[[int], None] = lambda pairs: None) -> Timings:
-    """20 pairs, and up to 60 while a row is not told; `told` hears of every pair."""
+    """20 pairs, and up to 60 while a row is not told on a machine that is fit; `told` hears of every pair."""
     timings = Timings()
     while timings.pairs < MOST_PAIRS:
         timings.take_pair(window)
         told(timings.pairs)
-        if timings.pairs >= PAIRS and timings.pairs % PAIRS == 0 and _is_told(timings):
+        if timings.pairs % PAIRS == 0 and (_is_told(timings) or not _is_fit(timings)):
             break
     return timings
 
@@ -56,6 +56,10 @@ def alternate(window: Window, told: Callable[[int], None] = lambda pairs: None) 
 def _is_told(timings: Timings) -> bool:
     judged = judge_speed(timings.log_ratios()).values()
     return all(one.verdict is not Verdict.INCONCLUSIVE for one in judged)
+
+
+def _is_fit(timings: Timings) -> bool:
+    return all(is_fit(control) for control in timings.control().values())
 
 
 def findings(timings: Timings) -> list[Finding]:
