@@ -73,7 +73,7 @@ _SIZES = {
     "H": {"depth": 48, "hidden": 1536},
     "XL": {"depth": 48, "hidden": 1536},  # H in the release, XL in the paper
 }
-_TEXT = {"num_classes": 0, "context_tokens": 77, "context_dim": 768, "learned_positions": True}
+_TEXT = {"num_classes": 0, "context_tokens": 77, "context_dim": 768, "learned_positions": True, "channels": 3}
 
 ZIGMA = Family(
     name="ZigMa",
@@ -81,7 +81,7 @@ ZIGMA = Family(
     published={f"ZigMa-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (1, 2, 4)}
     | {
         "ZigMa-B/1-T2I": {**_SIZES["B"], **_TEXT, "patch": 1},
-        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1, "channels": 3},  # the README's
+        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1},  # the README's
     },
     token_order=TokenOrder.SEQUENCE,
     num_blocks=lambda spec: spec.depth,
