@@ -123,6 +123,16 @@ class RunFolder:
         """What was asked of a cell (`cell.json`), or None."""
         return self._read(self.cell(cell_id) / "cell.json", "cell")
 
+    def existing_plan(self) -> dict[str, Any]:
+        """plan.json. Raises StoreError where there is none, or it cannot be read."""
+        plan = self.plan()
+        if plan is None:
+            raise StoreError(
+                f"{self.root} is no run folder: it has no plan.json; "
+                f"`tread-bench run SUITE --out {self.root}` makes one"
+            )
+        return plan
+
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError for one that cannot be read."""
         return self._read_record(self.cell(cell_id) / "record.json")

@@ -3,13 +3,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tread_bench.commands.regress import _exact
 from tread_bench.errors import UserError
+from tread_bench.gate.findings import Verdict
 from tread_bench.regression.environments import build, checkout, commit_of, export
 from tread_bench.regression.windows import Version, read_step_times, step_times
 
+VERSION_1 = Path(__file__).parents[1] / "version_1"
 SUITE = """\
 name: one
 base:
@@ -68,3 +72,20 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
     with pytest.raises(UserError, match=r"the old version cannot run wrong\.yaml") as told:
         step_times(Version("old", sys.executable), suite, [], "cpu", tmp_path / "run")
     assert "wrong.yaml:" in str(told.value)
+
+
+def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are_written(tmp_path):
+    record = json.loads((VERSION_1 / "record.json").read_text())
+    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {"references": {record["cell"]: record["cell"]}}
+    more_settings = {**record, "config": {**record["config"], "added": 1}}
+    more_macs = {**record, "cost": {**record["cost"], "forward_macs": record["cost"]["forward_macs"] + 1}}
+    found = {}
+    for name, new in (("settings", more_settings), ("macs", more_macs)):
+        for side, content in (("old-1", record), ("new-2", new)):
+            cell = tmp_path / name / side / "cells" / record["cell"]
+            cell.mkdir(parents=True)
+            (cell / "record.json").write_text(json.dumps(content))
+            (tmp_path / name / side / "plan.json").write_text(json.dumps(plan))
+        versions = tuple(Version(side, tmp_path) for side in ("old", "new"))
+        found[name] = [f.figure for f in _exact(tmp_path / name, versions) if f.verdict is Verdict.FAIL]
+    assert found == {"settings": [], "macs": ["forward_macs"]}

@@ -31,12 +31,12 @@ class Outputs:
 
 def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     """Compare, print, and with `accept` write the baseline; the exit status. Raises UserError."""
-    plan = RunFolder(root).plan()
-    if plan is None:
-        raise UserError(f"{root} is no run folder: it has no plan.json; `tread-bench run SUITE --out {root}` makes one")
-    suite = plan["suite"]["name"]
-    records = RunFolder(root).records(plan["references"])
+    folder = RunFolder(root)
+    plan = folder.existing_plan()
+    suite, records = plan["suite"]["name"], folder.records(plan["references"])
     cells = figures_of(records)
+    if accept and not cells:
+        raise UserError(f"{root} has no finished cell: nothing to accept")
     margins: dict[str, float] = {}
     findings: list[Finding] = []
     if not accept or path.exists():
@@ -47,14 +47,15 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     status = 0 if accept else exit_status(findings)
     tell(findings, suite, status, outputs)
     if accept:
-        if not cells:
-            raise UserError(f"{root} has no finished cell: nothing to accept")
         write_baseline(path, suite, cells, margins)
         typer.echo(f"accepted {len(cells)} cells: {path}", err=True)
+    elif status:
+        typer.echo("--accept makes this run the new baseline", err=True)
     return status
 
 
 def tell(findings: list[Finding], suite: str, status: int, outputs: Outputs) -> None:
+    """Write the files that were asked for, and print the findings."""
     if outputs.junit:
         write_atomically(outputs.junit, junit(findings, suite))
     if outputs.markdown:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from tread_bench.store import RunFolder, StoreError, disk_errors_told
+from tread_bench.store import RunFolder, disk_errors_told
 
 
 def clean_folder(root: Path, is_agreed: bool) -> None:
@@ -17,8 +17,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
         StoreError: `root` is no run folder, or one in use.
     """
     folder = RunFolder(root)
-    if folder.plan() is None:
-        raise StoreError(f"{root} is no run folder: it has no plan.json")
+    folder.existing_plan()
     with folder.lock(), disk_errors_told(root):
         files = folder.removable()
         if not files:

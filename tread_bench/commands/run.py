@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tread_bench.commands.console import stdout_console
-from tread_bench.errors import UserError
 from tread_bench.progress import make_display
 from tread_bench.records import Record
 from tread_bench.runner import Options, run
@@ -77,9 +76,7 @@ def _print_table(records: list[Record]) -> None:
 def render_report(root: Path) -> str:
     """Everything that is derived from the records, made again; the page's path. Raises UserError without a plan."""
     folder = RunFolder(root)
-    plan = folder.plan()
-    if plan is None:
-        raise UserError(f"{root} is no run folder: it has no plan.json; `tread-bench run SUITE --out {root}` makes one")
+    plan = folder.existing_plan()
     records = folder.records(plan["references"])
     from reports.page import render
 

@@ -77,10 +77,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
 
 def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:
     """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
-    plan = folder.plan()
-    if plan is None:
-        raise UserError(f"{folder.root} is no run folder: it has no plan.json")
-    abouts = [about for cell in plan["references"] if (about := folder.about(cell)) is not None]
+    abouts = [about for cell in folder.existing_plan()["references"] if (about := folder.about(cell)) is not None]
     found = [about for about in abouts if request.cell in (about["cell"], about["row"])]
     if not found:
         known = dict.fromkeys(about[key] for key in ("row", "cell") for about in abouts)

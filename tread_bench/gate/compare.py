@@ -40,12 +40,11 @@ def _row(name: str) -> str:
 
 
 def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Finding]:
-    way_out = "--accept takes it over"
     for name in old.keys() - new.keys():
-        why = f"vanished; {reasons.get(name) or 'the run has no such cell'}; {way_out}"
+        why = f"vanished: {reasons.get(name) or 'there is no such cell any more'}"
         yield Finding(name, "presence", "cell", Verdict.FAIL, "present", "absent", why)
     for name in new.keys() - old.keys():
-        yield Finding(name, "presence", "cell", Verdict.FAIL, "absent", "present", f"new; {way_out}")
+        yield Finding(name, "presence", "cell", Verdict.FAIL, "absent", "present", "new")
 
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
@@ -53,7 +52,7 @@ def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
     changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     for key in changed:
         was, is_now = (str(side.get(key, "absent")) for side in (before, now))
-        yield Finding(name, "exact", key, Verdict.FAIL, was, is_now, "must not differ; --accept takes it over")
+        yield Finding(name, "exact", key, Verdict.FAIL, was, is_now, "must not differ")
     if not changed:
         yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
 
@@ -139,7 +138,7 @@ def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
 def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
     same = (old.quality, old.final_weights_sha256) == (new.quality, new.final_weights_sha256)
     was, now = (", ".join(f"{metric} {value!r}" for metric, value in side.quality.items()) for side in (old, new))
-    reason = "equal bits" if same else "other bits under the same build, CPU capability and threads; --accept"
+    reason = "equal bits" if same else "other bits under the same build, CPU capability and threads"
     return Finding(name, "quality", "bits", Verdict.PASS if same else Verdict.FAIL, was, now, reason)
 
 

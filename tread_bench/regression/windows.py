@@ -47,7 +47,7 @@ def step_times(version: Version, suite: Path, overrides: list[str], device: str,
 
 
 def read_step_times(path: Path) -> dict[str, float]:
-    """Row and backbone to step time, from a results.csv."""
+    """Median step time in ms of every row, from a results.csv."""
     with open(path, newline="", encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if line["step_time_ms"]]
     return {row_of(line["cell"]): float(line["step_time_ms"]) for line in lines}
