@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from tread_bench import draws
 from tread_bench.backbone import OnBlock, TokenState
 from tread_bench.config import Metrics
 from tread_bench.data import ImageSet
 from tread_bench.measure.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.validation import held_out_batch
-from tread_bench.methods import Network
+from tread_bench.methods import Network, Rows
+from tread_bench.methods.base import draw_kept
 from tread_bench.objectives import Objective
 from tread_bench.ops.routing import gather_tokens, with_prefix
-from tread_bench.ops.selecting import select
 from tread_bench.records import RoutedFigures, RoutedGap
 from tread_bench.routes import Route
 
@@ -135,10 +134,8 @@ def _routed(
 
 def _masks(network: Network, routes: Sequence[Route], first: int, x: Tensor) -> list[Tensor]:
     """Kept ids (B, K) of each route for the held-out images `first` .., the same for every cell and seed."""
-    spec, selector = network.spec, network.method.selector
-    masks = []
-    for route in routes:
-        stream = f"held-out route {route.start}:{route.end} {selector}"
-        scores = torch.from_numpy(draws.uniform(0, stream, first, len(x), (spec.num_tokens,)))
-        masks.append(select(selector, scores, spec.grid, route.kept(spec.num_tokens)).to(x.device))
-    return masks
+    selector, rows = network.method.selector, Rows(0, first, len(x))
+    return [
+        draw_kept(f"held-out route {route.start}:{route.end} {selector}", rows, route, selector, network.spec, x.device)
+        for route in routes
+    ]

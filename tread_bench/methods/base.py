@@ -13,6 +13,7 @@ from tread_bench.backbone import Backbone, OnBlock, TokenState, call_block
 from tread_bench.config import Cell
 from tread_bench.methods.auxiliary import Auxiliary
 from tread_bench.ops.selecting import select
+from tread_bench.registry import BackboneSpec
 from tread_bench.routes import Route
 
 
@@ -97,13 +98,16 @@ def draw_ids(
 
     The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
     """
-    spec = backbone.spec
-    kept = []
-    for route in routes:
-        scores = draws.uniform(rows.seed, f"route {route} {selector}", rows.first, rows.count, (spec.num_tokens,))
-        count = route.at_share(rows.routing).kept(spec.num_tokens)
-        kept.append(select(selector, torch.from_numpy(scores), spec.grid, count).to(device))
-    return kept
+    return [
+        draw_kept(f"route {route} {selector}", rows, route.at_share(rows.routing), selector, backbone.spec, device)
+        for route in routes
+    ]
+
+
+def draw_kept(stream: str, rows: Rows, route: Route, selector: str, spec: BackboneSpec, device: torch.device) -> Tensor:
+    """Ids (B, K) of the tokens that do not bypass a route, from a stream of random numbers by sample index."""
+    scores = draws.uniform(rows.seed, stream, rows.first, rows.count, (spec.num_tokens,))
+    return select(selector, torch.from_numpy(scores), spec.grid, route.kept(spec.num_tokens)).to(device)
 
 
 def init_linear(module: nn.Module) -> None:

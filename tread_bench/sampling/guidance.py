@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench import draws
 from tread_bench.backbone import Backbone, TokenState
 from tread_bench.branches import Branch, calls
 from tread_bench.config import Sampling
-from tread_bench.methods import Network
-from tread_bench.ops.selecting import select
+from tread_bench.methods import Network, Rows
+from tread_bench.methods.base import draw_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +70,10 @@ class Guided:
         routes = branch.routes_at(step, self.sampling.steps)
         if not routes:
             return network(x, t, y)
-        selector, tokens, ids = network.method.selector, backbone.spec.num_tokens, []
+        selector, rows, ids = network.method.selector, Rows(self.samples.seed, self.samples.first, len(x)), []
         for route in routes:  # the stream does not know the rate: a mask that decays loses tokens one after another
             stream = f"sampling route {route.start}:{route.end} {selector} {branch.name} {step}"
-            scores = draws.uniform(self.samples.seed, stream, self.samples.first, len(x), (tokens,))
-            ids.append(select(selector, torch.from_numpy(scores), backbone.spec.grid, route.kept(tokens)).to(x.device))
+            ids.append(draw_kept(stream, rows, route, selector, backbone.spec, x.device))
         return backbone(x, t, y, routes=routes, selector=selector, ids=ids)
 
     def _label(self, branch: Branch) -> Tensor | None:
