@@ -65,6 +65,7 @@ class TimingFigures(Part):
     reference_step_times_ms: list[float]
     batch: int
     warmup: int
+    probe_ms: float | None = None  # fixed work (measure/probe.py), timed in the same process just before
     peak_memory_mib: float | None = None
     memory_kind: MemoryKind | None = None
 

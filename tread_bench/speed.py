@@ -15,6 +15,7 @@ from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timin
 from tread_bench.data import DataSource, ImageSet
 from tread_bench.job import Job
 from tread_bench.measure.memory import peak_memory
+from tread_bench.measure.probe import probe_ms
 from tread_bench.measure.throughput import interleave
 from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, resolve_numerics
@@ -82,6 +83,7 @@ def time_backbone(
 def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:
     """Step times of `subject`, interleaved with those of `reference`."""
     synchronize = torch.cuda.synchronize if subject.device.type == "cuda" else lambda: None
+    probe = probe_ms(subject.device, synchronize)
     times = interleave(Steps(reference), Steps(subject), timing.pairs, timing.warmup, synchronize)
     median, low, high = median_interval(times.subject_ms)
     speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
@@ -98,6 +100,7 @@ def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFig
         reference_step_times_ms=times.reference_ms,
         batch=batch,
         warmup=timing.warmup,
+        probe_ms=probe,
     )
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import json
 import math
 import random
+from pathlib import Path
 
 import pytest
 
-from tread_bench.gate.baseline import Baseline, CellFigures, Speed
+from tread_bench.gate.baseline import Baseline, CellFigures, Speed, figures_of
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Verdict, exit_status
+from tread_bench.migrations import migrated
+from tread_bench.records import Record
 
 CPU = {"device": "cpu", "device_name": "a CPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
 GPU = {"device": "cuda", "device_name": "a GPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
@@ -43,6 +47,13 @@ def seeds(make):
 
 def verdicts(findings, kind):
     return {(finding.figure, finding.verdict) for finding in findings if finding.kind == kind}
+
+
+@pytest.fixture
+def record():
+    path = Path(__file__).parents[1] / "version_1" / "record.json"
+    content = migrated(json.loads(path.read_text()), "record", path)
+    return Record.model_validate({**content, "timing": {**content["timing"], "probe_ms": 7.5}})
 
 
 def test_a_run_passes_against_itself():
@@ -144,3 +155,9 @@ def test_one_seed_settles_nothing():
     findings = run({"r seed 0": cell()}, {"r seed 0": cell(quality={"fid": 9.0})})
     assert verdicts(findings, "quality") == {("fid", Verdict.INCONCLUSIVE)}
     assert exit_status(findings) == 3
+
+
+def test_a_baseline_keeps_what_a_record_was_timed_beside(record):
+    (figures,) = figures_of([record]).values()
+    assert figures.speed.probe_ms == record.timing.probe_ms == 7.5
+    assert figures.speed.step_times_ms == record.timing.step_times_ms

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import itertools
 
+import torch
+
+from tread_bench.measure.probe import REPEATS, WARMUP, probe_ms
 from tread_bench.measure.throughput import interleave
 
 
@@ -53,3 +56,12 @@ def test_waits_for_the_device_before_and_after_each_sample():
         synchronize=lambda: events.append("wait"),
     )
     assert events[2:] == ["wait", "work", "wait", "wait", "work", "wait"]
+
+
+def test_the_probe_is_the_median_of_what_is_not_warm_up():
+    durations = [90.0] * WARMUP + [2.0] * (REPEATS // 2) + [5.0] + [8.0] * (REPEATS // 2)
+    readings = itertools.chain.from_iterable((0.0, seconds) for seconds in durations)
+    waits = []
+    found = probe_ms(torch.device("cpu"), lambda: waits.append(1), lambda: next(readings))
+    assert found == 5e3
+    assert len(waits) == 2 * (WARMUP + REPEATS)
