@@ -49,7 +49,7 @@ def _compare(
         return step_times(versions[is_new], suite, overrides, device, folder)
 
     pairs = {str(k): f"pair {k}" for k in range(1, MOST_PAIRS + 1)}
-    display.begin(f"timing both versions in turn, {PAIRS} pairs or more", pairs, 1)
+    display.begin(f"timing both versions in turn, {PAIRS} to {MOST_PAIRS} pairs", pairs, 1)
     try:
         timings = alternate(window, lambda done: display.ended(str(done)))
     finally:
