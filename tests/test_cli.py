@@ -14,6 +14,8 @@ import pandas as pd
 import psutil
 import pytest
 
+from tests.command_line import command, tread_bench, wait_for
+
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
 }  # fmt: skip
@@ -30,14 +32,6 @@ rows:
   routed: {method: tread, routes: 1:2@0.5}
 timing: {pairs: 3, warmup: 1}
 """
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "tread_bench", *map(str, arguments)]
-
-
-def tread_bench(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -145,15 +139,6 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def wait_for(condition, seconds: float = 60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.02)
-    raise AssertionError("waited in vain")
 
 
 @pytest.mark.slow

@@ -9,14 +9,13 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from collections import namedtuple
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.command_line import command, figures, tread_bench, wait_for
 from tread_bench import preparation
 from tread_bench.cell_costs import cell_cost
 from tread_bench.plan import plan_table
@@ -37,30 +36,11 @@ rows:
   routed: {method: tread, routes: 1:2@0.5}
 timing: {pairs: 2, warmup: 1}
 """
-VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
-
-
-def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "tread_bench", *map(str, arguments)]
-
-
-def tread_bench(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    options = {"capture_output": True, "text": True, "timeout": 300, "env": {**os.environ, **environment}}
-    return subprocess.run(command(*arguments), stdin=subprocess.DEVNULL, **options)
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command(*arguments), text=True, env={**os.environ, **environment}, **pipes)
-
-
-def wait_for(condition, seconds: float = 120):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.005)
-    raise AssertionError("waited in vain")
 
 
 def a_cell_past_a_checkpoint(out: Path, runner: subprocess.Popen[str]) -> psutil.Process:
@@ -74,12 +54,6 @@ def a_cell_past_a_checkpoint(out: Path, runner: subprocess.Popen[str]) -> psutil
 def record(out: Path, row: str) -> dict[str, object]:
     (path,) = out.glob(f"cells/{row}-s0-*/record.json")
     return json.loads(path.read_text())
-
-
-def figures(record: dict[str, object]) -> dict[str, object]:
-    """All that must not depend on what happened meanwhile."""
-    kept = {key: value for key, value in record.items() if key not in VARIABLE}
-    return {**kept, "evaluations": [{**e, "train_seconds": None} for e in record["evaluations"]]}
 
 
 @pytest.fixture(scope="module")

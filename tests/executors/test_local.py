@@ -11,6 +11,7 @@ import time
 import psutil
 import pytest
 
+from tests.command_line import wait_for
 from tread_bench.executors.local import run_one, run_tasks
 from tread_bench.executors.tasks import Ended, Started, Task
 
@@ -27,15 +28,6 @@ def alive(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def wait_for(condition, seconds=30):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if value := condition():
-            return value
-        time.sleep(0.01)
-    raise AssertionError("waited in vain")
 
 
 def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_log(task, tmp_path):

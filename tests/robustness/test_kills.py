@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.command_line import figures
 from tread_bench.store import RunFolder, temporaries
 
 KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50
@@ -34,14 +35,10 @@ rows:
 timing: {pairs: 2, warmup: 1}
 limits: {retries: 1000}
 """
-VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
 
 
-def figures(path: Path) -> dict[str, object]:
-    """All of a record that must not depend on what happened meanwhile."""
-    record = json.loads(path.read_text())
-    kept = {key: value for key, value in record.items() if key not in VARIABLE}
-    return {**kept, "evaluations": [{**e, "train_seconds": None} for e in record["evaluations"]]}
+def read_figures(record: Path) -> dict[str, object]:
+    return figures(json.loads(record.read_text()))
 
 
 def state(pid: int) -> str:
@@ -223,7 +220,7 @@ def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
         assert wait_until(lambda: any(undisturbed.glob("cells/*/checkpoints/*.sha256")), 120)
         killer = Killer(0, runner_s=time.monotonic() - began, cell_s=time.monotonic() - cell_began)
         assert life.process.wait() == 0
-    expected = {path.parent.name: figures(path) for path in undisturbed.glob("cells/*/record.json")}
+    expected = {path.parent.name: read_figures(path) for path in undisturbed.glob("cells/*/record.json")}
     assert len(expected) == 6
 
     folders = lost_cells = changed_cells = 0
@@ -238,7 +235,7 @@ def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
             now = finished(out)
             lost_cells += len(lost(before, now))
             before = now
-        results = {path.parent.name: figures(path) for path in out.glob("cells/*/record.json")}
+        results = {path.parent.name: read_figures(path) for path in out.glob("cells/*/record.json")}
         changed_cells += sum(results.get(cell) != expected[cell] for cell in expected)
         RunFolder(out).remove(RunFolder(out).removable())
         assert not temporaries(out)

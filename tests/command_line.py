@@ -1,0 +1,38 @@
+"""tread-bench as people start it, and what of a record must not depend on what happened to its run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "tread_bench", *map(str, arguments)]
+
+
+def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run to its end, without a terminal."""
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300, "stdin": subprocess.DEVNULL}
+    return subprocess.run(command(*arguments), cwd=cwd, env={**os.environ, **environment}, **options)
+
+
+def wait_for(condition, seconds: float = 120):
+    """The first true value of `condition()`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if value := condition():
+            return value
+        time.sleep(0.005)
+    raise AssertionError("waited in vain")
+
+
+def figures(record: dict[str, Any]) -> dict[str, Any]:
+    """All of a record that a break, a neighbour or another day must not change."""
+    kept = {key: value for key, value in record.items() if key not in VARIABLE}
+    return {**kept, "evaluations": [{**e, "train_seconds": None} for e in record["evaluations"]]}
