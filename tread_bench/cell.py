@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -19,6 +18,7 @@ from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import EARLIER, conditions
 from tread_bench.config import Cell, DenseMethod, RoutingSchedule
 from tread_bench.draws import key_of
+from tread_bench.heartbeat import Heartbeat, Tell
 from tread_bench.job import Job
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.gap import routed_gap
@@ -35,17 +35,15 @@ from tread_bench.training.weights import save_weights
 log = logging.getLogger(__name__)
 GRADIENT_BATCHES = 4
 
-Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
-
 
 def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
     """Train and evaluate, or evaluate what another cell trained; what came of it, a failure with its reason too, is
     written as the cell's outcome.
     """
-    job = Job.open(root, cell_id)
+    job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
         finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
-        return finished or _attempt(job, cell_id, tell)
+        return finished or _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell))
 
 
 def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
@@ -72,8 +70,9 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     evaluator.check()
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
-        tell("evaluating", iteration, iterations, None)
-        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"]).model_dump(mode="json")
+        progress = partial(tell, "evaluating", iteration, iterations, None)
+        progress()
+        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"], progress).model_dump(mode="json")
 
     history = train(
         trainer,
@@ -124,13 +123,14 @@ def _judged(trainer: Trainer) -> Network:
 def _judge_again(job: Job, tell: Tell) -> Record:
     """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
     cell, iteration = job.cell, job.about["sources"]["network"]["iteration"]
-    tell("evaluating", 0, 1, None)
+    progress = partial(tell, "evaluating", 0, 1, None)
+    progress()
     _, network = job.trained(job.about["sources"]["network"])
     guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
     objective, data = build_objective(cell.objective), job.data
     evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide)
     evaluator.check()
-    evaluation = evaluator(network, iteration, 0.0, job.about["seed"])
+    evaluation = evaluator(network, iteration, 0.0, job.about["seed"], progress)
     gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
     done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
     about = {"sampling_macs": evaluator.sampling_macs(), "final_weights_sha256": weights_sha256(network.backbone)}

@@ -6,6 +6,7 @@ import hashlib
 
 import pytest
 import torch
+from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from tread_bench.backbone import Backbone
@@ -38,6 +39,13 @@ WITH_LOSSES = {**ROUTED, "auxiliary": ["mae", {"name": "repa", "projector": 8}]}
 # A block is compiled once for a number of tokens and once for any number; first, inner and skip blocks are three
 # kinds, and DRWKV shifts along the grid by another function while tokens are away.
 COMPILATIONS = {"DiT": 2, "LightningDiT": 2, "U-ViT": 4, "DiS": 6, "ZigMa": 4, "DRWKV": 5}
+NEIGHBOURS = {  # where long skips allow them
+    "mask": {"method": {"name": "mask", "decoder_depth": 2, "decoder_heads": 2}, "routes": "0:-1@0.5"},
+    "drop": {"method": "drop", "routes": "1:-1@0.5"},
+    "sprint": {"method": "sprint", "routes": "1:-2@0.5"},
+    "mod": {"method": "mod", "routes": "1:3@0.5"},
+    "layer_skip": {"method": "layer_skip", "routes": "1:-2@0.5"},
+}
 
 
 def make_trainer(cell=ROUTED, backbone=DIT, training=None, device=CPU, **options):
@@ -272,6 +280,35 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
         assert 0 < counter.frame_count <= COMPILATIONS[backbone]
 
 
+@pytest.mark.parametrize("backbone", ["DiT", pytest.param("U-ViT", marks=pytest.mark.slow), *SLOW])
+@pytest.mark.parametrize("method", NEIGHBOURS)
+def test_compiled_blocks_serve_every_method(method, backbone, counter):
+    """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
+    cell = NEIGHBOURS[method]
+    (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
+    assert again.item() == pytest.approx(loss.item(), rel=1e-6)
+    assert error(found, exact) < 1e-5
+    assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}},
+        {"method": "layer_skip", "routes": "1:3@0.8"},
+    ],
+    ids=["tokens", "samples"],
+)
+def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(cell, counter):
+    """The first number, any number, and a single token or sample, of which torch makes a case of its own."""
+    trainer, seen = make_trainer(cell, training={"iterations": 16, "batch": 6}, compile=True), set()
+    call = trainer.network.backbone.run_block
+    trainer.network.backbone.run_block = lambda i, state: (seen.add(state.stream().shape[:2]), call(i, state))[1]
+    losses(trainer, 16)
+    assert len(seen) > 4
+    assert counter.frame_count <= 3
+
+
 def test_neither_depth_nor_further_token_counts_compile_again(counter):
     for depth, routes in ((3, "1:1@0.5"), (6, "1:3@0.25"), (9, "1:3@0.75,5:6@0.5")):
         trainer = make_trainer({"method": "tread", "routes": routes}, {**DIT, "depth": depth}, compile=True)
@@ -299,8 +336,13 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
 
 
 @pytest.mark.slow
-def test_the_default_backend_gives_the_same_losses():
-    plain, compiled = (losses(make_trainer(ROUTED, FAMILIES["DiS"], compile=c)) for c in (False, True))
+@pytest.mark.parametrize(
+    ("cell", "backbone"),
+    [(ROUTED, "DiS"), *((cell, "DiT") for cell in NEIGHBOURS.values())],
+    ids=["tread", *NEIGHBOURS],
+)
+def test_the_default_backend_gives_the_same_losses(cell, backbone):
+    plain, compiled = (losses(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (False, True))
     torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=0)
 
 
@@ -332,7 +374,7 @@ def test_tf32_is_used_exactly_where_it_is_asked_for():
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():
     with pytest.raises(UserError, match=r"compute\.compile: Backbone holds no nn\.ModuleList"):
-        CompiledBlocks(Backbone())
+        CompiledBlocks(Backbone(), nn.Identity())
 
 
 def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypatch):

@@ -207,6 +207,26 @@ def test_seconds_of_training_leave_out_evaluation(tmp_path):
     assert train(trainer, tmp_path, slow_evaluate, clock=lambda: now[0]).train_seconds == 12
 
 
+def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(tmp_path):
+    histories, news = [], []
+    for seconds in (0.0, 0.5, 7.0):
+        now, told = [0.0], []
+        trainer = make_trainer(make_cell(training={"iterations": 1000, "checkpoint_every": 1000}))
+
+        def step(number, now=now, seconds=seconds):
+            now[0] += seconds
+            return torch.tensor(float(number))
+
+        trainer.step = step
+        told_of = (tmp_path / str(seconds), lambda *a: {}, lambda done, loss, told=told: told.append(done))
+        histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
+        news.append(told)
+    assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200
+    assert news[0] == list(range(5, 1001, 5))
+    assert news[1] == sorted({*range(5, 1001, 5), *(k for k in range(1, 1001) if k % 5 in (2, 4))})
+    assert news[2] == list(range(1, 1001))
+
+
 def test_data_order_covers_every_image_once_an_epoch():
     items = draws.permuted(0, "order", 0, 1437, 1437)
     assert sorted(items) == list(range(1437))

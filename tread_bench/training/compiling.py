@@ -1,8 +1,8 @@
-"""torch.compile for the blocks of a backbone, in training steps alone.
+"""torch.compile for the blocks of a network, in training steps alone.
 
-A backbone's blocks are the members of its `nn.ModuleList`s, and every other module of their classes. Their classes'
-forward passes are compiled, so that blocks share code, and a second number of tokens makes the number a variable:
-neither depth nor another route compiles anything again.
+Blocks are the members of the `nn.ModuleList`s of backbone and method, and every other module of their classes. Their
+classes' forward passes are compiled, so that blocks share code, and a second number of tokens makes the number a
+variable: neither depth nor another route compiles anything again.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ RECOMPILE_LIMIT = 64  # kinds of blocks x numbers of tokens known or variable; b
 
 
 class CompiledBlocks:
-    """What the blocks of a backbone run through while `active`; outside it they are as they were.
+    """What the blocks of a backbone and its method run through while `active`; outside it they are as they were.
 
     Raises:
         UserError: the backbone has no `nn.ModuleList`.
     """
 
-    def __init__(self, backbone: Backbone) -> None:
-        lists = [child for child in backbone.children() if isinstance(child, nn.ModuleList)]
-        classes = {type(block) for members in lists for block in members}
-        if not classes:
+    def __init__(self, backbone: Backbone, method: nn.Module) -> None:
+        if not _blocks(backbone):
             raise UserError(
                 f"compute.compile: {type(backbone).__name__} holds no nn.ModuleList of blocks that could be compiled: "
                 "set compute.compile to false"
             )
+        classes = {type(block) for block in _blocks(backbone) + _blocks(method)}
         compiled = {cls: torch.compile(cls.forward, backend=BACKEND, fullgraph=True) for cls in classes}
-        self._forwards = [(m, MethodType(compiled[type(m)], m)) for m in backbone.modules() if type(m) in compiled]
+        modules = [*backbone.modules(), *method.modules()]
+        self._forwards = [(m, MethodType(compiled[type(m)], m)) for m in modules if type(m) in compiled]
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -53,3 +53,7 @@ class CompiledBlocks:
             finally:
                 for module, _ in self._forwards:
                     del module.forward
+
+
+def _blocks(module: nn.Module) -> list[nn.Module]:
+    return [block for members in module.children() if isinstance(members, nn.ModuleList) for block in members]

@@ -17,6 +17,7 @@ from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkp
 from tread_bench.training.step import Trainer
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
+NEWS_S = 1.0  # after which there is news of progress, be the next loss due or not
 
 
 class DivergedError(RuntimeError):
@@ -67,16 +68,19 @@ def train(
     kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
     stops = {*at, *kept}
     losses: list[Tensor] = []
-    since = clock()
+    since = told = clock()
     while history.step < config.iterations:
         losses.append(trainer.step(history.step))
         history.step += 1
         stops_here = history.step in stops or history.step % config.checkpoint_every == 0
-        if history.step % every == 0 or stops_here:
+        is_read = history.step % every == 0 or stops_here
+        if is_read:
             _note_loss(history, losses, entry_due=history.step % every == 0)
             if trainer.scaler.collapsed:
                 raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
+        if is_read or clock() - told >= NEWS_S:
             progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
+            told = clock()
         if stops_here:
             history.train_seconds += clock() - since
             if history.step in at:

@@ -73,7 +73,8 @@ class Trainer:
         self._averaged = [averaged[name] for name, _ in self.named_parameters()]
         self.network.backbone.gradient_checkpointing = options.gradient_checkpointing
         self.scaler = LossScaler(device, enabled=options.autocast == "float16")
-        self._compiled = CompiledBlocks(self.network.backbone).active if options.compile else nullcontext
+        blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
+        self._compiled = blocks.active if blocks else nullcontext
 
     def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         """What the optimiser changes: the backbone's parameters, then the method's own."""
