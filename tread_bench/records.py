@@ -51,6 +51,17 @@ class CostFigures(Part):
         return self.dense_forward_macs / self.forward_macs
 
 
+class GpuConditions(Part):
+    """What NVML says of a GPU at one moment; None: the device does not tell."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: list[str] | None = None  # why clocks are not higher; names of measure/gpu_conditions.py
+    power_limit_w: float | None = None  # enforced
+    other_processes: int | None = None  # that hold a compute context on it
+
+
 class TimingFigures(Part):
     """Training steps timed alone, interleaved with the dense reference on the same machine."""
 
@@ -66,6 +77,8 @@ class TimingFigures(Part):
     batch: int
     warmup: int
     probe_ms: float | None = None  # fixed work (measure/probe.py), timed in the same process just before
+    gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
+    gpu_after: GpuConditions | None = None
     peak_memory_mib: float | None = None
     memory_kind: MemoryKind | None = None
 

@@ -204,6 +204,14 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         yield from _training_problems(cell, draft)
     if cell.selector not in SELECTORS:
         yield Problem(unknown("selector", cell.selector, SELECTORS), ("selector",))
+    if cell.metrics.generate:
+        yield from _generation_problems(cell, draft)
+
+
+def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    if cell.data.name == "random_latents":
+        message = "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
+        yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     for key, least in (("kid_subset_size", cell.metrics.kid_subset_size), ("neighbours", cell.metrics.neighbours + 1)):
         if cell.metrics.num_samples < least:
             message = f"metrics.num_samples {cell.metrics.num_samples}: metrics.{key} needs {least} or more; change one"

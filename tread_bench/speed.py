@@ -6,14 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from tread_bench import draws
 from tread_bench.cell import dense_twin, unscheduled
-from tread_bench.config import BackboneChoice, Cell, Compute, DenseMethod, Timing, Training, TreadMethod
-from tread_bench.data import DataSource, ImageSet
+from tread_bench.config import (
+    BackboneChoice,
+    Cell,
+    Compute,
+    DenseMethod,
+    RandomLatentsData,
+    Timing,
+    Training,
+    TreadMethod,
+)
+from tread_bench.data import open_data
 from tread_bench.job import Job
+from tread_bench.measure.gpu_conditions import gpu_reader
 from tread_bench.measure.memory import peak_memory
 from tread_bench.measure.probe import probe_ms
 from tread_bench.measure.throughput import interleave
@@ -40,7 +48,7 @@ class Steps:
 
 def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
     """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
-    job = Job.open(root, cell_id)
+    job = Job.open(root, cell_id).here()
     timing = Timing.model_validate(job.plan["timing"])
     reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
     return time_pair(reference, subject, timing).model_dump(mode="json")
@@ -48,7 +56,7 @@ def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
 
 def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
     """Peak memory of a cell's training steps, those of its dense part where it has one."""
-    job = Job.open(root, cell_id)
+    job = Job.open(root, cell_id).here()
     trainer = job.trainer()
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
     peak, kind = peak_memory(lambda number: trainer.step(first + number), job.device)
@@ -62,8 +70,12 @@ def time_backbone(
     compute = Compute()
     numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
+    shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
+    latents = RandomLatentsData(name="random_latents", count=80, **shape)
+    data = open_data(latents)
     cell = Cell(
         backbone=BackboneChoice(name=family.name),
+        data=latents,
         method=TreadMethod() if routes else DenseMethod(),
         routes=tuple(routes),
         selector=selector,
@@ -74,7 +86,7 @@ def time_backbone(
         model = family.build(spec, numerics["kernels"])
         model.initialise(0)
         network = Network(model, build_method(cell, model))
-        return Trainer(cell, 0, network, build_objective(cell.objective), random_images(spec), where, compute)
+        return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
     return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}
@@ -84,7 +96,11 @@ def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFig
     """Step times of `subject`, interleaved with those of `reference`."""
     synchronize = torch.cuda.synchronize if subject.device.type == "cuda" else lambda: None
     probe = probe_ms(subject.device, synchronize)
-    times = interleave(Steps(reference), Steps(subject), timing.pairs, timing.warmup, synchronize)
+    steps, read_gpu = (Steps(reference), Steps(subject)), gpu_reader(subject.device)
+    interleave(*steps, pairs=0, warmup=timing.warmup)
+    before = read_gpu()
+    times = interleave(*steps, timing.pairs, warmup=0, synchronize=synchronize)
+    after = read_gpu()
     median, low, high = median_interval(times.subject_ms)
     speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
     batch = subject.cell.training.batch
@@ -101,13 +117,6 @@ def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFig
         batch=batch,
         warmup=timing.warmup,
         probe_ms=probe,
+        gpu_before=before,
+        gpu_after=after,
     )
-
-
-def random_images(spec: BackboneSpec, count: int = 64) -> DataSource:
-    """Images of noise in the shape that a backbone sees: enough to time a step, nothing to learn."""
-    shape = (spec.channels, spec.image_size, spec.image_size)
-    pixels = (draws.uniform(0, "random images", 0, count, shape) * 256).astype(np.uint8)
-    labels = np.arange(count) % max(spec.num_classes, 1)
-    images = ImageSet(pixels, labels)
-    return DataSource(images, images, spec.num_classes)

@@ -11,7 +11,7 @@ from tread_bench.gate.baseline import Baseline, CellFigures, Speed, figures_of
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Verdict, exit_status
 from tread_bench.migrations import migrated
-from tread_bench.records import Record
+from tread_bench.records import GpuConditions, Record
 
 CPU = {"device": "cpu", "device_name": "a CPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
 GPU = {"device": "cuda", "device_name": "a GPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
@@ -108,6 +108,37 @@ def test_times_of_another_machine_are_not_compared():
     assert exit_status(findings) == 0
 
 
+def test_fewer_pairs_than_the_rule_knows_are_not_judged():
+    few = cell(speed=Speed(step_times_ms=[9.0] * 19, reference_step_times_ms=[9.0] * 19, probe_ms=1.0))
+    findings = run({"r seed 0": cell()}, {"r seed 0": few})
+    assert verdicts(findings, "speed") == {("step time", Verdict.SKIPPED)}
+
+
+QUIET = GpuConditions(sm_clock_mhz=1980, power_limit_w=700.0)
+SLOW_CLOCK = GpuConditions(sm_clock_mhz=1200, power_limit_w=700.0)
+CAPPED = GpuConditions(sm_clock_mhz=1980, power_limit_w=500.0)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "measured", "told"),
+    [
+        ((QUIET, QUIET), (QUIET, SLOW_CLOCK), "now: its SM clock went from 1980 to 1200 MHz"),
+        ((QUIET, SLOW_CLOCK), (QUIET, QUIET), "when accepted: its SM clock"),
+        ((QUIET, QUIET), (CAPPED, CAPPED), "its power limit was 700.0 W when accepted, it is 500.0 W"),
+    ],
+)
+def test_a_gpu_that_was_not_the_same_makes_speed_unfit_to_judge(accepted, measured, told):
+    old, new = (
+        {"r seed 0": cell(speed=speed().model_copy(update=dict(zip(("gpu_before", "gpu_after"), gpu, strict=True))))}
+        for gpu in (accepted, measured)
+    )
+    findings = run(old, new)
+    (finding,) = (finding for finding in findings if finding.kind == "speed")
+    assert finding.verdict is Verdict.UNFIT and told in finding.reason
+    assert exit_status(findings) == 3
+    assert exit_status(run(old, old)) == (3 if "when accepted:" in told else 0)
+
+
 @pytest.mark.parametrize(("peak", "verdict"), [(1018.0, Verdict.PASS), (1018.1, Verdict.FAIL), (900.0, Verdict.PASS)])
 def test_an_allocators_peak_may_grow_by_one_percent_and_eight_mib(peak, verdict):
     accepted = cell(peak_memory_mib=1000.0, memory_kind="allocator")
@@ -123,9 +154,7 @@ def test_a_resident_set_is_no_allocators_peak():
 def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
     accepted = cell(conditions=CPU)
     nudged = cell(conditions=CPU, quality={"fid": math.nextafter(8.0, 9.0), "validation_loss": 0.5})
-    for name in ("another CPU", "a CPU"):
-        same = cell(conditions=CPU | {"device_name": name})
-        assert verdicts(run({"r seed 0": accepted}, {"r seed 0": same}), "quality") == {("bits", Verdict.PASS)}
+    assert verdicts(run({"r seed 0": accepted}, {"r seed 0": accepted}), "quality") == {("bits", Verdict.PASS)}
     assert verdicts(run({"r seed 0": accepted}, {"r seed 0": nudged}), "quality") == {("bits", Verdict.FAIL)}
 
 
@@ -151,10 +180,33 @@ def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(shift, noise
     assert verdicts(findings, "quality") == {("fid", verdict)}
 
 
-def test_one_seed_settles_nothing():
+def test_one_seed_has_no_interval_and_is_not_compared():
     findings = run({"r seed 0": cell()}, {"r seed 0": cell(quality={"fid": 9.0})})
-    assert verdicts(findings, "quality") == {("fid", Verdict.INCONCLUSIVE)}
-    assert exit_status(findings) == 3
+    assert verdicts(findings, "quality") == {("fid", Verdict.SKIPPED)}
+    assert exit_status(findings) == 0
+
+
+def test_on_another_cpu_what_is_exact_is_still_judged_and_bits_are_not():
+    def here(seed, **exact):
+        drawn = {"initial_weights_sha256": "ab", **exact}
+        return cell(conditions=CPU, exact=cell().exact | drawn, quality={"validation_loss": 0.5 + seed / 100})
+
+    elsewhere = CPU | {"device_name": "another CPU", "cpu_capability": "AVX2"}
+    other_bits = {"conditions": elsewhere, "final_weights_sha256": "ef", "speed": speed(slower=9.0)}
+    accepted = seeds(here)
+    measured = seeds(lambda seed: here(seed, initial_weights_sha256="cd").model_copy(update=other_bits))
+    findings = run(accepted, measured)
+    assert exit_status(findings) == 0
+    assert verdicts(findings, "exact") == {("initial_weights_sha256", Verdict.SKIPPED)}
+    assert verdicts(findings, "quality") == {("validation_loss", Verdict.PASS)}
+    more = seeds(lambda seed: here(seed, params=11).model_copy(update=other_bits))
+    assert ("params", Verdict.FAIL) in verdicts(run(accepted, more), "exact")
+
+
+def test_other_initial_weights_on_such_a_cpu_fail():
+    drawn = cell().exact | {"initial_weights_sha256": "cd"}
+    findings = run({"r seed 0": cell()}, {"r seed 0": cell(exact=drawn)})
+    assert verdicts(findings, "exact") == {("initial_weights_sha256", Verdict.FAIL)}
 
 
 def test_a_baseline_keeps_what_a_record_was_timed_beside(record):

@@ -62,3 +62,11 @@ def test_a_row_of_one_version_alone_is_not_timed():
         return {"shared": 1.0, **({} if is_new else {"old": 2.0})}
 
     assert alternate(window).log_ratios().keys() == {"shared"}
+
+
+def test_a_row_whose_gpu_changed_is_not_judged_and_the_others_are():
+    window, _ = machine(0.005, slower=1.2)
+    timings = alternate(window)
+    found = {finding.cell: finding for finding in findings(timings, {"routed": ["its SM clock went from 9 to 1 MHz"]})}
+    assert (found["dense"].verdict, found["routed"].verdict) == (Verdict.FAIL, Verdict.UNFIT)
+    assert "in 1 of 40 windows the GPU changed, first: its SM clock" in found["routed"].reason

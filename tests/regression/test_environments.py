@@ -1,17 +1,20 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tread_bench.commands import regress
 from tread_bench.commands.regress import _exact
 from tread_bench.errors import UserError
 from tread_bench.gate.findings import Verdict
+from tread_bench.progress import Lines
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, read_step_times, step_times
+from tread_bench.regression.windows import Version, disturbances, read_step_times, row_of, step_times
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 SUITE = """\
@@ -89,3 +92,35 @@ def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are
         versions = tuple(Version(side, tmp_path) for side in ("old", "new"))
         found[name] = [f.figure for f in _exact(tmp_path / name, versions) if f.verdict is Verdict.FAIL]
     assert found == {"settings": [], "macs": ["forward_macs"]}
+
+
+def test_what_befell_the_gpu_in_a_window_is_read_from_its_record(tmp_path):
+    record = json.loads((VERSION_1 / "record.json").read_text())
+    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {"references": {record["cell"]: record["cell"]}}
+    clocks = {"old-1": (1980, 1980), "new-2": (1980, 1200), "new-3": (1980, 1300)}
+    for window, (before, after) in clocks.items():
+        cell = tmp_path / window / "cells" / record["cell"]
+        cell.mkdir(parents=True)
+        gpu = {"gpu_before": {"sm_clock_mhz": before}, "gpu_after": {"sm_clock_mhz": after}}
+        (cell / "record.json").write_text(json.dumps(record | {"timing": {**record["timing"], **gpu}}))
+        (tmp_path / window / "plan.json").write_text(json.dumps(plan))
+    found = disturbances(tmp_path / window for window in clocks)
+    told = [f"its SM clock went from 1980 to {clock} MHz" for clock in (1200, 1300)]
+    assert found == {row_of(record["cell"]): told}
+
+
+@pytest.mark.parametrize(("new_ms", "begun"), [(50.0, 1), (51.5, 3)])
+def test_regress_announces_twenty_pairs_at_a_time(tmp_path, monkeypatch, new_ms, begun):
+    rng, lines = random.Random(0), []
+
+    def timed(version, *others):
+        return {"row": (50.0 if version.name == "old" else new_ms) * rng.lognormvariate(0, 0.005)}
+
+    monkeypatch.setattr(regress, "step_times", timed)
+    monkeypatch.setattr(regress, "_exact", lambda home, versions: [])
+    versions = tuple(Version(side, tmp_path) for side in ("old", "new"))
+    regress._compare(versions, tmp_path, [], "cpu", tmp_path, Lines(lambda text, **style: lines.append(text)))
+    phases = [line for line in lines if line.startswith("timing")]
+    expected = [f"timing both versions in turn, pairs {k} to {k + 19}: 20 to do, 1 at a time" for k in (1, 21, 41)]
+    assert phases == expected[:begun]
+    assert len(lines) == 21 * begun

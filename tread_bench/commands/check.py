@@ -45,7 +45,7 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
         reasons = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
         findings = compare(baseline, cells, reasons)
     status = 0 if accept else exit_status(findings)
-    tell(findings, suite, status, outputs)
+    tell(findings, "check", suite, status, outputs)
     if accept:
         write_baseline(path, suite, cells, margins)
         typer.echo(f"accepted {len(cells)} cells: {path}", err=True)
@@ -54,12 +54,13 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     return status
 
 
-def tell(findings: list[Finding], suite: str, status: int, outputs: Outputs) -> None:
+def tell(findings: list[Finding], command: str, suite: str, status: int, outputs: Outputs) -> None:
     """Write the files that were asked for, and print the findings."""
+    title = f"tread-bench {command}: {suite}"
     if outputs.junit:
-        write_atomically(outputs.junit, junit(findings, suite))
+        write_atomically(outputs.junit, junit(findings, title))
     if outputs.markdown:
-        write_atomically(outputs.markdown, markdown(findings, suite))
+        write_atomically(outputs.markdown, markdown(findings, title))
     if outputs.as_json:
         typer.echo(as_json(findings, suite, status))
         return

@@ -15,6 +15,7 @@ from tread_bench.commands.console import stdout_console
 from tread_bench.config import Compute, DigitsData, Metrics
 from tread_bench.kernels import KERNELS, missing
 from tread_bench.measure.features import choose_extractor
+from tread_bench.measure.gpu_conditions import nvml_problem
 from tread_bench.numerics import TF32_CAPABILITY, autocast_problem, cpu_name, resolve_numerics, versions
 from tread_bench.registry import families
 
@@ -27,6 +28,7 @@ def examine() -> dict[str, Any]:
         "memory_mib": psutil.virtual_memory().total // 2**20,
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "cuda": _cuda(),
+        "nvml": nvml_problem() or "yes: clocks, temperature and other processes are kept with every timing",
         "versions": versions(),
         "families": {family.name: family.source for family in families().values()},
         "numerics": {device: resolve_numerics(Compute(), device) for device in devices},

@@ -11,11 +11,11 @@ from tread_bench.commands.check import Outputs, tell
 from tread_bench.gate.baseline import Baseline, figures_of
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Finding, exit_status
-from tread_bench.gate.speed_rule import MOST_PAIRS, PAIRS
+from tread_bench.gate.speed_rule import PAIRS
 from tread_bench.progress import Display, make_display
 from tread_bench.regression.alternate import alternate, findings
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, step_times
+from tread_bench.regression.windows import Version, disturbances, step_times
 from tread_bench.store import RunFolder
 from tread_bench.suite_file import find_suite, load_suite
 
@@ -33,7 +33,7 @@ def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Out
         new = Version("new", build(root, home / "new"))
         found = _compare((old, new), suite, overrides, device, home, display)
     status = exit_status(found)
-    tell(found, f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
+    tell(found, "regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
     return status
 
 
@@ -44,17 +44,19 @@ def _compare(
 
     def window(is_new: bool) -> dict[str, float]:
         nonlocal runs
+        if runs % (2 * PAIRS) == 0:
+            first = runs // 2 + 1
+            pairs = {str(k): f"pair {k}" for k in range(first, first + PAIRS)}
+            display.begin(f"timing both versions in turn, pairs {first} to {first + PAIRS - 1}", pairs, 1)
         runs += 1
         folder = home / f"{versions[is_new].name}-{runs}"
         return step_times(versions[is_new], suite, overrides, device, folder)
 
-    pairs = {str(k): f"pair {k}" for k in range(1, MOST_PAIRS + 1)}
-    display.begin(f"timing both versions in turn, {PAIRS} to {MOST_PAIRS} pairs", pairs, 1)
     try:
         timings = alternate(window, lambda done: display.ended(str(done)))
     finally:
         display.end()
-    return [*_exact(home, versions), *findings(timings)]
+    return [*_exact(home, versions), *findings(timings, disturbances(home.glob("*-*")))]
 
 
 def _exact(home: Path, versions: tuple[Version, Version]) -> list[Finding]:

@@ -58,11 +58,12 @@ class Timing(Model):
 
 
 class Limits(Model):
-    """What is done about cells that die or hang; none of it changes a figure."""
+    """What a cell may use, and what is done about those that die or hang; none of it changes a figure."""
 
     retries: Int = Field(
         2, ge=0, description="times that a cell whose process was ended from outside goes on from its checkpoint"
     )
+    gpus_per_cell: Int = Field(1, ge=1, description="GPUs that the process of one cell sees, with --device cuda")
     cell_minutes: Float | None = Field(
         None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
     )

@@ -41,4 +41,14 @@ class ParquetData(Model):
     horizontal_flip: bool = Field(False, description="mirror half of the training images, drawn by sample index")
 
 
-DataChoice = Annotated[DigitsData | ParquetData, Field(discriminator="name")]
+class RandomLatentsData(Model):
+    """Noise in the shape of ImageNet-256's latents, drawn by sample index: for speed and memory, nothing to learn."""
+
+    name: Literal["random_latents"]
+    channels: Int = Field(4, ge=1)
+    image_size: Int = Field(32, ge=1, description="side in latent pixels")
+    num_classes: Int = Field(1000, ge=0)
+    count: Int = Field(1280, ge=5, description="samples; the last fifth is held out")
+
+
+DataChoice = Annotated[DigitsData | ParquetData | RandomLatentsData, Field(discriminator="name")]

@@ -20,6 +20,7 @@ class Metrics(Model):
     at: tuple[Int, ...] | None = Field(
         None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
     )
+    generate: bool = Field(True, description="false: no images are generated, so FID and its kin are not measured")
     num_samples: Int = Field(
         512, ge=10, description="generated images per evaluation; the Inception score has ten parts"
     )

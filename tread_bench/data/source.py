@@ -105,6 +105,10 @@ def open_data(choice: DataChoice) -> DataSource:
         from tread_bench.data.digits import read_digits
 
         return read_digits()
+    if choice.name == "random_latents":
+        from tread_bench.data.random_latents import draw_latents
+
+        return draw_latents(choice)
     from tread_bench.data.parquet import read_parquet
 
     return read_parquet(choice)

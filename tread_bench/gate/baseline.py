@@ -10,11 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tread_bench.conditions import decisive
 from tread_bench.errors import UserError
-from tread_bench.records import Record
+from tread_bench.records import GpuConditions, Record
 from tread_bench.store import read_json, write_json
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")
+MARGIN = 0.03  # of quality, where a baseline states no other
 
 
 class Part(BaseModel):
@@ -29,6 +30,8 @@ class Speed(Part):
     step_times_ms: list[float]
     reference_step_times_ms: list[float]
     probe_ms: float | None = None
+    gpu_before: GpuConditions | None = None
+    gpu_after: GpuConditions | None = None
 
 
 class CellFigures(Part):
@@ -48,7 +51,7 @@ class Baseline(Part):
 
     schema_version: Literal[1] = 1
     suite: str
-    margins: dict[str, float] = Field(default_factory=lambda: dict.fromkeys(QUALITY, 0.03))
+    margins: dict[str, float] = Field(default_factory=lambda: dict.fromkeys(QUALITY, MARGIN))
     cells: dict[str, CellFigures]
 
 

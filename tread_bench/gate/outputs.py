@@ -27,9 +27,9 @@ def headline(findings: Sequence[Finding]) -> str:
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in order if counts[verdict]) or "nothing to compare"
 
 
-def junit(findings: Sequence[Finding], suite: str) -> str:
+def junit(findings: Sequence[Finding], title: str) -> str:
     """A test case per finding, a test suite per cell."""
-    root = ElementTree.Element("testsuites", name=_text(f"tread-bench check {suite}"))
+    root = ElementTree.Element("testsuites", name=_text(title))
     for cell, members in groupby(findings, key=lambda finding: finding.cell):
         own = list(members)
         counts = Counter(_XML_TAG.get(finding.verdict) for finding in own)
@@ -46,9 +46,9 @@ def junit(findings: Sequence[Finding], suite: str) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def markdown(findings: Sequence[Finding], suite: str) -> str:
+def markdown(findings: Sequence[Finding], title: str) -> str:
     """A table of everything but what passed, under a heading."""
-    lines = [f"## tread-bench check: {_cell(suite)}", "", headline(findings), ""]
+    lines = [f"## {_cell(title)}", "", headline(findings), ""]
     told = [finding for finding in findings if finding.verdict is not Verdict.PASS]
     if told:
         lines += ["| cell | figure | verdict | accepted | measured | reason |", "|---|---|---|---|---|---|"]

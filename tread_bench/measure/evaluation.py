@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,44 +61,63 @@ class Evaluator:
         for key in ("validation_samples", "similarity_samples"):
             if getattr(metrics, key) > held_out:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
-        check_sample_counts(metrics, len(self.reference.statistics.features))
+        if metrics.generate:
+            check_sample_counts(metrics, len(self.reference.statistics.features))
 
-    def __call__(self, network: Network, iteration: int, train_seconds: float, seed: int) -> Evaluation:
-        """Figures of `network`, its samples from the seed's noise. Raises FloatingPointError where one is no number."""
+    def __call__(
+        self,
+        network: Network,
+        iteration: int,
+        train_seconds: float,
+        seed: int,
+        progress: Callable[[], None] = lambda: None,
+    ) -> Evaluation:
+        """Figures of `network`, its samples from the seed's noise; `progress` is called with each batch of them.
+
+        Raises:
+            FloatingPointError: a figure is no number.
+        """
         metrics = self.cell.metrics
         network.eval()
         per_time = validation_losses(
             network, self.objective, self.data.held_out, metrics.validation_samples, metrics.batch
         )
-        shown: list[Tensor] = []
-        figures = evaluate_images(self._images(network, seed, shown), self.extractor, self.reference, metrics)
-        figures["validation_loss"] = sum(per_time.values()) / len(per_time)
+        figures: dict[str, Any] = {"validation_loss": sum(per_time.values()) / len(per_time), "num_samples": 0}
+        if metrics.generate:
+            figures |= self._of_samples(network, iteration, seed, progress)
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
-        fingerprint, details = protocol(self.cell, self.extractor, self.reference)
         return Evaluation(
-            iteration=iteration,
-            train_seconds=train_seconds,
-            validation_loss_per_time=per_time,
-            protocol=fingerprint,
-            protocol_details=details,
-            samples=self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration),
-            **figures,
+            iteration=iteration, train_seconds=train_seconds, validation_loss_per_time=per_time, **figures
         )
 
-    def _images(self, network: Network, seed: int, shown: list[Tensor]) -> Iterator[Tensor]:
+    def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
+        """Figures of generated images, the protocol that they were taken under, and where their grid is."""
+        shown: list[Tensor] = []
+        images = self._images(network, seed, shown, progress)
+        figures = evaluate_images(images, self.extractor, self.reference, self.cell.metrics)
+        fingerprint, details = protocol(self.cell, self.extractor, self.reference)
+        grid = self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration)
+        return {**figures, "protocol": fingerprint, "protocol_details": details, "samples": grid}
+
+    def _images(
+        self, network: Network, seed: int, shown: list[Tensor], progress: Callable[[], None]
+    ) -> Iterator[Tensor]:
         metrics = self.cell.metrics
         weak = self.guide.network if self.guide else None
         count, batch = metrics.num_samples, metrics.batch
         for images in generate(network, self.objective, self.cell.sampling, seed, count, batch, weak):
+            progress()
             pixels = to_uint8(images.cpu())
             if sum(map(len, shown)) < SAMPLES_KEPT:
                 shown.append(pixels)
             yield pixels
 
-    def sampling_macs(self) -> int:
-        """MACs of one generated image."""
+    def sampling_macs(self) -> int | None:
+        """MACs of one generated image; None where none is."""
+        if not self.cell.metrics.generate:
+            return None
         times = self.objective.sampling_times(self.cell.sampling.steps)
         weak = setting_of(self.guide.cell) if self.guide else None
         return sampling_macs(setting_of(self.cell), times, weak)

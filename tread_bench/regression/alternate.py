@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -62,22 +62,29 @@ def _is_fit(timings: Timings) -> bool:
     return all(is_fit(control) for control in timings.control().values())
 
 
-def findings(timings: Timings) -> list[Finding]:
-    """A finding per row; where the control shows noise, the row is not judged."""
+def findings(timings: Timings, disturbed: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
+    """A finding per row; where the control shows noise, or windows were `disturbed`, the row is not judged.
+
+    Args:
+        disturbed: what befell the device while a row was timed, one text per window that it befell.
+    """
     control = timings.control()
     judged = judge_speed(timings.log_ratios())
-    return [_finding(row, one, control[row], timings) for row, one in judged.items()]
+    return [_finding(row, one, control[row], timings, (disturbed or {}).get(row, ())) for row, one in judged.items()]
 
 
-def _finding(row: str, judged: SpeedJudgement, control: list[float], timings: Timings) -> Finding:
-    noise = spread(control)
-    verdict = judged.verdict if is_fit(control) else Verdict.UNFIT
+def _finding(
+    row: str, judged: SpeedJudgement, control: list[float], timings: Timings, disturbed: Sequence[str]
+) -> Finding:
+    verdict = judged.verdict if is_fit(control) and not disturbed else Verdict.UNFIT
     old, new = (
         sorted(times[row] for is_new, times in timings.windows if is_new == which)[timings.pairs // 2]
         for which in (False, True)
     )
     reason = (
         f"speed {judged.ratio:.3f} of the old one ({judged.low:.3f} to {judged.high:.3f}, {judged.pairs} pairs); "
-        f"a version beside itself varies by {noise:.1%}"
+        f"a version beside itself varies by {spread(control):.1%}"
     )
+    if disturbed:
+        reason += f"; in {len(disturbed)} of {len(timings.windows)} windows the GPU changed, first: {disturbed[0]}"
     return Finding(row, "speed", "step time", verdict, f"{old:.2f} ms", f"{new:.2f} ms", reason)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tread_bench.errors import UserError
+from tread_bench.gate.gpu_rule import moved
+from tread_bench.store import RunFolder
 
 STEP_PAIRS = 8  # timed steps of a row in one window; their median counts
 _BRIEF = (
@@ -51,6 +54,17 @@ def read_step_times(path: Path) -> dict[str, float]:
     with open(path, newline="", encoding="utf-8") as file:
         lines = [line for line in csv.DictReader(file) if line["step_time_ms"]]
     return {row_of(line["cell"]): float(line["step_time_ms"]) for line in lines}
+
+
+def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """Row -> what its records say befell the GPU between both readings, a text per window in which something did."""
+    found: dict[str, list[str]] = {}
+    for folder in map(RunFolder, folders):
+        for record in folder.records(folder.existing_plan()["references"]):
+            timing = record.timing
+            if timing and (told := moved(timing.gpu_before, timing.gpu_after)):
+                found.setdefault(row_of(record.cell), []).append(", ".join(told))
+    return found
 
 
 def row_of(cell: str) -> str:

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from tread_bench.config import Cell
+from tread_bench.kernels import resolve_kernels
+from tread_bench.measure.evaluation import Evaluator
+from tread_bench.methods import Network, build_method
+from tread_bench.objectives import build_objective
+
+METRICS = {"num_samples": 16, "validation_samples": 8, "kid_subset_size": 8, "kid_subsets": 2}
+OF_SAMPLES = ("fid", "sfid", "kid", "inception_score", "precision", "recall", "protocol", "samples")
+
+
+@pytest.fixture
+def evaluate(digits, tmp_path):
+    def run(**metrics):
+        cell = Cell(
+            backbone={"name": "DiT", "depth": 2, "hidden": 16, "heads": 2, "patch": 4},
+            training={"iterations": 1},
+            sampling={"steps": 1},
+            metrics={**METRICS, **metrics},
+        )
+        model = cell.backbone.family().build(cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"))
+        model.initialise(0)
+        network = Network(model, build_method(cell, model))
+        evaluator = Evaluator(cell, digits, build_objective(cell.objective), tmp_path)
+        evaluator.check()
+        return evaluator, evaluator(network, 1, 0.0, seed=0)
+
+    return run
+
+
+def test_without_generation_the_losses_are_the_same_and_nothing_is_said_of_samples(evaluate, tmp_path):
+    evaluator, without = evaluate(generate=False, kid_subset_size=9999)
+    assert without.num_samples == 0 and evaluator.sampling_macs() is None
+    assert [getattr(without, figure) for figure in OF_SAMPLES] == [None] * len(OF_SAMPLES)
+    assert list(tmp_path.iterdir()) == []
+    evaluator, with_samples = evaluate()
+    assert with_samples.num_samples == 16 and with_samples.fid is not None and evaluator.sampling_macs()
+    assert with_samples.validation_loss_per_time == without.validation_loss_per_time

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from tread_bench.gate.gpu_rule import SLOWDOWNS
+from tread_bench.measure.gpu_conditions import THROTTLE_REASONS, gpu_reader, nvml_problem, read_gpu
+from tread_bench.records import GpuConditions
+
+UUID = "GPU-11111111-2222-3333-4444-555555555555"
+BITS = {name: 1 << k for k, name in enumerate(THROTTLE_REASONS.values())}
+
+
+class NVMLError(Exception):
+    pass
+
+
+def answering(**replaced):
+    """A module like NVIDIA's, of one GPU; an answer that is an exception is raised."""
+    answers = {
+        "nvmlInit": None,
+        "nvmlDeviceGetClockInfo": {"sm": 1980, "memory": 3201},
+        "nvmlDeviceGetTemperature": 41,
+        "nvmlDeviceGetEnforcedPowerLimit": 700_000,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": BITS["SwPowerCap"] | BITS["HwThermalSlowdown"],
+        "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=pid) for pid in (7, 7, 90)],
+        **replaced,
+    }
+    module = ModuleType("pynvml")
+    module.NVMLError, module.NVML_TEMPERATURE_GPU = NVMLError, 0
+    module.NVML_CLOCK_SM, module.NVML_CLOCK_MEM = "sm", "memory"
+    for name, bit in BITS.items():
+        setattr(module, f"nvmlClocksThrottleReason{name}", bit)
+    for name, answer in answers.items():
+        setattr(module, name, _function(answer))
+    module.nvmlDeviceGetHandleByUUID = lambda uuid: "handle" if uuid == UUID else _function(NVMLError("Not Found"))()
+    return module
+
+
+def _function(answer):
+    def call(*arguments):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer[arguments[1]] if isinstance(answer, dict) else answer
+
+    return call
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    return lambda **replaced: monkeypatch.setitem(sys.modules, "pynvml", answering(**replaced))
+
+
+def test_a_reading_holds_what_nvml_says_in_the_units_of_the_record(nvml):
+    nvml()
+    assert read_gpu(UUID) == GpuConditions(
+        sm_clock_mhz=1980,
+        memory_clock_mhz=3201,
+        temperature_c=41,
+        throttle_reasons=["software power cap", "hardware thermal slowdown"],
+        power_limit_w=700.0,
+        other_processes=1,
+    )
+
+
+def test_a_process_that_is_alone_has_no_others_even_where_a_container_hides_it(nvml):
+    for pids in ((), (4711,)):
+        nvml(nvmlDeviceGetComputeRunningProcesses=[SimpleNamespace(pid=pid) for pid in pids])
+        assert read_gpu(UUID).other_processes == 0
+
+
+def test_what_a_device_does_not_tell_is_unknown_and_the_rest_stays(nvml):
+    nvml(nvmlDeviceGetEnforcedPowerLimit=NVMLError("Not Supported"))
+    found = read_gpu(UUID)
+    assert found.power_limit_w is None and found.sm_clock_mhz == 1980
+
+
+def test_a_device_that_nvml_does_not_know_has_no_reading(nvml):
+    nvml()
+    assert read_gpu("GPU-of-a-slice") is None
+
+
+def test_without_nvml_the_reason_is_told_and_nothing_is_read(nvml, monkeypatch):
+    nvml(nvmlInit=NVMLError("Driver Not Loaded"))
+    assert nvml_problem() == "NVML does not start: Driver Not Loaded"
+    assert gpu_reader(torch.device("cuda"))() is None
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert "pip install 'tread-bench[gpu]'" in nvml_problem()
+    assert gpu_reader(torch.device("cuda"))() is None
+
+
+def test_the_gpu_is_found_by_its_uuid_whatever_its_number(nvml, monkeypatch):
+    nvml()
+    properties = SimpleNamespace(uuid=UUID.removeprefix("GPU-"))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    assert gpu_reader(torch.device("cuda"))() == read_gpu(UUID)
+    assert gpu_reader(torch.device("cpu"))() is None
+
+
+def test_names_of_throttle_reasons_are_those_of_the_library_and_of_the_rule():
+    pynvml = pytest.importorskip("pynvml")
+    assert all(hasattr(pynvml, f"nvmlClocksThrottleReason{bit}") for bit in THROTTLE_REASONS.values())
+    assert set(SLOWDOWNS) <= set(THROTTLE_REASONS)
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_tells_its_clocks():
+    if problem := nvml_problem():
+        pytest.skip(problem)
+    torch.ones(8, device="cuda").sum().item()
+    found = gpu_reader(torch.device("cuda"))()
+    assert found is not None
+    assert found.sm_clock_mhz > 0 and 0 < found.temperature_c < 120
+    assert found.other_processes is None or found.other_processes >= 0

@@ -1,0 +1,81 @@
+"""Stored step times against stored ones: ratios within a run tightly, times in units of a probe widely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tread_bench.gate.baseline import CellFigures, Speed
+from tread_bench.gate.findings import Finding, Verdict
+from tread_bench.gate.gpu_rule import moved
+from tread_bench.gate.speed_rule import PAIRS, judge_shift
+
+ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
+
+Pair = tuple[Speed, Speed]  # accepted, measured
+
+
+def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[Finding]:
+    """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
+    pairs = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
+    conditions = {row: [side.conditions for side in rows[row]] for row in pairs}
+    why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
+    fit = {row: pair for row, pair in pairs.items() if why[row] is None}
+    return [
+        *(_step_time(row, pairs[row], *told) for row, told in why.items() if told),
+        *_ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")}),
+        *(_in_probes(row, pair) for row, pair in fit.items() if all(side.probe_ms for side in pair)),
+    ]
+
+
+def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str] | None:
+    where = old.get("device_name")
+    return None if where == new.get("device_name") else (Verdict.SKIPPED, f"accepted on another machine, {where}")
+
+
+def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
+    pairs = min(len(side.step_times_ms) for side in (old, new))
+    return None if pairs >= PAIRS else (Verdict.SKIPPED, f"{pairs} pairs are timed: {PAIRS} or more are judged")
+
+
+def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
+    """By what befell the GPU while one of the two was timed, or between them."""
+    found = [f"{when}: {what}" for when, side in (("when accepted", old), ("now", new)) for what in _moved(side)]
+    caps = [side.gpu_before and side.gpu_before.power_limit_w for side in (old, new)]
+    if None not in caps and caps[0] != caps[1]:
+        found.append(f"its power limit was {caps[0]} W when accepted, it is {caps[1]} W")
+    return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
+
+
+def _moved(speed: Speed) -> list[str]:
+    return moved(speed.gpu_before, speed.gpu_after)
+
+
+def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:
+    """Routed over dense within a run, against the same ratio of the other run."""
+    logs = {row: (_log_ratios(old), _log_ratios(new)) for row, (old, new) in pairs.items()}
+    for row, judged in judge_shift(logs).items():
+        before, now = (math.exp(float(np.median(side))) for side in logs[row])
+        reason = f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
+        yield Finding(row, "speed", "dense / routed", judged.verdict, f"{before:.3f}", f"{now:.3f}", reason)
+
+
+def _log_ratios(speed: Speed) -> list[float]:
+    pairs = zip(speed.reference_step_times_ms, speed.step_times_ms, strict=True)
+    return [math.log(dense / own) for dense, own in pairs]
+
+
+def _in_probes(row: str, pair: Pair) -> Finding:
+    """A step time in units of the probe beside it."""
+    before, now = (float(np.median(side.step_times_ms)) / (side.probe_ms or math.nan) for side in pair)
+    ratio = before / now
+    verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL
+    return _step_time(row, pair, verdict, f"in units of the probe {ratio:.3f}; at least {ABSOLUTE_LIMIT:g} passes")
+
+
+def _step_time(row: str, pair: Pair, verdict: Verdict, reason: str) -> Finding:
+    before, now = (f"{float(np.median(side.step_times_ms)):.2f} ms" for side in pair)
+    return Finding(row, "speed", "step time", verdict, before, now, reason)
