@@ -53,7 +53,7 @@ def test_help_is_instant_and_lists_the_commands():
     done = tread_bench("--help")
     assert done.returncode == 0
     assert time.perf_counter() - start < 3  # half a second on a quiet machine; tests share theirs
-    for name in ("run", "plan", "profile", "report", "clean", "list", "schema", "doctor"):
+    for name in ("run", "plan", "profile", "report", "status", "clean", "list", "schema", "doctor"):
         assert name in done.stdout
 
 

@@ -11,6 +11,7 @@ from tread_bench.registry import BackboneSpec, Cost, Family, Macs
 from tread_bench.routes import tokens_per_block
 from tread_bench.training.schedule import mean_share, stretches
 
+VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
 WITH_MODULES = ("mask", "drop", "sprint", "mod")  # methods with parameters of their own
 
 
@@ -21,6 +22,49 @@ class Extra:
     params: int = 0
     forward: Macs = field(default_factory=Macs)
     train_step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Expected MACs of a cell, for whoever places cells or asks how long they take: nothing that is recorded.
+
+    Rates are their means over the schedule, and guided calls count twice. What extracts features from images is left
+    out, and so are modules beside the backbone, which take torch to count.
+    """
+
+    training_step: int
+    evaluation: int
+    iterations: int  # 0: nothing is trained
+    at: tuple[int, ...]  # iterations at which it is evaluated
+
+    def until(self, iteration: int) -> int:
+        """Up to that iteration, before it is evaluated."""
+        return iteration * self.training_step + sum(at < iteration for at in self.at) * self.evaluation
+
+    @property
+    def total(self) -> int:
+        return self.iterations * self.training_step + len(self.at) * self.evaluation
+
+
+def expected_work(cell: Cell) -> Work:
+    """Without torch where the family states closed forms."""
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    training, sampling, metrics = cell.training, cell.sampling, cell.metrics
+    routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
+    calls = sampling.velocity_calls * (1 if sampling.guidance_scale == 1 else 2)
+    images = metrics.num_samples * calls * metrics.generate + metrics.validation_samples * VALIDATION_TIMES
+    trains = cell.evaluate is None
+    return Work(
+        training_step=training.batch * routed.train_step,
+        evaluation=images * cost_of(family, spec).forward.total,
+        iterations=training.iterations if trains else 0,
+        at=(metrics.at or (training.iterations,)) if trains else (1,),
+    )
+
+
+def expected_macs(cell: Cell) -> int:
+    """Of all that is computed for a cell, about: training steps, generated images, validation; see `Work`."""
+    return expected_work(cell).total
 
 
 def cell_cost(cell: Cell) -> CostFigures:

@@ -47,6 +47,14 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
+class Where(StrEnum):
+    """Where cells run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    SLURM = "slurm"
+
+
 class Listed(StrEnum):
     """What can be listed."""
 
@@ -71,7 +79,19 @@ def run(
     seeds: SeedsOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="run folder; default runs/<suite>")] = None,
     device: DeviceOption = Device.CPU,
+    executor: Annotated[
+        Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
+    ] = Where.LOCAL,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="cells trained at a time")] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            help="train the Ith of N equal parts of the cells, on a folder shared with the other parts; "
+            "one last run without it measures speed and writes the comparison",
+        ),
+    ] = None,
     smoke: Annotated[
         bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")
     ] = False,
@@ -84,8 +104,17 @@ def run(
     """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
     from tread_bench.commands.run import run_suite
     from tread_bench.runner import Options
+    from tread_bench.shards import Shard
 
-    options = Options(device.value, workers, retry_failed, fresh, accept_other_numerics)
+    options = Options(
+        device=device.value,
+        executor=executor.value,
+        workers=workers,
+        shard=Shard.parse(shard) if shard else None,
+        retry_failed=retry_failed,
+        fresh=fresh,
+        accept_other_numerics=accept_other_numerics,
+    )
     try:
         status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
     except KeyboardInterrupt:
@@ -174,6 +203,18 @@ def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished 
 
 
 @app.command()
+def status(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    watch: Annotated[bool, typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is done, what runs where, how long it may take, and what failed or was lost."""
+    from tread_bench.commands.status import show_status
+
+    show_status(run_dir, watch, as_json)
+
+
+@app.command()
 def clean(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
     yes: Annotated[bool, typer.Option("--yes", help="remove without asking")] = False,
@@ -215,6 +256,18 @@ def regress(
 
     outputs = Outputs(junit, markdown, as_json)
     raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs))
+
+
+@app.command()
+def history(
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, in any order")],
+    out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
+    as_json: JsonOption = False,
+) -> None:
+    """Find where figures changed over many runs, and draw them with the commits on the axis."""
+    from tread_bench.commands.history import show_history
+
+    show_history(run_dirs, out, as_json)
 
 
 @app.command("list")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ import torch
 
 from tread_bench.backbone import Backbone
 from tread_bench.blank import blank_record
+from tread_bench.conditions import conditions, differences
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, open_data
 from tread_bench.methods import Network, build_method
-from tread_bench.numerics import apply_numerics, step_options
+from tread_bench.numerics import apply_numerics, as_here, step_options
 from tread_bench.objectives import build_objective
 from tread_bench.records import Record
 from tread_bench.store import RunFolder, StoreError
@@ -40,6 +42,21 @@ class Job:
         if about is None or plan is None:
             raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
         return cls(folder, about, plan)
+
+    def here(self) -> Job:
+        """The same under the conditions of this process's machine, which may be another one than the runner's.
+
+        Raises:
+            StoreError: they are not those of the run, and the run does not accept others.
+        """
+        plan = as_here(self.plan)
+        changed = differences(conditions(self.plan), conditions(plan))
+        if changed and not self.plan.get("accept_other_numerics"):
+            raise StoreError(
+                f"on {socket.gethostname()}, {'; '.join(changed)}, so this cell would not compare with the others: "
+                "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
+            )
+        return replace(self, plan=plan)
 
     @cached_property
     def cell(self) -> Cell:

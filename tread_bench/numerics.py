@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -55,16 +55,29 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
     return {
         "device": device,
         "device_count": torch.cuda.device_count() if device == "cuda" else 1,
-        "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
-        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        **machine(device),
         "threads": compute.threads,
         "matmul_precision": precision,
         "matmul_relative_error": matmul_error(precision, device),
         "tf32": precision != "highest" and device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY,
         **step_options(compute.model_dump()).model_dump(),
-        "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
         "kernels": resolve_kernels(compute.kernels.model_dump(), device),
     }
+
+
+def machine(device: str) -> dict[str, str]:
+    """What figures depend on of the machine that this process is on."""
+    return {
+        "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
+    }
+
+
+def as_here(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's plan.json with the machine and the versions of this process."""
+    numerics = {**plan["numerics"], **machine(plan["numerics"]["device"])}
+    return {**plan, "numerics": numerics, "versions": versions()}
 
 
 def step_options(numerics: dict[str, Any]) -> StepOptions:

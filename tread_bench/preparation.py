@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ import psutil
 
 from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
-from tread_bench.executors.local import run_one
-from tread_bench.executors.tasks import Task
+from tread_bench.executors.site import Site
 from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 from tread_bench.records import SCHEMA_VERSION
 from tread_bench.store import RunFolder, StoreError, temporaries, write_atomically, write_json
@@ -22,32 +22,44 @@ from tread_bench.store import RunFolder, StoreError, temporaries, write_atomical
 MIB = 2**20
 
 
-def settle(plan: Plan, folder: RunFolder, device: str, accept_other: bool) -> dict[str, Any]:
-    """The run's numerical choices and versions, for plan.json.
+def settle(plan: Plan, folder: RunFolder, site: Site, device: str, fresh: bool, accept_other: bool) -> dict[str, Any]:
+    """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
 
     Raises:
-        StoreError: they cannot be had here, or, unless accepted, the folder was begun under others.
+        StoreError: they cannot be had there, the run folder cannot be seen there, or, unless accepted or begun afresh,
+            the folder was begun under others.
     """
-    task = Task("numerics", "tread_bench.numerics:settle", (plan.suite.compute, device), folder.root / "run.log")
-    settled = run_one(task, plan.suite.limits.retries)
+    log = folder.root / "run.log"
+    settled = site.end_of(site.task("numerics", "tread_bench.numerics:settle", (plan.suite.compute, device), log))
     if settled.failure:
         raise StoreError(settled.failure)
+    if not log.exists():
+        raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
     before = folder.plan()
     changed = differences(conditions(before), conditions(settled.value)) if before is not None else []
-    if changed and not accept_other:
+    if changed and not (fresh or accept_other):
         raise StoreError(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, --fresh to begin again, or --accept-other-numerics to go on and have every "
             "record say so"
         )
-    about: dict[str, Any] = settled.value
-    return about
+    return {**settled.value, "accept_other_numerics": accept_other}
 
 
 def write_plan(
-    plan: Plan, missing: Iterable[PlannedCell], source: str, folder: RunFolder, about: dict[str, Any]
+    plan: Plan,
+    missing: Iterable[PlannedCell],
+    source: str,
+    folder: RunFolder,
+    about: dict[str, Any],
+    fresh: bool = False,
 ) -> None:
-    """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes."""
+    """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes.
+
+    A run that goes on keeps the time of its first start, unless it begins afresh.
+    """
+    before = None if fresh else folder.plan()
+    started = folder.started(before) if before else datetime.now(UTC)
     trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
@@ -60,6 +72,7 @@ def write_plan(
             "timing": plan.suite.timing.model_dump(mode="json"),
             "cells": [cell.id for cell in plan.cells],
             "references": references(plan),
+            "started": started.isoformat(timespec="seconds"),
             "git": git_state(),
             "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
             **about,
@@ -112,16 +125,8 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def default_workers(numerics: dict[str, Any]) -> int:
-    """One per GPU; on a CPU as many as its threads allow."""
-    if numerics["device"] == "cuda":
-        return int(numerics["device_count"])
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cpus // int(numerics["threads"]))
-
-
 def git_state() -> dict[str, Any] | None:
-    """Commit of this program's checkout and whether it was changed; None for an installed copy.
+    """Commit of this program's checkout, its date, and whether it was changed; None for an installed copy.
 
     An environment often stands inside some checkout, so what counts is whether git tracks this very file.
     """
@@ -132,6 +137,7 @@ def git_state() -> dict[str, Any] | None:
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
-        return {"commit": git("rev-parse", "HEAD").strip(), "changed": bool(git("status", "--porcelain").strip())}
+        commit, committed = git("show", "--no-patch", "--format=%H %cI", "HEAD").split()
+        return {"commit": commit, "committed": committed, "changed": bool(git("status", "--porcelain").strip())}
     except (OSError, subprocess.CalledProcessError):
         return None

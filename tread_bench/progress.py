@@ -23,7 +23,7 @@ QUIET_S = 20.0  # between two lines about a cell that is still running
 class Display(Protocol):
     """What the runner tells while it works."""
 
-    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None: ...
+    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None: ...
     def started(self, key: str) -> None: ...
     def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
     def ended(self, key: str, failure: str = "") -> None: ...
@@ -43,11 +43,11 @@ class Lines:
         self.labels: Mapping[str, str] = {}
         self.shares: dict[str, float] = {}  # of each cell that has started: how much of it is done
 
-    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None:
+    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None:
         self.labels, self.shares = labels, {}
         self.since = self.spoke = self.clock()
         if labels:
-            self._say(f"{phase}: {len(labels)} to do, {workers} at a time")
+            self._say(f"{phase}: {len(labels)} to do, {_at_once(at_once)}")
 
     def started(self, key: str) -> None:
         self.shares.setdefault(key, 0.0)
@@ -71,7 +71,7 @@ class Lines:
         """From the share of all cells that is done; cells are taken to cost the same."""
         share = sum(self.shares.values()) / len(self.labels)
         elapsed = self.clock() - self.since
-        return f", {_duration(elapsed)} gone, about {_duration(elapsed * (1 - share) / share)} left" if share else ""
+        return f", {duration(elapsed)} gone, about {duration(elapsed * (1 - share) / share)} left" if share else ""
 
     def _say(self, text: str) -> None:
         self.write(text, markup=False, highlight=False, soft_wrap=True)
@@ -84,7 +84,7 @@ class Bars:
         self.console = console
         self.progress: Progress | None = None
 
-    def begin(self, phase: str, labels: Mapping[str, str], workers: int) -> None:
+    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None:
         self.end()
         self.labels, self.bars = labels, dict[str, TaskID]()
         if not labels:
@@ -100,7 +100,7 @@ class Bars:
             console=self.console,
         )
         self.progress.start()
-        self.overall = self.progress.add_task(phase, total=float(len(labels)), news=f"{workers} at a time")
+        self.overall = self.progress.add_task(phase, total=float(len(labels)), news=_at_once(at_once))
         self.shares: dict[str, float] = {}
 
     def started(self, key: str) -> None:
@@ -132,11 +132,16 @@ class Bars:
             self.progress.update(self.overall, completed=round(sum(self.shares.values()), 2))
 
 
+def _at_once(number: int | None) -> str:
+    return "as many at a time as there is room for" if number is None else f"{number} at a time"
+
+
 def _loss(loss: float | None) -> str:
     return "" if loss is None else f", loss {loss:.4f}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """M:SS, or H:MM:SS."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tread_bench.blank import blank_record
-from tread_bench.config import Limits
-from tread_bench.executors.local import run_tasks
+from tread_bench.cell_costs import expected_macs
+from tread_bench.executors.site import Site, executor_named
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.plan import Plan, PlannedCell
-from tread_bench.preparation import check_space, default_workers, references, settle, write_plan
+from tread_bench.preparation import check_space, references, settle, write_plan
 from tread_bench.progress import Display
 from tread_bench.records import Record
+from tread_bench.shards import Shard
 from tread_bench.store import RunFolder, disk_errors_told
 from tread_bench.timings import complete
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a suite is run on this machine; none of it changes a figure, but for numerics that are accepted."""
+    """How and where a suite is run; none of it changes a figure, but for numerics that are accepted.
+
+    `shard`: this runner trains and judges a part of the cells, beside runners of the other parts; speed, which is
+    measured alone, and the records that wait for it are left to a runner without one.
+    """
 
     device: str = "cpu"
+    executor: str = "local"
     workers: int | None = None
+    shard: Shard | None = None
     retry_failed: bool = False
     fresh: bool = False
     accept_other_numerics: bool = False
@@ -34,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The records of all cells, and how many of them this call finished."""
+    """What there is of this runner's cells, and how many of them this call finished."""
 
     records: list[Record]
     finished_now: int
@@ -46,41 +53,74 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
     Raises:
         StoreError: the folder is in use, damaged, or was begun under other numerical choices; its disk is full.
     """
-    folder = RunFolder(root)
-    with folder.lock(), disk_errors_told(root), _signals_interrupt():
-        missing = _missing(plan, folder, options)
+    folder = RunFolder(root.absolute())
+    with folder.lock(str(options.shard or "")), disk_errors_told(root), _signals_interrupt():
+        mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
+        missing = _missing(mine, plan, folder, options)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):
-            return Result(folder.records(references(plan)), 0)
-        about = settle(plan, folder, options.device, options.fresh or options.accept_other_numerics)
-        untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
-        workers = options.workers or default_workers(about["numerics"])
-        check_space(untrained, folder, workers)
-        write_plan(plan, missing, source, folder, about)
-        gpus = int(about["numerics"]["device_count"]) if options.device == "cuda" else 0
+            return _result(mine, plan, folder, options, 0)
+        site = _site(plan, folder, options)
+        with folder.turn():
+            about = settle(plan, folder, site, options.device, options.fresh, options.accept_other_numerics)
+            site = replace(site, executor=site.executor.sized(about["numerics"]))
+            untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
+            check_space(untrained, folder, site.executor.at_once or len(untrained))
+            write_plan(plan, missing, source, folder, about, options.fresh)
+        macs = _macs(untrained)
         try:
             for wave in ([c for c in untrained if not c.sources], [c for c in untrained if c.sources]):
                 if wave:
-                    _train(wave, folder, plan.suite.limits, workers, gpus, display)
-            complete(plan, missing, folder, display)
+                    _train(sorted(wave, key=lambda cell: -macs[cell.row_key]), folder, site, display)
+            complete(plan, _to_complete(missing, plan, folder, options), folder, site, display)
         finally:
             display.end()
-        return Result(folder.records(references(plan)), len(missing))
+        return _result(mine, plan, folder, options, len(missing))
 
 
-def _missing(plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
-    """Cells without a record, after forgetting what the user wants again. Seed by seed, so that pairs come early."""
+def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
+    executor = executor_named(options.executor, options.workers, folder.root)
+    gpus = plan.suite.limits.gpus_per_cell if options.device == "cuda" else 0
+    return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
+
+
+def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
+    """What a cell costs, by row key."""
+    return {key: expected_macs(cell.cell) for key, cell in {cell.row_key: cell for cell in cells}.items()}
+
+
+def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
+    """All records of the run; of a part, what its own cells have left, with speed or without."""
+    if options.shard is None:
+        return Result(folder.records(references(plan)), finished_now)
+    left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
+    return Result([one for one in left if one is not None], finished_now)
+
+
+def _missing(cells: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
+    """Cells without a record, after forgetting what the user wants again. Seed by seed, so that pairs come early.
+
+    To a runner of a part, what training has left is as good as a record.
+    """
     missing = []
-    for cell in sorted(plan.cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
+    for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
         record, outcome = folder.record(cell.id), folder.outcome(cell.id)
         latest = record or outcome
         if options.fresh or (options.retry_failed and latest is not None and latest.status == "failed"):
             trained = outcome is not None and outcome.status == "done" and not options.fresh
             folder.forget(cell.id, cell.row_key, keep_training=trained)
-            record = None
-        untimed = cell.trains and record is not None and record.status == "done" and record.timing is None
-        if record is None or (untimed and plan.suite.timing.pairs):
+            latest = record = None
+        there = record if options.shard is None else latest
+        untimed = cell.trains and there is not None and there.status == "done" and there.timing is None
+        if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
             missing.append(cell)
     return missing
+
+
+def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
+    """All; for a runner of a part, those whose speed is not measured."""
+    if options.shard is None or not plan.suite.timing.pairs:
+        return cells
+    return [c for c in cells if not c.trains or ((left := folder.outcome(c.id)) and left.status == "failed")]
 
 
 def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Options) -> bool:
@@ -91,19 +131,17 @@ def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Opti
     return (written.get("references"), written["timing"], written["numerics"]["device"]) == asked
 
 
-def _train(
-    cells: list[PlannedCell], folder: RunFolder, limits: Limits, workers: int, gpus: int, display: Display
-) -> None:
-    """Train in parallel; a cell that has no outcome in the end keeps a row with the reason.
+def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
+    """Train in parallel, in this order; a cell that has no outcome in the end keeps a row with the reason.
 
     Cells whose process was lost go on from their checkpoint after all others, where there is more room.
     """
-    left = {cell.id: cell for cell in cells}
-    for retries_left in reversed(range(1 + limits.retries)):
+    left, retries = {cell.id: cell for cell in cells}, site.limits.retries
+    for retries_left in reversed(range(1 + retries)):
         phase = "training" if cells[0].trains else "evaluating"
-        phase = phase if retries_left == limits.retries else f"{phase}, what was lost"
-        display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, workers)
-        with closing(run_tasks(_tasks(left, folder, limits), workers, gpus)) as events:
+        phase = phase if retries_left == retries else f"{phase}, what was lost"
+        display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
+        with closing(site.executor(_tasks(left, folder, site))) as events:
             for event in _shown(events, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
@@ -111,9 +149,9 @@ def _train(
             return
 
 
-def _tasks(cell_ids: Collection[str], folder: RunFolder, limits: Limits) -> list[Task]:
+def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:
     function = "tread_bench.cell:run_cell"
-    return [Task(c, function, (folder.root, c), folder.cell(c) / "log", True, limits.limit_s) for c in cell_ids]
+    return [site.task(c, function, (folder.root, c), folder.cell(c) / "log", reports=True) for c in cell_ids]
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:

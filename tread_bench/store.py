@@ -8,11 +8,13 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import ValidationError
 
@@ -21,6 +23,7 @@ from tread_bench.migrations import Kind, migrated
 from tread_bench.records import Record
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+LOOKS, LOOK_S = 10, 0.02  # `status` holds a folder's lock for an instant to see whether somebody has it
 _TEMPORARY = ".tmp"
 _REMOVED = ".removed"
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
@@ -133,6 +136,21 @@ class RunFolder:
             )
         return plan
 
+    def started(self, plan: Mapping[str, Any]) -> datetime:
+        """When the run of this plan.json was first started; for one that does not say it, when it was written.
+
+        Raises:
+            StoreError: `started` is no time.
+        """
+        if "started" not in plan:
+            return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
+        try:
+            return datetime.fromisoformat(plan["started"]).astimezone(UTC)
+        except (TypeError, ValueError, OverflowError):
+            raise StoreError(
+                f"{self.plan_path}: started {plan['started']!r} is no ISO 8601 time; delete it and run its suite again"
+            ) from None
+
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError for one that cannot be read."""
         return self._read_record(self.cell(cell_id) / "record.json")
@@ -177,9 +195,15 @@ class RunFolder:
         earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
         write_json(self.cell(cell_id) / "attempts.json", [*earlier, how])
 
-    def records(self, references: Mapping[str, str]) -> list[Record]:
-        """The records that exist of a plan's cells, each with the reference that the plan gives it."""
-        found = ((self.record(cell_id), reference) for cell_id, reference in references.items())
+    def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
+        """The records that exist of a plan's cells, each with the reference that the plan gives it.
+
+        With `or_outcomes`, of a cell that is trained and has no record yet, what training left.
+        """
+        found = (
+            (self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None), reference)
+            for cell_id, reference in references.items()
+        )
         return [record.model_copy(update={"reference": reference}) for record, reference in found if record is not None]
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
@@ -216,22 +240,41 @@ class RunFolder:
         return page.exists() and all(s.exists() and s.stat().st_mtime_ns <= page.stat().st_mtime_ns for s in sources)
 
     @contextmanager
-    def lock(self) -> Iterator[None]:
-        """One runner at a time. Raises StoreError where another holds the folder; released by the kernel at death."""
+    def lock(self, part: str = "") -> Iterator[None]:
+        """One runner at a time, or one for each `part` of the run; released by the kernel at a process's death.
+
+        Raises:
+            StoreError: another runner holds the folder, or that part of it.
+        """
+        with self._locked(".lock", fcntl.LOCK_SH if part else fcntl.LOCK_EX, "in use by another tread-bench"):
+            if not part:
+                yield
+                return
+            name = f".lock-{part.replace('/', '-of-')}"
+            with self._locked(name, fcntl.LOCK_EX, f"in use by another tread-bench for --shard {part}"):
+                yield
+
+    @contextmanager
+    def _locked(self, name: str, kind: int, told: str) -> Iterator[None]:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            file = open(self.root / ".lock", "a+")  # noqa: SIM115  (closed below, where the lock ends)
+            file = open(self.root / name, "a+")  # noqa: SIM115  (closed below, where the lock ends)
         except OSError as error:
             raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
         with file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _try_lock(file, kind)
             except BlockingIOError:
-                raise StoreError(
-                    f"{self.root} is in use by another tread-bench; wait for it or give another --out"
-                ) from None
+                raise StoreError(f"{self.root} is {told}; wait for it or give another --out") from None
             except OSError as error:
                 raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
+            yield
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One runner of a part at a time: a second one waits."""
+        with open(self.root / ".turn", "a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     @contextmanager
@@ -241,6 +284,17 @@ class RunFolder:
         with open(self.cell(cell_id) / ".lock", "a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _try_lock(file: IO[str], kind: int) -> None:
+    """Raises BlockingIOError where another holds it for longer than a look at it takes."""
+    for left in reversed(range(LOOKS)):
+        try:
+            return fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(LOOK_S)
 
 
 def read_json(path: Path) -> Any:

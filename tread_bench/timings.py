@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tread_bench.conditions import TIMED, conditions, decisive, differences
-from tread_bench.config import Limits
-from tread_bench.executors.local import run_one
+from tread_bench.executors.site import Site
 from tread_bench.executors.tasks import Task
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.progress import Display
@@ -14,7 +13,7 @@ from tread_bench.records import Record
 from tread_bench.store import RunFolder, read_json, write_json
 
 
-def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: Display) -> None:
+def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
     """Speed and memory of each row that trains, alone and one at a time; then the cells' records, whole."""
     rows: dict[str, list[Record]] = {}
     for cell in cells:
@@ -29,24 +28,24 @@ def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, display: D
         timing: dict[str, Any] = {}
         if plan.suite.timing.pairs and key in measured:
             example = next(o for o in outcomes if o.status == "done")
-            timing = _time_row(key, example.cell, plan, folder, display)
+            timing = _time_row(key, example.cell, plan, folder, site, display)
         for outcome in outcomes:
             folder.write_record(_completed(outcome, timing))
 
 
-def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, display: Display) -> dict[str, Any]:
+def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site, display: Display) -> dict[str, Any]:
     """What the seeds of a row share, measured on its cell `example` and kept in the run folder: {"timing": figures,
     "conditions": ...} or {"failure": reason}.
     """
-    path, now, limits = folder.timing_path(key), conditions(folder.plan() or {}), plan.suite.limits
+    path, now = folder.timing_path(key), conditions(folder.plan() or {})
     asked = {"timing": plan.suite.timing.model_dump(mode="json"), "conditions": decisive(now)}
     kept = read_json(path)
     if kept is not None and kept["asked"] == asked:
         return kept
     figures: dict[str, Any] = {}
-    for task in _tasks(key, example, folder, limits):
+    for task in _tasks(key, example, folder, site):
         display.started(key)
-        ended = run_one(task, limits.retries)
+        ended = site.end_of(task)
         if ended.failure:
             display.ended(key, ended.failure)
             return {"failure": f"measuring speed and memory: {ended.failure}"}
@@ -57,10 +56,9 @@ def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, display: Di
     return measured
 
 
-def _tasks(key: str, cell_id: str, folder: RunFolder, limits: Limits) -> list[Task]:
-    log, limit_s = folder.cell(cell_id) / "log", limits.limit_s
+def _tasks(key: str, cell_id: str, folder: RunFolder, site: Site) -> list[Task]:
     functions = ("tread_bench.speed:measure_speed", "tread_bench.speed:measure_memory")
-    return [Task(key, function, (folder.root, cell_id), log, limit_s=limit_s) for function in functions]
+    return [site.task(key, function, (folder.root, cell_id), folder.cell(cell_id) / "log") for function in functions]
 
 
 def _completed(outcome: Record, timing: dict[str, Any]) -> Record:

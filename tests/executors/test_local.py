@@ -12,10 +12,15 @@ import psutil
 import pytest
 
 from tests.command_line import wait_for
-from tread_bench.executors.local import run_one, run_tasks
+from tread_bench.executors.local import Local
 from tread_bench.executors.tasks import Ended, Started, Task
+from tread_bench.executors.tasks import run_one as run_one_on
 
 HOLD_THE_GIL = "import ctypes; ctypes.PyDLL(None).sleep(600)"  # no other thread of the process runs meanwhile
+
+
+def run_one(task: Task, retries: int = 0) -> Ended:
+    return run_one_on(task, Local(), retries)
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def test_a_lost_task_is_started_again_a_stated_number_of_times(task, tmp_path):
 @pytest.mark.parametrize("hang", ["import time; time.sleep(600)", HOLD_THE_GIL])
 def test_a_hang_is_ended_by_its_limit_and_its_neighbour_goes_on(task, tmp_path, hang):
     tasks = [task("builtins:exec", hang, limit_s=1.2), Task("b", "time:sleep", (2.5,), tmp_path / "b")]
-    ends = [event for event in run_tasks(tasks, 2) if isinstance(event, Ended)]
+    ends = [event for event in Local(2)(tasks) if isinstance(event, Ended)]
     assert ends == [Ended("a", failure="time limit of 0.02 min"), Ended("b")]
 
 
@@ -76,7 +81,7 @@ def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
 
 def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):
     tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
-    events = run_tasks(tasks, 2)
+    events = Local(2)(tasks)
     assert [next(events), next(events)] == [Started("a"), Started("b")]
     server = next(p for p in psutil.Process().children() if len(p.children()) == 2)
     children = [child.pid for child in server.children()]
@@ -89,10 +94,10 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
 def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
     code = f"""
 from pathlib import Path
-from tread_bench.executors.local import run_tasks
+from tread_bench.executors.local import Local
 from tread_bench.executors.tasks import Task
 tasks = [Task(str(k), "builtins:exec", ({HOLD_THE_GIL!r},), Path({str(tmp_path)!r}) / str(k)) for k in range(2)]
-for event in run_tasks(tasks, 2):
+for event in Local(2)(tasks):
     print(event, flush=True)
 """
     runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -11,13 +11,18 @@ import torch
 from safetensors.torch import save_file
 
 from tests.methods.subjects import BACKBONES, cell_of, inputs, network_of, rows, trainer_of
-from tread_bench.config import RepaLoss
+from tread_bench.cell import run_cell
+from tread_bench.config import Compute, RepaLoss, Suite
 from tread_bench.errors import UserError
 from tread_bench.measure.classifier import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
 from tread_bench.methods import Images, Prediction
 from tread_bench.methods.mae import Mae
 from tread_bench.methods.repa import default_block
+from tread_bench.numerics import settle
+from tread_bench.plan import expand
+from tread_bench.preparation import write_plan
+from tread_bench.store import RunFolder
 
 REPA = {"name": "repa", "projector": 8, "block": 2}
 
@@ -138,6 +143,52 @@ def test_features_of_a_timm_model_are_its_own_on_the_grid_of_tokens(vit):
     assert targets.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     torch.testing.assert_close(seen, tokens, rtol=1e-4, atol=1e-4)
     assert targets(x, (4, 4)).shape == (2, 16, 64)
+
+
+def test_tokens_are_trained_towards_a_timm_model(vit):
+    teacher = {**REPA, "model": "test_vit", "weights": str(vit[1])}
+    trainer = trainer_of(cell_of("tread", auxiliary=[teacher]))
+    (repa,) = trainer.network.auxiliaries
+    before = [p.clone() for p in repa.projector.parameters()]
+    frozen = [p.clone() for p in repa.targets.network.parameters()]
+    batch = trainer.batch(0)
+
+    def aligned():
+        with torch.no_grad():
+            prediction = trainer.network.train_forward(batch.x, batch.t, batch.y, batch.rows)
+            return trainer.network.auxiliary_losses(prediction, Images(batch.x, batch.x, batch.x))[0].item()
+
+    first = aligned()
+    for step in range(12):
+        trainer.step(step)
+    assert aligned() < first - 0.01
+    assert not any(map(torch.equal, before, repa.projector.parameters()))
+    assert all(map(torch.equal, frozen, repa.targets.network.parameters()))
+    assert not any("targets" in name for name in trainer.tensors())
+
+
+def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
+    base = {
+        "backbone": BACKBONES["DiT"],
+        "training": {"iterations": 2, "batch": 4},
+        "sampling": {"steps": 2},
+        "metrics": {
+            "num_samples": 10,
+            "validation_samples": 4,
+            "similarity_samples": 2,
+            "kid_subset_size": 2,
+            "kid_subsets": 1,
+        },
+        "auxiliary": [{**REPA, "model": "test_vit", "weights": str(vit[1])}],
+    }
+    plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
+    folder = RunFolder(tmp_path / "run")
+    write_plan(plan, plan.cells, "", folder, settle(Compute(), "cpu"))
+    run_cell(folder.root, plan.cells[0].id, lambda *news: None)
+    record = folder.outcome(plan.cells[0].id)
+    assert record.status == "done", record.reason
+    assert record.target_features_sha256 == hashlib.sha256(vit[1].read_bytes()).hexdigest()
+    assert record.target_features_sha256 != record.last.protocol_details["feature_network_sha256"]
 
 
 def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):

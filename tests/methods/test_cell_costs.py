@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.methods.subjects import BACKBONES, METHODS, cell_of, network_of
-from tread_bench.cell_costs import cell_cost
+from tread_bench.cell_costs import cell_cost, expected_macs, expected_work
 from tread_bench.config import RoutingSchedule
-from tread_bench.costs import cost_of
+from tread_bench.costs import cost_of, sampling_macs
 from tread_bench.measure.macs import count_method
+from tread_bench.objectives import build_objective
+from tread_bench.routed import setting_of
 from tread_bench.training.schedule import routing_share
 
 WIDTH, TOKENS = 16, 16
@@ -108,3 +110,24 @@ def test_the_mean_step_is_the_mean_over_all_steps(method):
     cost = cell_cost(cell)
     assert cost.mean_train_step_macs == pytest.approx(sum(steps) / iterations, rel=1e-4)
     assert cost.mean_train_step_macs > cost.train_step_macs == cell_cost(cell_of(method)).train_step_macs
+
+
+@pytest.mark.parametrize("metrics", [{}, {"at": [4, 12]}, {"generate": False}])
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+@pytest.mark.parametrize("method", ["dense", "tread", "layer_skip"])
+def test_expected_work_is_what_is_recorded_of_a_cell_without_modules_and_guidance(method, sampler, metrics):
+    cell = cell_of(method, metrics={"num_samples": 100, **metrics}, sampling={"sampler": sampler, "steps": 3})
+    cost, objective, work = cell_cost(cell), build_objective(cell.objective), expected_work(cell)
+    generated = 100 * sampling_macs(setting_of(cell), objective.sampling_times(3)) if cell.metrics.generate else 0
+    validated = cell.metrics.validation_samples * len(objective.validation_times) * cost.judged_forward_macs
+    assert work.evaluation == generated + validated
+    assert work.until(12) == 12 * 6 * cost.mean_train_step_macs + (len(work.at) - 1) * work.evaluation
+    assert expected_macs(cell) == work.total == work.until(12) + work.evaluation
+    assert work.until(0) == 0
+
+
+def test_expected_work_of_a_schedule_is_about_its_steps():
+    cell = cell_of("tread", schedule={"warmup": 0.3, "until": 0.8})
+    cell = cell.model_copy(update={"training": cell.training.model_copy(update={"iterations": 1000})})
+    exact = 6 * cell_cost(cell).mean_train_step_macs
+    assert expected_work(cell).training_step == pytest.approx(exact, rel=0.02)

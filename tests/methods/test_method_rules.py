@@ -50,6 +50,16 @@ MISTAKES = [
         "auxiliary",
         "no such file",
     ),
+    (
+        {
+            "method": "dense",
+            "data": "random_latents",
+            "metrics.generate": False,
+            "auxiliary": [{"name": "repa", "model": "test_vit", "weights": __file__}],
+        },
+        "auxiliary",
+        "random_latents has 4 channels",
+    ),
     ({"method": "layer_skip", "routes": "2:8@0.5", "auxiliary": ["repa"]}, "auxiliary", "no tokens to align"),
     ({"method": "dense", "auxiliary": "rapa"}, "auxiliary", "repa"),
     ({"method": "dense", "auxiliary": 3}, "auxiliary", "list of losses"),

@@ -44,6 +44,10 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
+    if options.shard is not None:
+        typer.echo(f"shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
+        typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
+        return 1 if failed else 0
     if result.finished_now or not RunFolder(root).page_is_current():
         render_report(root)
         _print_table(result.records)
@@ -77,7 +81,7 @@ def render_report(root: Path) -> str:
     """Everything that is derived from the records, made again; the page's path. Raises UserError without a plan."""
     folder = RunFolder(root)
     plan = folder.existing_plan()
-    records = folder.records(plan["references"])
+    records = folder.records(plan["references"], or_outcomes=True)
     from reports.page import render
 
     with disk_errors_told(root):

@@ -6,6 +6,7 @@ with its neighbours. A child ends with its server, and the server with the runne
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -13,12 +14,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import Any
 
 from tread_bench.executors.lifeline import RUNNER, end_with_parent
-from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, perform
+from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, check_gpus, perform
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.executors.server", "tread_bench.executors.preload"])
@@ -33,7 +34,7 @@ class _Running:
     task: Task
     process: Any
     inbox: connection.Connection
-    slot: int
+    gpus: tuple[str, ...]
     deadline: float = field(init=False)  # on the monotonic clock
     outcome: Ended | None = None
 
@@ -46,29 +47,62 @@ class _Running:
         return float("inf") if self.outcome else self.deadline - time.monotonic()
 
 
-def run_one(task: Task, retries: int = 0) -> Ended:
-    """The end of one task in a process of its own, which is started again where it was lost."""
-    for _ in range(1 + retries):
-        ended = next(event for event in run_tasks([task], 1) if isinstance(event, Ended))
-        if not ended.lost:
-            break
-    return ended
+@dataclass(frozen=True, slots=True)
+class Local:
+    """On this machine, at most `workers` tasks at a time (None: as many as fit, each by its threads or GPUs).
 
-
-def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[Event, None, None]:
-    """Run all tasks, at most `workers` at a time, and yield what happens. Leaving the iterator ends what still runs.
-
-    With `gpus`, the workers are spread over that many, and each task sees one alone.
+    `gpus` is how many it has; a task sees those of them that the fewest others use, and shares one with others where
+    there are more workers than GPUs. Before it is known how many there are, a task sees all.
     """
-    waiting, slots = deque(tasks), deque(range(workers))
+
+    workers: int | None = None
+    gpus: int | None = None
+
+    @property
+    def at_once(self) -> int:
+        return self.workers or 1
+
+    def sized(self, numerics: dict[str, Any]) -> Local:
+        gpus = int(numerics["device_count"]) if numerics["device"] == "cuda" else 0
+        return Local(self.workers or (gpus or _cpus() // int(numerics["threads"])) or 1, gpus)
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        if self.gpus is None:
+            return _run([replace(task, gpus=0) for task in tasks], self.at_once, Gpus((), self.at_once))
+        return _run(tasks, self.at_once, Gpus(_visible_gpus(self.gpus), self.at_once))
+
+
+class Gpus:
+    """Which tasks use which GPUs: at most as many on each as `workers` spread over all make necessary."""
+
+    def __init__(self, names: Sequence[str], workers: int) -> None:
+        self.users = dict.fromkeys(names, 0)
+        self.most = max(1, math.ceil(workers / len(names))) if names else 0
+
+    def take(self, count: int) -> tuple[str, ...] | None:
+        """The least used `count` of them, or None while so many are not free."""
+        free = [name for name, users in sorted(self.users.items(), key=lambda item: item[1]) if users < self.most]
+        if len(free) < count:
+            return None
+        for name in free[:count]:
+            self.users[name] += 1
+        return tuple(free[:count])
+
+    def give_back(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.users[name] -= 1
+
+
+def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
+    check_gpus(tasks, len(gpus.users), "this machine has")
+    waiting = deque(tasks)
     running: dict[int, _Running] = {}  # by their process's sentinel
     try:
         while waiting or running:
-            while waiting and len(running) < workers:
-                task, slot = waiting.popleft(), slots.popleft()
-                started = _start(task, slot, gpus)
+            while waiting and len(running) < workers and (taken := gpus.take(waiting[0].gpus)) is not None:
+                started = _start(waiting.popleft(), taken)
                 running[started.process.sentinel] = started
-                yield Started(task.key)
+                yield Started(started.task.key)
             inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
             patience = min(r.seconds_left() for r in running.values())
             timeout = None if patience == float("inf") else max(patience, 0)
@@ -77,7 +111,7 @@ def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[E
                     yield from _read(inboxes[ready])
                 elif ready in running:
                     ended = running.pop(ready)
-                    slots.append(ended.slot)
+                    gpus.give_back(ended.gpus)
                     yield from _read(ended)
                     yield _end(ended)
             _end_overdue(running.values())
@@ -85,12 +119,11 @@ def run_tasks(tasks: Sequence[Task], workers: int, gpus: int = 0) -> Generator[E
         _stop(running.values())
 
 
-def _start(task: Task, slot: int, gpus: int) -> _Running:
-    visible = _visible_gpus(gpus)[slot % gpus] if gpus else None
+def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     os.environ[RUNNER] = str(os.getpid())
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
-        process = _context.Process(target=_child, args=(task, outbox, visible), daemon=True)
+        process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
         try:
             process.start()
             break
@@ -100,13 +133,17 @@ def _start(task: Task, slot: int, gpus: int) -> _Running:
             time.sleep(1)
         finally:
             outbox.close()
-    return _Running(task, process, inbox, slot)
+    return _Running(task, process, inbox, gpus)
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _visible_gpus(count: int) -> list[str]:
     """What CUDA_VISIBLE_DEVICES may name: its own entries where it is set, else the numbers."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",") if named else [str(number) for number in range(count)]
+    return named.split(",")[:count] if named else [str(number) for number in range(count)]
 
 
 def _read(child: _Running) -> Iterator[Told]:
@@ -163,14 +200,16 @@ def _stop(children: Collection[_Running]) -> None:
         child.process.join(PATIENCE_S)
 
 
-def _child(task: Task, outbox: connection.Connection, gpu: str | None) -> None:
+def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
     from tread_bench.executors.server import PID  # imported by the server before it forks
 
     end_with_parent(PID)
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
-    if gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # torch is imported, but reads this when it first asks for a device
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
+            gpus
+        )  # torch is imported, but reads this when it asks for a device
 
     def send(news: Told | Ended) -> None:
         try:

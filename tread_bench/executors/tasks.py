@@ -5,18 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+
+from tread_bench.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`.
+    """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`: a cell does, whose key
+    is its id and whose first argument is the run folder.
 
-    A task that is not done after `limit_s` seconds is ended and has failed.
+    A task that is not done after `limit_s` seconds is ended and has failed. Its process may use `cpus` threads and sees
+    `gpus` GPUs. Paths among the arguments are absolute: it may run on another machine that shares them.
     """
 
     key: str
@@ -25,6 +30,8 @@ class Task:
     log: Path
     reports: bool = False
     limit_s: float | None = None
+    cpus: int = 1
+    gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,43 @@ class Ended:
 
 
 Event = Started | Told | Ended
+
+
+class Executor(Protocol):
+    """A place where tasks run, each in a process of its own."""
+
+    @property
+    def at_once(self) -> int | None:
+        """The most tasks that run at a time; None: as many as a cluster has room for."""
+        ...
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        """Start tasks in their order as room becomes free, and yield what happens until all have ended.
+
+        Leaving the iterator ends what still runs.
+        """
+        ...
+
+    def sized(self, numerics: dict[str, Any]) -> Executor:
+        """The same for a run with these numerical choices, which say how many threads and GPUs there are."""
+        ...
+
+
+def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
+    """The end of one task, which is started again where it was lost."""
+    for _ in range(1 + retries):
+        with closing(executor([task])) as events:
+            ended = next(event for event in events if isinstance(event, Ended))
+        if not ended.lost:
+            break
+    return ended
+
+
+def check_gpus(tasks: Sequence[Task], there: int, where: str) -> None:
+    """Raises UserError where a task asks for more GPUs than one machine has; it would wait for ever."""
+    most = max((task.gpus for task in tasks), default=0)
+    if most > there:
+        raise UserError(f"limits.gpus_per_cell: a cell asks for {most} GPUs and {where} {there}; ask for fewer")
 
 
 def perform(task: Task, tell: Callable[[Told], None]) -> Ended:

@@ -1,0 +1,100 @@
+"""Ray on one machine, with a head and two nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import command, figures, tread_bench, wait_for
+from tread_bench.errors import UserError
+from tread_bench.executors.ray import Ray
+from tread_bench.executors.tasks import Ended, Task
+
+SUITE = """
+name: toy
+seeds: 2
+base:
+  backbone: {name: DiT, depth: 4, hidden: 32, heads: 2, patch: 2}
+  training: {iterations: 60, batch: 32, checkpoint_every: 5}
+  sampling: {steps: 2}
+  metrics: {num_samples: 32, validation_samples: 16, similarity_samples: 8, kid_subset_size: 16, kid_subsets: 2}
+rows:
+  dense: {method: dense}
+  routed: {method: tread, routes: 1:2@0.5}
+timing: {pairs: 2, warmup: 1}
+"""
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    try:
+        cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+        yield cluster
+    finally:
+        cluster.shutdown()
+
+
+def results(out: Path) -> dict[str, object]:
+    return {path.parent.name: figures(json.loads(path.read_text())) for path in out.glob("cells/*/record.json")}
+
+
+@pytest.mark.slow
+def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
+    suite = tmp_path / "toy.yaml"
+    suite.write_text(SUITE)
+    local = tread_bench("run", suite, "--out", tmp_path / "local")
+    assert local.returncode == 0, local.stderr
+    far = subprocess.Popen(
+        command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
+    )
+    checkpoints = tmp_path / "ray" / "cells"
+    wait_for(lambda: len({p.parts[-3] for p in checkpoints.glob("*/checkpoints/*.sha256")}) >= 2, seconds=200)
+    cluster.remove_node(cluster.nodes[0], allow_graceful=False)
+    _, told = far.communicate(timeout=250)
+    assert far.returncode == 0, told
+    assert "it will be tried again" in told and "what was lost" in told
+    assert results(tmp_path / "ray") == results(tmp_path / "local") and len(results(tmp_path / "ray")) == 4
+
+
+@pytest.mark.slow
+def test_ends_are_told_as_the_local_executor_tells_them(cluster, tmp_path):
+    import ray
+
+    def task(key: str, function: str, *arguments: object, **about: object) -> Task:
+        return Task(key, function, arguments, tmp_path / "log", **about)
+
+    tasks = [
+        task("value", "operator:add", 2, 3),
+        task("failure", "operator:truediv", 1, 0),
+        task("kill", "signal:raise_signal", 9),
+        task("limit", "time:sleep", 60, limit_s=1.0),
+        task(
+            "node", "builtins:exec", "import os, signal; os.kill(int(os.environ['TREAD_BENCH_RUNNER']), signal.SIGKILL)"
+        ),
+    ]
+    try:
+        ends = {event.key: event for event in Ray()(tasks) if isinstance(event, Ended)}
+        with pytest.raises(UserError, match="a cell asks for 2 GPUs and the largest node of the Ray cluster has 0"):
+            list(Ray()([task("gpus", "operator:add", 2, 3, gpus=2)]))
+    finally:
+        ray.shutdown()
+    assert ends["value"] == Ended("value", value=5)
+    assert ends["failure"].failure == "ZeroDivisionError: division by zero" and not ends["failure"].lost
+    assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
+    assert "time limit" in ends["limit"].failure and not ends["limit"].lost
+    assert "WorkerCrashedError" in ends["node"].failure and ends["node"].lost
+
+
+def test_a_cluster_that_does_not_answer_is_one_message(tmp_path):
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    done = tread_bench("run", "smoke", "--executor", "ray", "--out", tmp_path / "r", RAY_ADDRESS="127.0.0.1:1")
+    assert done.returncode == 2 and "RAY_ADDRESS" in done.stderr and "Traceback" not in done.stderr, done.stderr
