@@ -1,0 +1,321 @@
+"""Where a run stands, told from its folder: one made by hand, a live one, a killed one, a finished one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import command, tread_bench, wait_for
+from tread_bench.blank import blank_record
+from tread_bench.commands.status import headline
+from tread_bench.heartbeat import Progress
+from tread_bench.preparation import write_plan
+from tread_bench.remaining import work_of
+from tread_bench.status import is_locked, status_of
+from tread_bench.store import RunFolder
+from tread_bench.suite_file import load_plan
+
+TOY = """\
+name: toy
+seeds: 2
+base:
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 400, batch: 16, learning_rate: 1e-3, checkpoint_every: 20}
+  sampling: {steps: 2}
+  metrics: {at: [200, 400], num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32}
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5}
+timing: {pairs: 2, warmup: 1}
+"""
+SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
+    path.write_text(TOY)
+    return path
+
+
+@pytest.fixture
+def folder(toy, tmp_path) -> RunFolder:
+    """A planned run of which nothing has begun: rows dense and routed, two seeds each."""
+    return planned(toy, tmp_path / "run")
+
+
+def planned(suite: Path, root: Path) -> RunFolder:
+    plan, folder = load_plan(suite), RunFolder(root)
+    root.mkdir()
+    write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
+    return folder
+
+
+def cells_of(folder: RunFolder) -> list[str]:
+    return folder.existing_plan()["cells"]
+
+
+def end(folder: RunFolder, cell: str, name: str = "record.json", **changes: object) -> None:
+    blank = blank_record(folder.about(cell), folder.existing_plan())
+    folder.write_record(blank.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
+
+
+def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: float = 0.0, **changes: object) -> None:
+    """As a cell that has trained from the first to the `done`th iteration in `seconds`, up to `ago` seconds ago."""
+    now = time.time() - ago
+    news = {
+        "phase": "training", "done": done, "of": 400, "loss": 0.5, "rate": 2.0, "host": socket.gethostname(),
+        "pid": 7, "device": "", "began": now - seconds, "first": 0, "first_at": now - seconds, "updated": now,
+    }  # fmt: skip
+    progress = Progress.model_validate({**news, **changes})
+    (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
+
+
+def states(folder: RunFolder) -> list[str]:
+    return [cell.state for cell in status_of(folder).cells]
+
+
+def total(folder: RunFolder, cell: str) -> int:
+    return work_of(json.dumps(folder.about(cell)["config"])).total
+
+
+def test_every_state_is_told_from_files_and_locks_alone(folder):
+    assert states(folder) == ["waiting"] * 4
+    dense, other, routed, last = cells_of(folder)
+    end(folder, dense)
+    end(folder, other, "outcome.json")
+    folder.begin_attempt(last)
+    with folder.cell_lock(routed):
+        assert states(folder) == ["done", "trained", "running", "lost"]
+    tell(folder, routed, 7)
+    end(folder, last, status="failed", reason="out of memory: 9 GiB", attempts=["lost", "failed"])
+    status = status_of(folder)
+    assert status.counts == {"lost": 1, "trained": 1, "done": 1, "failed": 1}
+    assert [cell.reason for cell in status.cells] == ["", "", "broken off with its runner", "out of memory: 9 GiB"]
+    assert (status.cells[3].attempts, status.cells[2].progress.done, status.is_complete) == (2, 7, False)
+    for cell in (other, routed):
+        end(folder, cell)
+    assert status_of(folder).is_complete
+    assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
+
+
+def test_looking_changes_nothing_and_leaves_the_locks(folder):
+    before = {path: path.read_bytes() for path in folder.root.rglob("*") if path.is_file()}
+    assert status_of(folder).is_held is False
+    assert before == {path: path.read_bytes() for path in folder.root.rglob("*") if path.is_file()}
+    with folder.lock():
+        assert status_of(folder).is_held is True
+    with folder.lock("1/2"), folder.lock("2/2"):
+        assert status_of(folder).is_held is True
+    with folder.lock():
+        pass
+
+
+def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
+    path = tmp_path / ".lock"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda *about: False)
+    assert is_locked(path) is False
+    with RunFolder(tmp_path).lock():
+        assert is_locked(path) is True
+    assert is_locked(tmp_path / "none") is False
+
+
+def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with folder.lock():
+        assert headline(status_of(folder)) == "run: a runner has just begun"
+    refused = tread_bench("status", folder.root)
+    assert (refused.returncode, refused.stdout, "is no run folder" in refused.stderr) == (2, "", True)
+
+
+def test_a_cell_of_another_machine_runs_while_it_is_heard_of(folder):
+    for ago, state in ((30.0, "running"), (3000.0, "lost")):
+        tell(folder, cells_of(folder)[0], 40, ago=ago, host="elsewhere")
+        assert states(folder)[0] == state
+    tell(folder, cells_of(folder)[0], 40)  # here, where its lock would be seen
+    assert states(folder)[0] == "lost"
+
+
+def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
+    dense, other, routed, last = cells_of(folder)
+    (folder.cell(dense) / "record.json").write_text('{"status": ')
+    (folder.cell(other) / "record.json").write_text("[]")
+    (folder.cell(last) / "cell.json").write_text("{}")
+    end(folder, routed)
+    told = status_of(folder).cells
+    assert [cell.state for cell in told] == ["unreadable", "unreadable", "done", "unreadable"]
+    assert all("delete it to make it again" in cell.reason for cell in told if cell.state == "unreadable")
+
+
+def test_time_left_is_unknown_until_something_has_shown_its_pace(folder):
+    dense = cells_of(folder)[0]
+    with folder.cell_lock(dense):
+        assert status_of(folder).seconds_left is None
+        tell(folder, dense, 0)
+        assert [cell.seconds_left for cell in status_of(folder).cells] == [None] * 4
+        tell(folder, dense, 100, seconds=50)
+        assert status_of(folder).seconds_left is not None
+    assert status_of(folder).seconds_left is None  # nothing runs
+
+
+def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folder):
+    dense, other, routed, last = cells_of(folder)
+    work = work_of(json.dumps(folder.about(dense)["config"]))
+    pace = 100 * work.training_step / 50
+    left = (work.total - 100 * work.training_step) / pace
+    with folder.cell_lock(dense):
+        tell(folder, dense, 100, seconds=50)
+        status = status_of(folder)
+        assert status.cells[0].seconds_left == pytest.approx(left, rel=0.01)
+        rest = sum(total(folder, cell) for cell in (other, routed, last)) / pace
+        assert status.seconds_left == pytest.approx(left + rest, rel=0.01)
+        with folder.cell_lock(other):
+            tell(folder, other, 100, seconds=50)
+            waiting = sum(total(folder, cell) for cell in (routed, last)) / pace
+            assert status_of(folder).seconds_left == pytest.approx((2 * left + waiting) / 2, rel=0.01)
+        end(folder, routed, "outcome.json")
+        tell(folder, routed, 400, seconds=20)  # routed cells are quicker than their MACs say
+        tell(folder, other, 0, seconds=0)
+        expected = left + total(folder, other) / pace + 20
+        assert status_of(folder).seconds_left == pytest.approx(expected, rel=0.03)
+
+
+def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
+    plan = json.loads(folder.plan_path.read_text())
+    folder.plan_path.write_text(json.dumps({**plan, "numerics": {**plan["numerics"], "device": "cuda"}}))
+    cell = cells_of(folder)[0]
+    with folder.cell_lock(cell):
+        tell(folder, cell, 120, ago=200, device="3", host=socket.gethostname())
+        folder.begin_attempt(cell)
+        folder.begin_attempt(cell)
+        told = tread_bench("status", folder.root)
+    assert told.returncode == 0, told.stderr
+    for text in ("dense seed 0", "attempt 2", "silent for 3:2", "120/400", "pid 7, GPU 3", "3 waiting"):
+        assert text in told.stdout
+
+
+def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
+    suite = tmp_path / "large.yaml"
+    suite.write_text(TOY.replace("seeds: 2", "seeds: 100"))
+    folder = planned(suite, tmp_path / "run")
+    steps = [1.5] * 3000  # a record as large as a real one
+    for cell in cells_of(folder)[:100]:
+        end(folder, cell, train_loss=[(k, x) for k, x in enumerate(steps)])
+    code = (
+        "import sys, time; start = time.perf_counter()\n"
+        "from pathlib import Path; from tread_bench.commands.status import show_status\n"
+        "show_status(Path(sys.argv[1]), False, False)\n"
+        "print(time.perf_counter() - start, 'torch' in sys.modules, 'backbones' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=True)
+    seconds, has_torch, has_families = done.stdout.splitlines()[-1].split()
+    assert "200 cells: 100 waiting, 100 done" in done.stdout
+    assert (has_torch, has_families) == ("False", "True")  # what is left was weighed
+    assert float(seconds) < 3  # less than half a second on a quiet machine; tests share theirs
+
+
+def begin(toy: Path, out: Path) -> subprocess.Popen[str]:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command("run", toy, "--out", out, "--workers", 1, "--seeds", 1), **quiet)
+
+
+def looked(out: Path) -> dict:
+    told = tread_bench("status", out, "--json")
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+@pytest.mark.slow
+def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
+    out = tmp_path / "run"
+    runner = begin(toy, out)
+    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
+    live = wait_for(lambda: (s := looked(out))["seconds_left"] and s)
+    assert (live["is_held"], live["counts"]) == (True, {"running": 1, "waiting": 1})
+    (running,) = (cell for cell in live["cells"] if cell["state"] == "running")
+    progress = running["progress"]
+    assert (running["row"], progress["host"], progress["of"]) == ("dense", socket.gethostname(), 400)
+    assert Path(f"/proc/{progress['pid']}/fd/1").readlink().parent.name == running["cell"]
+    assert 0 < running["seconds_left"] <= live["seconds_left"]
+    wait_for(lambda: any(out.glob("cells/routed-*/checkpoints/*.sha256")))
+    runner.kill()
+    runner.communicate()
+    wait_for(lambda: looked(out)["counts"] == {"lost": 1, "trained": 1}, 20)
+    killed = tread_bench("status", out)
+    assert "toy: broken off; `tread-bench run` with its suite goes on from here" in killed.stdout
+    assert "routed seed 0: lost: broken off with its runner; it goes on from its last checkpoint" in killed.stdout
+    assert tread_bench("report", out).returncode == 0
+    page = (out / "index.html").read_text()
+    assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 trained cell is not measured" in page
+    assert re.search(rf'id="missing".*<code>{looked(out)["cells"][1]["cell"]}</code>', page, re.DOTALL)
+    runner = begin(toy, out)
+    watch = tread_bench("status", out, "--watch")
+    _, errors = runner.communicate(timeout=120)
+    assert (runner.returncode, watch.returncode) == (0, 0), errors + watch.stderr
+    lines = watch.stdout.splitlines()
+    assert lines[0].startswith("toy: ") and lines[-1] == "toy: finished (2 cells: 2 done)"
+    assert "routed seed 0: done" in lines and "routed seed 0: running" in lines
+    assert "(2 cells: 2 done)" in tread_bench("status", out).stdout
+    with_news = tread_bench("status", out, "--watch", "--json").stdout.splitlines()
+    assert [json.loads(line)["is_complete"] for line in with_news] == [True]
+
+
+def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[int, str]:
+    """Status and screen of `status --watch` in a terminal, left by Ctrl-C after its second look."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm"}
+        os.execve(sys.executable, command("status", out, "--watch"), environment)
+    screen, until, is_left = "", time.monotonic() + patience_s, False
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                screen += os.read(terminal, 65536).decode()
+            except OSError:  # it has ended
+                break
+        if screen.count("of training left") >= 2 and not is_left:
+            is_left = True
+            os.write(terminal, b"\x03")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), screen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads a pseudo-terminal until it ends")
+def test_in_a_terminal_it_is_drawn_again_in_place_and_ctrl_c_leaves_it(folder):
+    cell = cells_of(folder)[0]
+    with folder.lock(), folder.cell_lock(cell):
+        tell(folder, cell, 120)
+        status, screen = watched_in_a_terminal(folder.root, columns=80, patience_s=30)
+    assert status == 0
+    assert "Traceback" not in screen
+    assert re.search(r"\x1b\[\d*A", screen)  # the cursor goes up, over what was drawn before
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", screen)
+    assert max(map(len, re.split(r"[\r\n]+", plain))) <= 80
+    assert "dense seed 0" in plain and "120/400" in plain
+
+
+def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
+    """Without a terminal: a line where something has changed, and status 0 for Ctrl-C."""
+    dense = cells_of(folder)[0]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command("status", folder.root, "--watch"), **pipes) as watch:
+        assert "4 waiting" in watch.stdout.readline()
+        end(folder, dense, status="failed", reason="boom")
+        assert watch.stdout.readline() == "dense seed 0: failed: boom\n"
+        assert "3 waiting, 1 failed" in watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        rest, errors = watch.communicate(timeout=30)
+    assert (watch.returncode, rest, errors) == (0, "", "")

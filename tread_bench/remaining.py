@@ -1,0 +1,91 @@
+"""How long a run may still take: the work that is left, at the pace that its cells have shown. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from tread_bench.cell_costs import Work, expected_work
+from tread_bench.config import Cell
+from tread_bench.errors import UserError
+from tread_bench.heartbeat import read_progress
+from tread_bench.store import RunFolder
+
+if TYPE_CHECKING:
+    from tread_bench.status import CellStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What cells ask for, and MACs per second of one cell at a time: on its row's cells, or else on all."""
+
+    works: Mapping[str, Work | None]  # by the row's key
+    by_row: Mapping[str, float]
+    overall: float | None
+
+    @classmethod
+    def of(cls, folder: RunFolder, cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> Remaining:
+        spent = defaultdict[str, list[tuple[int, float]]](list)
+        for cell in cells:
+            if work := works.get(cell.row_key):
+                spent[cell.row_key].append(_spent(folder, cell, work))
+        by_row = {key: pace for key, some in spent.items() if (pace := _pace(some))}
+        return cls(works, by_row, _pace(chain.from_iterable(spent.values())))
+
+    def of_cell(self, cell: CellStatus) -> float | None:
+        """Seconds that a cell still takes; None: unknown."""
+        work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
+        own = _pace([_advanced(cell, work)]) if work else None
+        pace = own or self.by_row.get(cell.row_key, self.overall)
+        if work is None or pace is None:
+            return None
+        return max(0.0, (work.total - work.until(done)) / pace - (cell.silent_s or 0))
+
+    def of_all(self, cells: Sequence[CellStatus]) -> float | None:
+        """Seconds until the last one is trained, as many at a time as run now; None: unknown."""
+        left = {cell.cell: self.of_cell(cell) for cell in cells if not cell.is_trained}
+        running = [left[cell.cell] for cell in cells if cell.state == "running"]
+        known = [seconds for seconds in left.values() if seconds is not None]
+        if len(known) < len(left) or (left and not running):
+            return None
+        return max([sum(known) / max(1, len(running)), *(seconds or 0.0 for seconds in running)])
+
+
+def _pace(spent: Iterable[tuple[int, float]]) -> float | None:
+    """MACs per second of what was spent, (MACs, seconds) each; None where that is nothing."""
+    macs, seconds = (sum(column) for column in zip(*spent, (0, 0.0), strict=True))
+    return macs / seconds if macs else None
+
+
+def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]:
+    """(MACs, seconds) of an unbroken cell that is trained, or of what the latest attempt at one has told so far."""
+    if cell.state not in ("trained", "done"):
+        return _advanced(cell, work)
+    progress, outcome = read_progress(folder, cell.cell), folder.cell(cell.cell) / "outcome.json"
+    if progress is None or cell.attempts > 1 or not outcome.exists():
+        return 0, 0.0
+    seconds = outcome.stat().st_mtime - progress.began
+    return (work.total, seconds) if seconds > 0 else (0, 0.0)
+
+
+def _advanced(cell: CellStatus, work: Work) -> tuple[int, float]:
+    progress = cell.progress
+    if progress is None or progress.done <= progress.first or progress.updated <= progress.first_at:
+        return 0, 0.0
+    return work.until(progress.done) - work.until(progress.first), progress.updated - progress.first_at
+
+
+@cache
+def work_of(config: str) -> Work | None:
+    """What a cell's `config` (JSON) asks for; None where it cannot be read here: its backbone is not installed, say."""
+    try:
+        return expected_work(Cell.model_validate(json.loads(config)))
+    except (UserError, ValidationError):
+        return None
