@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from reports import asked, guidance
+from reports import asked, cautions, contrasts, depths, guidance
 from reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from reports.columns import COLUMNS
 from reports.comparison import Group, Row, comparison, record_order
+from reports.document import write_page, write_pictures
 from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.style import Picture
-from reports.numbers import decimals, millions, number, plural
+from reports.numbers import DASH, decimals, millions, plural
 from reports.samples import sample_grids
 from reports.table_view import comparison_view
 from reports.tables import flat, results_frame, write_csv
 from reports.verdict import verdicts
-from tread_bench.conditions import all_of, spread
 from tread_bench.records import Record
-from tread_bench.store import write_atomically
 
 _CELL_METRICS = {
     "fid": "FID",
@@ -37,7 +30,7 @@ _CELL_METRICS = {
     "recall": "Recall",
 }
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
-_NOT_CONDITIONS = ("schema_version", "suite", "cells")
+_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references")
 
 
 def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) -> None:
@@ -53,41 +46,8 @@ def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) ->
     rows = comparison(records)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
-    _write_figures([picture for some in drawn for picture in some], run_dir / "figures")
-    page = _template(**_context(records, rows, sets, drawn, plan, run_dir))
-    write_atomically(run_dir / "index.html", page.encode("utf-8", "replace"))
-
-
-def _write_figures(drawn: Sequence[Picture], folder: Path) -> None:
-    """The pictures as files; those of an earlier report that are no longer drawn go."""
-    for picture in drawn:
-        write_atomically(folder / f"{picture.name}.svg", picture.svg)
-        write_atomically(folder / f"{picture.name}.png", picture.png)
-    current = {picture.name for picture in drawn}
-    for path in folder.glob("*.*") if folder.is_dir() else ():
-        if path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in NAMES and path.stem not in current:
-            path.unlink()
-
-
-def _template(**context: Any) -> str:
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(flat=flat, number=number, plural=plural)
-    templates = files("reports") / "templates"
-    script = (templates / "page.js").read_text(encoding="utf-8")
-    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    style = (templates / "page.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html.j2").render(
-        **context,
-        script=Markup(script),
-        style=Markup(style),
-        script_hash=script_hash,  # the package's own files
-    )
+    write_pictures([picture for some in drawn for picture in some], run_dir / "figures", NAMES)
+    write_page(run_dir / "index.html", "page.html.j2", **_context(records, rows, sets, drawn, plan, run_dir))
 
 
 def _context(
@@ -107,27 +67,26 @@ def _context(
         "counts": _counts(records, plan),
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(asked.is_guided(record) for record in records),
-        "is_placement": _is_placement(rows),
+        "has_routers": any(record.method == "mod" for record in records),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
-        "facts": _facts(records, rows, plan),
+        "facts": _facts(records, [row for members in sets for row in members], plan),
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
         "samples": sample_grids(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
+        "missing": _missing(records, plan),
         "cells": _cells(records),
-        "conditions": {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
+        "conditions": {"training": _training(records)}
+        | {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
         "protocols": protocols,
         "cautions": [
-            *_mixed_conditions(records),
+            *_unfinished(records, plan),
+            *cautions.mixed_conditions(records),
+            *cautions.judged_by_teacher(rows),
+            *cautions.disturbed_timing(rows),
             *sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
         ],
         "columns": COLUMNS,
     }
-
-
-def _is_placement(rows: Sequence[Row]) -> bool:
-    """Whether it is the place of TREAD's routes that rows of one architecture differ in."""
-    places = [{tuple(r.spans) for r in members if r.first.method == "tread"} for members in by_architecture(rows)]
-    return {row.first.method for row in rows} <= {"dense", "tread"} and max(map(len, places), default=0) > 1
 
 
 def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
@@ -138,8 +97,10 @@ def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
         families = guidance.statements(rows)
     elif len(architectures) == 1:
         (group, quality, cost), families = verdicts(rows)[0], []
+        if told := contrasts.lead(rows):
+            quality, cost = told, f"{quality} {cost}"
     else:
-        group, quality, cost, families = rows[0].group, lead(rows), scope(rows), statements(rows)
+        group, quality, cost, families = rows[0].group, depths.lead(rows) or lead(rows), scope(rows), statements(rows)
     is_one = len(architectures) == 1
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {"title": title, "quality": quality, "cost": cost, "families": families}
@@ -176,9 +137,28 @@ def _title(group: Group, with_backbone: bool, with_objective: bool, with_protoco
 
 
 def _counts(records: Sequence[Record], plan: Mapping[str, Any]) -> dict[str, int]:
-    have = {record.cell for record in records}
     by_status = {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
-    return {**by_status, "missing": len(set(plan.get("cells", ())) - have)}
+    return {**by_status, "missing": len(_missing(records, plan))}
+
+
+def _missing(records: Sequence[Record], plan: Mapping[str, Any]) -> list[str]:
+    """Cells that were planned and have left nothing yet."""
+    have = {record.cell for record in records}
+    return [cell for cell in plan.get("cells", ()) if cell not in have]
+
+
+def _unfinished(records: Sequence[Record], plan: Mapping[str, Any]) -> list[str]:
+    """What of the run is still to come."""
+    missing, planned = len(_missing(records, plan)), len(plan.get("cells", ()))
+    is_timed = bool(plan.get("timing", {}).get("pairs"))
+    untimed = sum(r.status == "done" and r.timing is None and not asked.is_evaluated_only(r) for r in records)
+    told = (
+        (missing, f"{missing:,} of {planned:,} planned cells have no result yet (listed below)"),
+        (untimed * is_timed, f"the speed of {plural(untimed, 'trained cell')} is not measured yet"),
+    )
+    if not (texts := [text for count, text in told if count]):
+        return []
+    return [f"{'; '.join(texts)}: figures and verdicts are those of what is there."]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -204,18 +184,18 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
     evaluations = [record.last for record in records if record.last]
     return {
         "metrics": _CELL_METRICS,
+        "are_compiled": any(record.conditions.get("compile") for record in records),
         "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in _CELL_METRICS},
         "records": records,
     }
 
 
-def _mixed_conditions(records: Sequence[Record]) -> list[str]:
-    """That rows do not compare as they stand, where their cells were not made under the same conditions."""
-    mixed = spread([one for record in records if record.conditions for one in all_of(record.conditions)])
-    if not mixed:
-        return []
-    told = "; ".join(f"{name}: {' or '.join(values)}" for name, values in mixed.items())
-    return [f"the cells were not all made under the same conditions, which can change figures by itself ({told})."]
+def _training(records: Sequence[Record]) -> dict[str, str]:
+    """What was asked of the training of all cells; of settings that differ, every value."""
+    asked_for = [record.config.get("training", {}) for record in records if not asked.is_evaluated_only(record)]
+    keys = dict.fromkeys(key for one in asked_for for key in one)
+    found = {key: dict.fromkeys(flat(one.get(key)) or DASH for one in asked_for) for key in keys}
+    return {key: " or ".join(values) for key, values in found.items()}
 
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:

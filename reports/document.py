@@ -1,0 +1,52 @@
+"""What every page is made of: one HTML file that needs nothing beside it, and its pictures as files."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Collection, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from reports.figures.style import Picture
+from reports.numbers import number, plural
+from reports.tables import flat
+from tread_bench.store import write_atomically
+
+
+def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
+    """The pictures as SVG and PNG; those called `names` that an earlier call left and that are no longer drawn go."""
+    for picture in drawn:
+        write_atomically(folder / f"{picture.name}.svg", picture.svg)
+        write_atomically(folder / f"{picture.name}.png", picture.png)
+    current = {picture.name for picture in drawn}
+    for path in folder.glob("*.*") if folder.is_dir() else ():
+        if path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names and path.stem not in current:
+            path.unlink()
+
+
+def write_page(path: Path, template: str, **context: Any) -> None:
+    """A template of this package, with the style and the script of all pages."""
+    environment = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(flat=flat, number=number, plural=plural)
+    templates = files("reports") / "templates"
+    script = (templates / "page.js").read_text(encoding="utf-8")
+    script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (templates / "page.css").read_text(encoding="utf-8")
+    page = environment.get_template(template).render(
+        **context,
+        script=Markup(script),
+        style=Markup(style),
+        script_hash=script_hash,  # the package's own files
+    )
+    write_atomically(path, page.encode("utf-8", "replace"))

@@ -1,0 +1,117 @@
+"""The page of a history: which figures changed, at which commits, and the runs it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reports.document import write_page, write_pictures
+from reports.figures.history import NAMES, pictures, series_name, size
+from reports.numbers import decimals, names, number, plural
+from tread_bench.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
+from tread_bench.history.metrics import METRICS, Metric
+from tread_bench.history.runs import LeftOut, Run
+from tread_bench.history.series import Change, Effect, Series
+
+_EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLine:
+    """A change as people read it, between the run `last` and the run `first`."""
+
+    series: Series
+    change: Change
+    last: Run
+    first: Run
+
+    @property
+    def row(self) -> str:
+        return series_name(self.series)
+
+    @property
+    def before(self) -> str:
+        return self._value(self.change.before)
+
+    @property
+    def after(self) -> str:
+        return self._value(self.change.after)
+
+    @property
+    def size(self) -> str:
+        return size(self.change, self.series.metric)
+
+    def _value(self, level: float) -> str:
+        metric = self.series.metric
+        places = 0 if metric.is_exact else decimals((self.change.before, self.change.after))
+        return f"{number(level, places)} {metric.unit}".rstrip()
+
+
+def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path) -> None:
+    """Write figures/*.svg, figures/*.png and index.html into `out`, each whole."""
+    drawn = pictures(series, runs)
+    write_pictures(drawn, out / "figures", NAMES)
+    suites = list(dict.fromkeys(run.suite for run in runs))
+    context: dict[str, Any] = {
+        "name": f"History of {names(suites)}",
+        "is_one_suite": len(suites) == 1,
+        "headline": headline(series, runs),
+        "too_few": too_few(series),
+        "changes": change_lines(series, runs)[::-1],
+        "changed": [picture for picture in drawn if not picture.is_folded],
+        "steady": [picture for picture in drawn if picture.is_folded],
+        "runs": runs,
+        "has_stars": any(run.is_changed for run in runs),
+        "left_out": left_out,
+        "devices": sorted({_device(run) for run in runs} - {""}),
+        "series": [_series_line(one) for one in series],
+        "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in METRICS.values()],
+        "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
+    }
+    write_page(out / "index.html", "history.html.j2", **context)
+
+
+def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
+    """What was found, over how much."""
+    judged = sum(one.is_enough for one in series)
+    over = f"in {judged:,} series over {plural(len(runs), 'run')}"
+    effects = [change.effect for one in series for change in one.changes]
+    if not effects:
+        return f"no change found {over}"
+    counts = {words: effects.count(effect) for effect, words in _EFFECTS.items()}
+    return f"{plural(len(effects), 'change')} {over}: " + names(f"{n} {words}" for words, n in counts.items() if n)
+
+
+def too_few(series: Sequence[Series]) -> str:
+    """How many series are too short to tell, or ""."""
+    short = sum(not one.is_enough for one in series)
+    return f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed" if short else ""
+
+
+def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLine]:
+    """All changes, in the order of their commits."""
+    found = [(one, change) for one in series for change in one.changes]
+    found.sort(key=lambda pair: pair[1].first)
+    return [ChangeLine(one, change, runs[change.last], runs[change.first]) for one, change in found]
+
+
+def _series_line(series: Series) -> tuple[str, str, str, int, str]:
+    """Suite, row, metric, runs, verdict."""
+    count = len(series.changes)
+    verdict = plural(count, "change") if count else "no change" if series.is_enough else "too few runs to tell"
+    return series.suite, series_name(series), series.metric.label, len(series.runs), verdict
+
+
+def _what_matters(metric: Metric) -> str:
+    """The smallest step that is told."""
+    if metric.is_exact:
+        return "any"
+    absolute = f" + {metric.absolute:g} {metric.unit}" if metric.absolute else ""
+    return f"{100 * metric.share:.3g} %{absolute}"
+
+
+def _device(run: Run) -> str:
+    conditions = run.records[0].conditions
+    return str(conditions.get("device_name") or conditions.get("device") or "")

@@ -1,0 +1,96 @@
+"""`history`: many runs, and where their figures changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from reports.history import ChangeLine, change_lines, headline, render, too_few
+from tread_bench.commands.console import stdout_console
+from tread_bench.errors import UserError
+from tread_bench.history.runs import LeftOut, Run, read_runs
+from tread_bench.history.series import Series, series_of
+from tread_bench.store import disk_errors_told
+
+_STYLES = {"worse": "bold red", "better": "green"}
+
+
+def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> None:
+    """Write the page, print the changes. Raises UserError."""
+    runs, left_out = read_runs(folders)
+    _check_out(out)
+    for left in left_out:
+        typer.echo(f"left out: {left.reason}", err=True)
+    series = series_of(runs)
+    with disk_errors_told(out):
+        render(runs, series, left_out, out)
+    if as_json:
+        typer.echo(json.dumps(_document(runs, left_out, series), indent=2))
+        return
+    lines = change_lines(series, runs)
+    if lines:
+        stdout_console().print(_table(lines))
+    typer.echo("; ".join(filter(None, (headline(series, runs), too_few(series)))))
+    typer.echo(str(out / "index.html"))
+
+
+def _check_out(out: Path) -> None:
+    if (out / "plan.json").exists():
+        raise UserError(f"--out {out} is a run folder, whose page would be lost: give another")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out {out} cannot be a folder: {error.strerror}; give another") from None
+
+
+def _table(lines: Sequence[ChangeLine]) -> Table:
+    several = len({line.series.suite for line in lines}) > 1
+    table = Table("row", "figure", "before", "after", "change", "effect", "between commits")
+    for line in lines:
+        row = f"{line.series.suite}: {line.row}" if several else line.row
+        between = f"{line.last.label} … {line.first.label}"
+        texts = (row, line.series.metric.title, line.before, line.after, line.size, line.change.effect, between)
+        table.add_row(*(Text(text) for text in texts), style=_STYLES.get(line.change.effect))
+    return table
+
+
+def _document(runs: Sequence[Run], left_out: Sequence[LeftOut], series: Sequence[Series]) -> dict[str, Any]:
+    """`runs` of points and changes are places in the list of runs."""
+    return {
+        "runs": [_run(run) for run in runs],
+        "left_out": [{"path": str(left.path), "reason": left.reason} for left in left_out],
+        "series": [_series(one) for one in series],
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    return {
+        "path": str(run.path),
+        "suite": run.suite,
+        "label": run.label,
+        "commit": run.commit or None,
+        "committed": run.committed and run.committed.isoformat(),
+        "changed": run.is_changed,
+        "version": run.version,
+        "started": run.started.isoformat(),
+    }
+
+
+def _series(series: Series) -> dict[str, Any]:
+    return {
+        "suite": series.suite,
+        "row": series.row,
+        "metric": series.metric.name,
+        "unit": series.metric.unit,
+        "apart": series.apart,
+        "runs": series.runs,
+        "values": series.values,
+        "enough_runs": series.is_enough,
+        "changes": [change._asdict() for change in series.changes],
+    }
