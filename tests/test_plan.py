@@ -272,7 +272,7 @@ def test_ten_thousand_cells_are_planned_within_seconds():
     matrix = {"training.learning_rate": [i * 1e-5 for i in range(1, 101)], "routes": routes}
     start = time.process_time()
     assert len(plan_of(base={"method": "tread"}, matrix=matrix).cells) == 10_000
-    assert time.process_time() - start < 8  # 1.5 s on a laptop; the limit leaves room for a slow machine
+    assert time.process_time() - start < 5  # 1.3 s where this was measured; the limit leaves room for a slow machine
 
 
 # Selectors, families without a closed form, and costs

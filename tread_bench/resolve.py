@@ -65,10 +65,13 @@ class Resolver:
         if problems or isinstance(backbone, list) or isinstance(routes, list):
             return draft.moved(problems)
         last = cell.training.iterations
-        metrics = cell.metrics.model_copy(update={"at": cell.metrics.at or (last,)})
-        kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
-        training = cell.training.model_copy(update={"snapshots": tuple(kept)})
-        cell = cell.model_copy(update={"routes": routes, "metrics": metrics, "training": training})
+        changes: dict[str, Any] = {"routes": routes}
+        if cell.metrics.at is None:
+            changes["metrics"] = cell.metrics.model_copy(update={"at": (last,)})
+        if cell.training.snapshots:
+            kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
+            changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
+        cell = cell.model_copy(update=changes)
         resolved = self._with_weights(Resolved(cell, *backbone), row)
         if isinstance(resolved, list):
             return draft.moved(resolved)

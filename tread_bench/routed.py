@@ -39,14 +39,14 @@ def with_blocks(setting: Setting) -> Cell | list[Problem]:
     problems = [*_guidance_problems(setting), *_gap_problems(setting)]
     if problems:
         return problems
-    cell, rule = setting.cell, setting.cell.sampling.guidance
+    cell, rule, metrics = setting.cell, setting.cell.sampling.guidance, setting.cell.metrics
+    changes: dict[str, Any] = {}
     if hasattr(rule, "blocks"):
         rule = rule.model_copy(update={"blocks": _numbered(setting, rule.blocks)})
-    sampling = cell.sampling.model_copy(update={"guidance": rule})
-    metrics = cell.metrics
+        changes["sampling"] = cell.sampling.model_copy(update={"guidance": rule})
     if metrics.routed_rates:
-        metrics = metrics.model_copy(update={"routed_blocks": _numbered(setting, metrics.routed_blocks)})
-    return cell.model_copy(update={"sampling": sampling, "metrics": metrics})
+        changes["metrics"] = metrics.model_copy(update={"routed_blocks": _numbered(setting, metrics.routed_blocks)})
+    return cell.model_copy(update=changes) if changes else cell
 
 
 def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[Route, ...]:

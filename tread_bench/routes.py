@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 
 Position = int | Fraction
@@ -96,6 +97,7 @@ def resolve_routes(routes: Iterable[Route], num_blocks: int) -> tuple[Route, ...
     return tuple(resolved)
 
 
+@lru_cache(maxsize=1024)
 def parse_routes(text: str) -> tuple[Route, ...]:
     """Read routes separated by commas; the empty text is no route. Raises ValueError."""
     return tuple(Route.parse(part) for part in text.split(",")) if text.strip() else ()

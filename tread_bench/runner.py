@@ -66,11 +66,9 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
             untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
             check_space(untrained, folder, site.executor.at_once or len(untrained))
             write_plan(plan, missing, source, folder, about, options.fresh)
-        macs = _macs(untrained)
         try:
-            for wave in ([c for c in untrained if not c.sources], [c for c in untrained if c.sources]):
-                if wave:
-                    _train(sorted(wave, key=lambda cell: -macs[cell.row_key]), folder, site, display)
+            for wave in filter(None, placed(untrained)):
+                _train(wave, folder, site, display)
             complete(plan, _to_complete(missing, plan, folder, options), folder, site, display)
         finally:
             display.end()
@@ -86,6 +84,13 @@ def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
     """What a cell costs, by row key."""
     return {key: expected_macs(cell.cell) for key, cell in {cell.row_key: cell for cell in cells}.items()}
+
+
+def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[PlannedCell]]:
+    """In the order in which they start: those that others may read, then those that read; what is longest first."""
+    macs = _macs(cells)
+    ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
+    return [cell for cell in ordered if not cell.sources], [cell for cell in ordered if cell.sources]
 
 
 def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
