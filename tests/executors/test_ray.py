@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from tests.command_line import command, figures, tread_bench, wait_for
+from tests.command_line import command, tread_bench, wait_for
+from tests.executors.toy_suite import results, results_here, write_suite
 from tread_bench.errors import UserError
 from tread_bench.executors.ray import Ray
 from tread_bench.executors.tasks import Ended, Task
-
-SUITE = """
-name: toy
-seeds: 2
-base:
-  backbone: {name: DiT, depth: 4, hidden: 32, heads: 2, patch: 2}
-  training: {iterations: 60, batch: 32, checkpoint_every: 5}
-  sampling: {steps: 2}
-  metrics: {num_samples: 32, validation_samples: 16, similarity_samples: 8, kid_subset_size: 16, kid_subsets: 2}
-rows:
-  dense: {method: dense}
-  routed: {method: tread, routes: 1:2@0.5}
-timing: {pairs: 2, warmup: 1}
-"""
 
 
 @pytest.fixture
@@ -43,16 +28,9 @@ def cluster(monkeypatch):
         cluster.shutdown()
 
 
-def results(out: Path) -> dict[str, object]:
-    return {path.parent.name: figures(json.loads(path.read_text())) for path in out.glob("cells/*/record.json")}
-
-
 @pytest.mark.slow
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
-    suite = tmp_path / "toy.yaml"
-    suite.write_text(SUITE)
-    local = tread_bench("run", suite, "--out", tmp_path / "local")
-    assert local.returncode == 0, local.stderr
+    suite = write_suite(tmp_path)
     far = subprocess.Popen(
         command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
     )
@@ -62,7 +40,7 @@ def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, t
     _, told = far.communicate(timeout=250)
     assert far.returncode == 0, told
     assert "it will be tried again" in told and "what was lost" in told
-    assert results(tmp_path / "ray") == results(tmp_path / "local") and len(results(tmp_path / "ray")) == 4
+    assert results(tmp_path / "ray") == results_here(suite)
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.command_line import command, figures, tread_bench, wait_for
+from tests.command_line import command, tread_bench, wait_for
 from tests.executors.one_node_slurm import SKIP_REASON, one_node_slurm
-from tests.executors.test_ray import SUITE
+from tests.executors.toy_suite import results, results_here, write_suite
 from tread_bench.errors import UserError
 from tread_bench.executors.slurm import Slurm, longest_job_minutes
 from tread_bench.executors.tasks import Ended, Task
@@ -71,11 +71,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 @needs_submitit
 @pytest.mark.slow
 def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
-    suite = tmp_path / "toy.yaml"
-    suite.write_text(SUITE)
-    local = tread_bench("run", suite, "--out", tmp_path / "local")
-    assert local.returncode == 0, local.stderr
-    out = tmp_path / "far"
+    suite, out = write_suite(tmp_path), tmp_path / "far"
     far = subprocess.Popen(
         command("run", suite, "--out", out, "--executor", "slurm"), text=True, stderr=subprocess.PIPE
     )
@@ -85,11 +81,7 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
         subprocess.run(["scontrol", "requeue", job], check=True)
     _, told = far.communicate(timeout=280)
     assert far.returncode == 0, told
-    results = [
-        {path.parent.name: figures(json.loads(path.read_text())) for path in where.glob("cells/*/record.json")}
-        for where in (out, tmp_path / "local")
-    ]
-    assert results[0] == results[1] and len(results[0]) == 4
+    assert results(out) == results_here(suite)
     assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
 
 
