@@ -28,7 +28,7 @@ from tread_bench.methods import Network
 from tread_bench.objectives import build_objective
 from tread_bench.records import Evaluation, GradientNorms, Record
 from tread_bench.store import DISK_ERRORS, temporaries
-from tread_bench.training.loop import train
+from tread_bench.training.loop import History, train
 from tread_bench.training.step import Batch, Trainer
 from tread_bench.training.weights import save_weights
 
@@ -62,48 +62,19 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
 
 
 def _train_and_judge(job: Job, tell: Tell) -> Record:
-    cell, folder = job.cell, job.folder.cell(job.about["cell"])
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
-    iterations = cell.training.iterations
-    evaluator = Evaluator(cell, job.data, trainer.objective, folder)
+    evaluator = Evaluator(job.cell, job.data, trainer.objective, job.folder.cell(job.about["cell"]))
     evaluator.check()
-
-    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
-        progress = partial(tell, "evaluating", iteration, iterations, None)
-        progress()
-        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"], progress).model_dump(mode="json")
-
-    history = train(
-        trainer,
-        folder / "checkpoints",
-        evaluate,
-        lambda done, loss: tell("training", done, iterations, loss),
-        conditions=conditions(job.plan),
-        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer)),
-    )
-    metrics, judged = cell.metrics, _judged(trainer).eval()
-    similarity = layer_similarity(
-        judged,
-        trainer.objective,
-        job.data.held_out,
-        metrics.similarity_samples,
-        metrics.similarity_times or trainer.objective.similarity_times,
-    )
-    norms = _gradient_norms(trainer)
-    figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
-    if not torch.isfinite(figures).all():
-        raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
+    history = _train(job, trainer, evaluator, tell)
     blank, earlier = job.blank(), history.conditions[:-1]
     return blank.model_copy(
         update={
             "status": "done",
             "conditions": {**blank.conditions, **({EARLIER: earlier} if earlier else {})},
-            "gradient_norms": norms,
-            "cost": cell_cost(cell),
+            **_looked_into(job, trainer),
+            "cost": cell_cost(job.cell),
             "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
-            "similarity": similarity,
-            "gap": routed_gap(judged, trainer.objective, job.data.held_out, metrics) if metrics.routed_rates else None,
             "sampling_macs": evaluator.sampling_macs(),
             "weights": history.weights,
             "train_loss": history.train_loss,
@@ -114,6 +85,42 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "final_weights_sha256": weights_sha256(trainer.network.backbone),
         }
     )
+
+
+def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
+    iterations, folder = job.cell.training.iterations, job.folder.cell(job.about["cell"])
+
+    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
+        progress = partial(tell, "evaluating", iteration, iterations, None)
+        progress()
+        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"], progress).model_dump(mode="json")
+
+    return train(
+        trainer,
+        folder / "checkpoints",
+        evaluate,
+        lambda done, loss: tell("training", done, iterations, loss),
+        conditions=conditions(job.plan),
+        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer)),
+    )
+
+
+def _looked_into(job: Job, trainer: Trainer) -> dict[str, Any]:
+    """What the trained network is like inside. Raises FloatingPointError where its last steps diverged."""
+    metrics, objective, held_out, judged = (
+        job.cell.metrics,
+        trainer.objective,
+        job.data.held_out,
+        _judged(trainer).eval(),
+    )
+    times = metrics.similarity_times or objective.similarity_times
+    similarity = layer_similarity(judged, objective, held_out, metrics.similarity_samples, times)
+    norms = _gradient_norms(trainer)
+    figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
+    if not torch.isfinite(figures).all():
+        raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
+    gap = routed_gap(judged, objective, held_out, metrics) if metrics.routed_rates else None
+    return {"similarity": similarity, "gradient_norms": norms, "gap": gap}
 
 
 def _judged(trainer: Trainer) -> Network:
