@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -57,7 +57,7 @@ class Heartbeat:
     def __init__(self, folder: Path, tell: Tell) -> None:
         self.path, self.tell = folder / _NAME, tell
         device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        self.place = {"host": socket.gethostname(), "pid": os.getpid(), "device": device}
+        self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
         self.began = self.first_at = time.time()
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
         self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between news of one phase

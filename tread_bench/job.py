@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,7 +53,7 @@ class Job:
         changed = differences(conditions(self.plan), conditions(plan))
         if changed and not self.plan.get("accept_other_numerics"):
             raise StoreError(
-                f"on {socket.gethostname()}, {'; '.join(changed)}, so this cell would not compare with the others: "
+                f"on {platform.node()}, {'; '.join(changed)}, so this cell would not compare with the others: "
                 "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
             )
         return replace(self, plan=plan)

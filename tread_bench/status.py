@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import socket
+import platform
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -141,7 +141,7 @@ def _look(folder: RunFolder, cell_id: str, now: float) -> CellStatus:
 
 
 def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
-    return progress is not None and progress.host != socket.gethostname() and silent_s < HEARD_S
+    return progress is not None and progress.host != platform.node() and silent_s < HEARD_S
 
 
 def _read(path: Path) -> dict[str, Any] | None:
