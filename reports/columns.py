@@ -39,7 +39,9 @@ COLUMNS = (
     Column("speedup", "", "median of the pairs' dense over routed step time; of the dense row: a control near 1"),
     Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),
     Column("speedup_high", "", "upper end of the same"),
-    Column("train_seconds", "s", "spent in training steps up to this iteration, other cells running beside"),
+    Column(
+        "train_seconds", "s", "in training steps up to here, others running beside; where compiled, with compilation"
+    ),
     Column("peak_memory_mib", "MiB", "peak memory of training in a process of its own; see memory_kind"),
     Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
     Column("fid", "", "Fréchet distance of generated to reference features (Heusel et al. 2017); lower is better"),

@@ -78,6 +78,11 @@ class Row:
         return asked.is_plainly_dense(self.first)
 
     @property
+    def is_judged_by_teacher(self) -> bool:
+        """Trained towards features of the very network that measures its FID: no FID to rank it by."""
+        return any(asked.is_judged_by_teacher(record) for record in self.done)
+
+    @property
     def blocks(self) -> int:
         """Blocks of the backbone; 0 where no cell came to tell."""
         return self.first.num_blocks or 0
@@ -220,10 +225,11 @@ def _settle(row: Row, rows: Sequence[Row]) -> Row:
 
 def _rank(rows: Sequence[Row]) -> list[Row]:
     """Holm-adjusted tests against dense, and the rows that cannot be told from the lowest FID."""
-    raw = {i: paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for i, r in enumerate(rows)}
+    judged = {i: row for i, row in enumerate(rows) if not row.is_judged_by_teacher}
+    raw = {i: paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for i, r in judged.items()}
     tested = {i: p for i, p in raw.items() if p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
-    scores = {str(i): row.scores["fid"] for i, row in enumerate(rows) if "fid" in row.scores}
+    scores = {str(i): row.scores["fid"] for i, row in judged.items() if "fid" in row.scores}
     lowest = indistinguishable_from_best(scores)
     return [
         replace(

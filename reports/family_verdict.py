@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row
 from reports.numbers import decimals, millions, names, number, plural
-from reports.verdict import Outcome, against_dense, outcome, runners_up
+from reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
 
 _SAID: dict[Outcome, str] = {
     "better": "better than dense training {} {}",
@@ -60,19 +60,19 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
 
 
 def _best(rows: Sequence[Row]) -> Row | None:
-    scored = [(fid.mean, k, row) for k, row in enumerate(rows) if not row.is_dense and (fid := row.fid)]
-    return min(scored)[2] if scored else None
+    return min(ranked(rows), key=lambda pair: pair[1].mean)[0] if ranked(rows) else None
 
 
 def _statement(rows: list[Row]) -> str:
     best = _best(rows)
     if best is None:
         failed = [record for row in rows for record in row.not_done]
-        return f"No {_noun(rows)} has an FID ({plural(len(failed), 'cell')} not finished)."
-    routed = [row for row in rows if not row.is_dense and row.fid]
+        taught = "that its judge did not teach " if any(row.is_judged_by_teacher for row in rows) else ""
+        return f"No {_noun(rows)} {taught}has an FID ({plural(len(failed), 'cell')} not finished)."
+    routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
     which = f", lowest FID of {several}{runners_up(best, routed)}" if len(routed) > 1 else ""
-    quality = against_dense(best, rows, decimals([best.fid.mean if best.fid else None]))
+    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid))
     return f"{best.short_label}{which}: {quality}; {_speed(best)}."
 
 

@@ -13,9 +13,6 @@ from tread_bench.statistics import Estimate, indistinguishable_from_best, paired
 _TOLD = 3  # rules in a statement
 
 
-_TOLD = 3  # rules in a statement
-
-
 class Sweep(NamedTuple):
     """One rule on one checkpoint, its rows by scale."""
 
@@ -39,6 +36,11 @@ class Checkpoint(NamedTuple):
     def judged(self) -> list[Sweep]:
         """Those of several scales."""
         return [sweep for sweep in self.sweeps if len(sweep.rows) > 1]
+
+    @property
+    def places(self) -> int:
+        """Decimals that suit all its FIDs."""
+        return decimals(fid_of(row).mean for sweep in self.sweeps for row in sweep.rows)
 
     def gain(self, row: Row) -> Estimate | None:
         """FID of the row minus that without guidance, paired over seeds."""
@@ -94,8 +96,7 @@ def lead(rows: Sequence[Row]) -> str:
 def _best(made: Checkpoint) -> str:
     bests = {asked.guided(sweep.best.first): sweep.best for sweep in made.judged}
     best, *alike = indistinguishable_from_best({rule: row.scores["fid"] for rule, row in bests.items()})
-    fid = fid_of(bests[best]).mean
-    places = decimals([fid])
+    fid, places = fid_of(bests[best]).mean, made.places
     if made.unguided and fid_of(made.unguided).mean < fid:
         return f"{number(fid_of(made.unguided).mean, places)} without guidance"
     also = f", which cannot be told from {_among(alike)}" if alike else ""
@@ -138,8 +139,7 @@ def _trained(made: Checkpoint) -> str:
 
 
 def _rule(made: Checkpoint, sweep: Sweep) -> str:
-    best, gain = sweep.best, made.gain(sweep.best)
-    places = decimals([fid_of(best).mean])
+    best, gain, places = sweep.best, made.gain(sweep.best), made.places
     edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
     several = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
     scales = several if len(sweep.rows) > 1 else "the only scale, so not judged"

@@ -163,7 +163,8 @@ def methods_note() -> str:
     """Where the methods' figures come from and why they do not compare."""
     return (
         "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
-        "for different numbers of epochs, some guided and some not, so no ranking follows from them."
+        "for different numbers of epochs, some guided and some not, so no ranking follows from them; dense "
+        f"{published_method('dense')}."
     )
 
 

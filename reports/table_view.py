@@ -40,6 +40,7 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("Seeds", "finished, of those that have a record", _seeds),
         *_guidance_columns(rows),
         *_metric_columns(rows, "fid"),
+        *_metric_columns(rows, "validation_loss"),
         ("Speed-up", "of a training step, measured beside dense", _speedup),
         (
             "Ideal",
@@ -49,9 +50,12 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
         ("Extra parameters", "of the method and its auxiliary losses", _extra),
-        ("Images/s", "training throughput, measured alone", lambda row: _timing(rows, row, "images_per_s")),
+        (
+            "Images/s",
+            "of training, measured alone; rows compare by speed-up",
+            lambda row: _timing(rows, row, "images_per_s"),
+        ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
-        *_metric_columns(rows, "validation_loss"),
         *_metric_columns(rows, "kid"),
     ]
 

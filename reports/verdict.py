@@ -1,4 +1,4 @@
-"""What a run says, in two sentences: which row is best and how sure that is, and what it costs or saves."""
+"""What a run says, in a few sentences: which row is best and how sure that is, and what it costs or saves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from reports import asked
 from reports.comparison import Group, Row
 from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import LEVEL, Estimate, indistinguishable_from_best
+from tread_bench.statistics import LEVEL, Estimate, holm, indistinguishable_from_best, paired_difference, paired_p_value
 
 Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
@@ -22,21 +22,30 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[Group, str, str]]:
 def _verdict(rows: list[Row]) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison finished, so it says nothing yet.", _missing(rows)
-    routed = [(row, fid) for row in rows if not row.is_dense and (fid := row.fid)]
+    routed, places = ranked(rows), decimals(row.fid.mean for row in rows if row.fid)
     if not routed:
-        return _without_routes(rows), _cheapest(rows)
+        return _without_ranks(rows), _cheapest(rows)
     best, fid = min(routed, key=lambda pair: pair[1].mean)
-    lead = f"{_mean(best, fid, [row for row, _ in routed])}{runners_up(best, [row for row, _ in routed])}"
-    return f"{lead}; {against_dense(best, rows, decimals([fid.mean]))}.", _cost(best)
+    others = [row for row, _ in routed]
+    lead = f"{_mean(best, fid, others, places)}{runners_up(best, others)}"
+    return f"{lead}; {against_dense(best, rows, places)}.", f"{_cost(best)}{_of_tread(best, others, rows, places)}"
+
+
+def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
+    """The rows that their FID may rank, each with it: not the reference, nor dense controls beside other methods."""
+    scored = [(row, fid) for row in rows if not row.is_dense and not row.is_judged_by_teacher and (fid := row.fid)]
+    return [(row, fid) for row, fid in scored if asked.method(row.first) != "dense"] or scored
 
 
 def kind(rows: Sequence[Row]) -> str:
-    """What these rows, dense aside, are to each other: routes, methods, or just rows."""
+    """What these rows, dense aside, are to each other: methods, rates of a route, routes, or just rows."""
     methods = [asked.method(row.first) for row in rows]
     if len(set(methods)) == len(methods):
         return "method"
     routes = {row.first.routes for row in rows}
-    return "route" if len(routes) == len(rows) and set(methods) == {"tread"} else "row"
+    if len(routes) < len(rows) or set(methods) != {"tread"}:
+        return "row"
+    return "route" if len({tuple(row.spans) for row in rows}) > 1 or len(rows) == 1 else "rate"
 
 
 def _missing(rows: list[Row]) -> str:
@@ -45,9 +54,11 @@ def _missing(rows: list[Row]) -> str:
     return f"Failed: {plural(failed, 'cell')}; skipped: {plural(skipped, 'cell')}; the reasons are listed below."
 
 
-def _without_routes(rows: list[Row]) -> str:
+def _without_ranks(rows: list[Row]) -> str:
     if not any(row.fid for row in rows):
         return "FID was not measured here, so no row can be called best for it."
+    if any(row.is_judged_by_teacher for row in rows):
+        return "No row beside dense is ranked: the network that measures FID was their teacher."
     return "No row beside dense finished, so there is nothing to compare with dense training."
 
 
@@ -58,8 +69,7 @@ def _cheapest(rows: list[Row]) -> str:
     return _cost(min(priced, key=lambda pair: pair[0])[1])
 
 
-def _mean(best: Row, fid: Estimate, routed: Sequence[Row]) -> str:
-    places = decimals([fid.mean])
+def _mean(best: Row, fid: Estimate, routed: Sequence[Row], places: int) -> str:
     sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
     if len(routed) == 1:
         return f"{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
@@ -75,7 +85,7 @@ def runners_up(best: Row, routed: list[Row]) -> str:
     alike = [routed[int(i)].short_label for i in indistinguishable_from_best(scores)[1:]]
     if not alike:
         return f", lower than every other {kind(routed)} (paired tests, Holm-adjusted)"
-    if len(alike) == len(routed) - 1:
+    if len(alike) == len(routed) - 1 > 1:
         return f", which cannot be told from any other {kind(routed)}"
     return f", which cannot be told from {names(alike)}"
 
@@ -114,6 +124,36 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
     }[outcome(row)]
 
 
+def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
+    """How TREAD stands to dense and to the other methods, where one of those, the best, has the lowest FID."""
+    own = next((row for row in routed if asked.method(row.first) == "tread"), None)
+    if own is None or own is best or kind(routed) != "method":
+        return ""
+    others = _against(own, [row for row in routed if row is not own and row is not best])
+    return f" As for {own.short_label}, {against_dense(own, rows, places)}; {others}{_speed(own)}."
+
+
+def _against(own: Row, others: Sequence[Row]) -> str:
+    """Which of the other rows have another FID than one, by paired tests."""
+    p_values = [paired_p_value(row.scores["fid"], own.scores["fid"]) for row in others]
+    adjusted = holm([1.0 if p is None else p for p in p_values])
+    told = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
+    said = [
+        f"{names(some)} {'has' if len(some) == 1 else 'have'} a {way} FID"
+        for way in ("higher", "lower")
+        if (some := [row.short_label for row in told if _way(row, own) == way])
+    ]
+    if not said:
+        return f"none of {names(row.short_label for row in others)} can be told from it; " if others else ""
+    alike = ", the rest cannot be told from it" if len(told) < len(others) else ""
+    return f"{' and '.join(said)} (paired tests, Holm-adjusted){alike}; "
+
+
+def _way(row: Row, own: Row) -> str:
+    difference = paired_difference(row.scores["fid"], own.scores["fid"])
+    return "lower" if difference and difference.mean < 0 else "higher"
+
+
 def _cost(row: Row) -> str:
     return f"{_macs(row)}{_parameters(row)}, and {_speed(row)}."
 
@@ -122,7 +162,7 @@ def _macs(row: Row) -> str:
     forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
     if not forward or not dense:
         return f"The MACs of {row.short_label} were not counted"
-    when = " of a routed step" if asked.scheduled(row.first) else ""
+    when = " of a routed step" if _has_dense_part(row) else ""
     if forward == dense:
         return f"{row.short_label} costs as many forward MACs as dense"
     word = "saves" if forward < dense else "adds"
@@ -143,8 +183,12 @@ def _speed(row: Row) -> str:
     if row.speedup is None:
         return "its speed was not measured"
     ratio, low, high = row.speedup
-    step = "routed training step" if asked.scheduled(row.first) else "training step"
+    step = "routed training step" if _has_dense_part(row) else "training step"
     evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
         return f"its {step} cannot be told from dense in speed: {number(ratio)} times as fast ({evidence})"
     return f"its {step} was measured {number(ratio)} times as fast as the dense one ({evidence})"
+
+
+def _has_dense_part(row: Row) -> bool:
+    return bool(row.spans and asked.scheduled(row.first))

@@ -139,6 +139,9 @@ def _repa(loss: RepaLoss, cell: Cell, last: int) -> Iterator[tuple[str, str]]:
     elif loss.model is None and cell.data.name != "digits":
         way_out = "set repa.model (a timm model) and repa.weights (its local file)"
         yield "", f"auxiliary repa: no feature network ships for data {cell.data.name}; {way_out}"
+    elif cell.data.channels not in (1, 3):
+        channels = f"data {cell.data.name} has {cell.data.channels} channels"
+        yield "model", f"auxiliary repa.model {loss.model}: sees images of 1 or 3 channels, and {channels}; remove repa"
 
 
 def weight_files(cell: Cell) -> Iterator[tuple[Loc, str | None]]:

@@ -37,7 +37,7 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "the trained network without routing: same image, same noise, averaged over tokens, images and "
         "seeds. The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
         "next sampling step, so it loses least where this is near 1; sampling steps lie closer together than these "
-        "times, so the figures are a lower guide, not what a cache would lose.",
+        "times, so their cosines lie higher.",
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,6 +18,11 @@ from reports.figures.style import MUTED, SURFACE, Picture, clean
 from reports.numbers import decimals, interval, number, scaled_macs
 from tread_bench.statistics import Estimate, mean_interval
 
+_SECONDS = (
+    "Seconds are iterations times the dense step over the row’s speed-up, timed alone: the speed-up is interleaved, so "
+    "that what else slows the machine down for a while slows no row alone. A row with a schedule has none. "
+)
+
 
 class Point(NamedTuple):
     """A row at one evaluated iteration."""
@@ -24,7 +30,7 @@ class Point(NamedTuple):
     row: int
     iteration: int
     macs: float  # of training up to here, all images
-    seconds: float | None  # median step timed alone, times iterations
+    seconds: float | None  # of training steps timed alone
     fids: tuple[float, ...]  # one per seed
 
     @property
@@ -34,7 +40,7 @@ class Point(NamedTuple):
 
 def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Every evaluated iteration, joined per row, with 95 % intervals over seeds."""
-    points = [point for index, row in enumerate(rows) for point in points_of(index, row)]
+    points = [point for index in range(len(rows)) for point in points_of(index, rows)]
     if not points:
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
@@ -54,13 +60,15 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
         caption="MACs are counted: those of a training step, times batch, times iterations"
         + (", step by step over a schedule" if any(asked.scheduled(row.first) for row in rows) else "") + ". "
-        + ("" if several else "Seconds are the median training step, timed alone, times iterations. ")
+        + (_SECONDS if any(point.seconds for point in points) and not several else "")
         + "Lines at the points are 95 % t intervals over seeds.",
     )  # fmt: skip
 
 
-def points_of(index: int, row: Row) -> list[Point]:
-    """The row at every iteration at which its finished cells were judged under the group's protocol."""
+def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
+    """One row at every iteration at which its finished cells were judged under the group's protocol."""
+    row = rows[index]
+    step_ms = _step_ms(row, [other for other in rows if other.group == row.group])
     fids: dict[int, list[float]] = {}
     for record in row.done:
         for evaluation in record.evaluations:
@@ -70,7 +78,8 @@ def points_of(index: int, row: Row) -> list[Point]:
     if not images_per_step or not row.cost("train_step_macs") or asked.is_evaluated_only(row.first):
         return []
     return [
-        Point(index, i, images_per_step * macs_until(row, i), _seconds(row, i), tuple(fids[i])) for i in sorted(fids)
+        Point(index, i, images_per_step * macs_until(row, i), step_ms and step_ms * i / 1e3, tuple(fids[i]))
+        for i in sorted(fids)
     ]
 
 
@@ -90,10 +99,15 @@ def macs_until(row: Row, iteration: int) -> float:
     return sum(routed + (1 - share) * extra for share in shares[:iteration])
 
 
-def _seconds(row: Row, iteration: int) -> float | None:
-    """Median step timed alone, times iterations; not known of a schedule, of which one kind of step was timed."""
-    step_ms, changes = row.timing("step_time_ms"), bool(row.spans and asked.scheduled(row.first))
-    return step_ms * iteration / 1e3 if step_ms and not changes else None
+def _step_ms(row: Row, group: Sequence[Row]) -> float | None:
+    """The group's median dense step over the row's speed-up; not known of a schedule, which has two kinds of steps.
+
+    Rows are timed one after another, each beside dense: their own times were not taken under the same load.
+    """
+    if row.speedup is None or (row.spans and asked.scheduled(row.first)):
+        return None
+    dense = [step for other in group for timing in other.timings for step in timing.reference_step_times_ms]
+    return float(np.median(dense)) / (1.0 if row.is_dense else row.speedup[0])
 
 
 def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
 from reports.comparison import Row
+from reports.depths import Line, lines_of
 from reports.figures import style
 from reports.figures.marks import cells, upright, words
 from reports.figures.style import MUTED, RULE, Picture, clean
 from reports.numbers import decimals, number
 from reports.published import depths_note, published_depths
 from tread_bench.statistics import Estimate
-
-
-class Line(NamedTuple):
-    """The rows of one family that follow one rule, by number of blocks."""
-
-    family: str
-    rule: str
-    points: list[tuple[Row, Estimate]]
 
 
 def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -45,37 +35,6 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "different depths are not compared with each other. A rule is a row of the suite: the table holds the blocks "
         f"that it meant at each depth. {depths_note()}",
     )  # fmt: skip
-
-
-def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """Rules that ran at two depths or more of a family."""
-    found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
-    stems = {stem(row) for row in rows}
-    for row in rows:
-        difference = row.difference("fid")
-        if row.spans and difference and not asked.is_guided(row.first):
-            for rule in _rules(stem(row), stems):
-                found.setdefault((row.first.family, rule), []).append((row, difference))
-    lines = []
-    for (family, name), points in sorted(found.items(), key=lambda item: item[0]):
-        blocks = [row.blocks for row, _ in points]
-        if len(set(blocks)) == len(blocks) > 1:
-            lines.append(Line(family, name, sorted(points, key=lambda point: point[0].blocks)))
-    return lines
-
-
-def _rules(name: str, stems: set[str]) -> list[str]:
-    """The row's rule; of a row where two rules mean the same blocks, "absolute-relative", both."""
-    parts = re.split(r"[-+_]", name)
-    return parts if len(parts) > 1 and stems.issuperset(parts) else [name]
-
-
-def stem(row: Row) -> str:
-    """The row's name without what a matrix or a hand added of its depth: "absolute" of "absolute depth=8"."""
-    name = row.name.partition(" ")[0]
-    depth = re.search(r"\bdepth (\d+)", row.group.backbone)
-    numbers = {str(row.blocks), *([depth[1]] if depth else [])}
-    return re.sub(rf"[-_]?(depth|blocks|d|l)?[-_]?(?<!\d)({'|'.join(numbers)})(?!\d)", "", name) or name
 
 
 def _words(line: Line, places: int) -> str:

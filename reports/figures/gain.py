@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from reports import asked
 from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row
+from reports.depths import lines_of as depth_lines
 from reports.figures import style
-from reports.figures.depths import lines_of as depth_lines
 from reports.figures.marks import dot, settle_forest, tone, words
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals, millions, number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -15,9 +16,11 @@ from reports.figures.marks import cells, upright
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.guidance import Checkpoint, checkpoints, fid_of
 from reports.numbers import DASH, decimals, number
-from reports.published import guidance_note
+from reports.published import guidance_note, published_guidance
 
 _COLUMNS = 3
+_IN_LEGEND = 3
+_ASIDE = 0.012  # of scale, between two rules, so that their intervals do not hide each other
 _Look = tuple[str, str, str]  # colour, marker, line
 
 
@@ -35,10 +38,10 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         table=[line for made in found for line in _numbers(made, places)],
         description="FID against the scale of guidance; every rule at its best scale: "
         + "; ".join(f"{made.name}: {_words(made, places)}" for made in found),
-        caption="Every rule on the same checkpoints over a sweep of scales; large marks are the best scale of a rule, "
-        "with its 95 % t interval over seeds; the level is the same checkpoint without guidance, its band the "
-        "interval. MACs are those of one generated image, over all sampling steps and both branches. A best scale is "
-        f"chosen by the samples that it is judged by. {guidance_note()}",
+        caption="Every rule on the same checkpoints over a sweep of scales, drawn a little aside of each other; large "
+        "marks are the best scale of a rule, with its 95 % t interval over seeds; the level is the same checkpoint "
+        "without guidance, its band the interval. MACs are those of one generated image, over all sampling steps and "
+        f"both branches. A best scale is chosen by the samples that it is judged by. {guidance_note()}",
     )  # fmt: skip
 
 
@@ -76,19 +79,33 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         rule: (*look, "-" if k < len(style.COLOURS) else "--")  # where colours repeat, lines differ as well
         for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
     }
-    columns = min(_COLUMNS, len(found))
-    lines = -(-len(found) // columns)
-    figure = Figure(figsize=(9.6, max(3.4, 0.26 * len(rules) + 1) * lines), layout="constrained")
-    panels = list(figure.subplots(lines, columns, sharey=True, squeeze=False).flat)
-    for made, axes in zip(found, panels, strict=False):
+    columns = min(_COLUMNS, len(found) + 1)
+    lines = -(-(len(found) + 1) // columns)
+    figure = Figure(figsize=(9.6, 3.5 * lines + 0.22 * (len(rules) // _IN_LEGEND + 1)), layout="constrained")
+    panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for k, (made, axes) in enumerate(zip(found, panels, strict=False)):
         _panel(axes, made, looks)
-    for unused in panels[len(found) :]:
+        _limit(axes, found)
+        axes.tick_params(labelleft=k % columns == 0)
+        axes.set_xlabel("scale (1 is the strong branch alone)", color=MUTED)
+    _published_panel(panels[len(found)])
+    for unused in panels[len(found) + 1 :]:
         unused.set_axis_off()
-    _limit(panels[0], found)
-    figure.supxlabel("scale of guidance (1 is the strong branch alone)", color=MUTED, size=9)
-    figure.supylabel("FID (lower is better)", color=MUTED, size=9)
+    panels[0].set_ylabel("FID (lower is better)", color=MUTED)
     _legend(figure, looks)
     return figure
+
+
+def _published_panel(axes: Axes) -> None:
+    published = [(rule, fid) for rule, fid, _ in published_guidance() if fid is not None]
+    for x, (_, fid) in enumerate(published):
+        axes.bar(x, fid, width=0.55, color=RULE, edgecolor=MUTED, linewidth=0.8)
+        axes.annotate(number(fid), (x, fid), (0, 3), textcoords="offset points", ha="center", color=MUTED, size=8)
+    axes.set_xticks(range(len(published)), [fill(rule, 14) for rule, _ in published])
+    axes.set_title("published: SiT-XL/2,\nother protocol", color=MUTED)
+    axes.grid(axis="x", visible=False)
+    axes.tick_params(length=0)
+    axes.margins(y=0.12)
 
 
 def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
@@ -109,12 +126,13 @@ def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
         axes.axhline(fid.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
         if fid.bounds is not None:
             axes.axhspan(*fid.bounds, color=RULE, alpha=0.45, linewidth=0, zorder=0.4)
-    for sweep in made.sweeps:
+    for k, sweep in enumerate(made.sweeps):
         colour, marker, line = looks[sweep.rule]
-        scales = [asked.guidance_scale(row.first) for row in sweep.rows]
+        aside = _ASIDE * (k - (len(made.sweeps) - 1) / 2)
+        scales = [asked.guidance_scale(row.first) + aside for row in sweep.rows]
         means = [fid_of(row).mean for row in sweep.rows]
         axes.plot(scales, means, color=colour, marker=marker, markersize=4.5, linewidth=1.2, linestyle=line)
-        upright(axes, asked.guidance_scale(sweep.best.first), fid_of(sweep.best), colour, marker)
+        upright(axes, asked.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
     axes.set_title(clean(made.name))
     axes.margins(x=0.06)
     axes.tick_params(length=0)
@@ -125,4 +143,5 @@ def _legend(figure: Figure, looks: dict[str, _Look]) -> None:
     axes = figure.axes[0]
     handles = [axes.plot([], [], color=c, marker=m, markersize=6, linestyle=line)[0] for c, m, line in looks.values()]
     handles.append(axes.axhline(float("nan"), color=INK, linewidth=1.2, linestyle=(0, (4, 3))))
-    figure.legend(handles, [*(clean(rule) for rule in looks), "no guidance"], loc="outside right upper")
+    names = [*(clean(rule, 44) for rule in looks), "no guidance"]
+    figure.legend(handles, names, loc="outside lower center", ncols=_IN_LEGEND)

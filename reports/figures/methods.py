@@ -14,7 +14,7 @@ from reports.comparison import Row
 from reports.figures import style
 from reports.figures.marks import dot, settle_forest, tone, words
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
-from reports.numbers import DASH, decimals, millions, number
+from reports.numbers import DASH, decimals, millions, names, number
 from reports.published import methods_note, published_method
 from tread_bench.statistics import Estimate
 
@@ -35,10 +35,10 @@ def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(row.fid.mean for row in rows if row.fid)
     svg, png = style.save(_figure(lines, places))
     return Picture(
-        name=f"methods{suffix}", title=_title(lines), svg=svg, png=png,
-        headers=("row", "method", "FID difference to dense [95 %]", "seeds", "parameters of the method",
-                 "parameters of auxiliary losses", "training MACs, dense = 1", "MACs when sampling, dense = 1",
-                 "speed-up [95 %]", "ideal", "published FID, another protocol"),
+        name=f"methods{suffix}", title=_title(lines), svg=svg, png=png, is_open=_title(lines) == "Methods",
+        headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
+                 "parameters of the method", "parameters of auxiliary losses", "training MACs, dense = 1",
+                 "MACs when sampling, dense = 1", "speed-up [95 %]", "ideal"),
         table=[_numbers(line, places) for line in lines],
         description="FID of each row minus dense, its extra parameters and its training cost. "
         + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in lines),
@@ -46,7 +46,7 @@ def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "above it, grey where the interval holds 0. Extra parameters are those that the backbone alone does not have. "
         "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
         "training step with its 95 % bootstrap interval, the tick the ideal one. "
-        f"{methods_note() if _title(lines) == 'Methods' else ''}",
+        f"{_taught(lines)}{methods_note() if _title(lines) == 'Methods' else ''}",
     )  # fmt: skip
 
 
@@ -85,6 +85,12 @@ def extra_params(row: Row) -> float | None:
     return None if row.cost("params") is None else sum(part or 0 for part in parts)
 
 
+def _taught(lines: Sequence[_Line]) -> str:
+    """Whose FID says little."""
+    taught = [line.row.short_label for line in lines if line.row.is_judged_by_teacher]
+    return f"The FID of {names(taught)} is measured with the features of the training targets. " if taught else ""
+
+
 def _extra(row: Row) -> str:
     extra, params = extra_params(row), row.cost("params")
     if extra is None or params is None:
@@ -104,11 +110,11 @@ def _numbers(line: _Line, places: int) -> tuple[str, ...]:
     judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
     return (
         row.label, asked.method(row.first), words(line.difference, places),
+        published_method(asked.method(row.first)) or DASH,
         str(line.difference.n) if line.difference else DASH,
         *(number(row.cost(name), 0) for name in ("method_params", "auxiliary_params")), number(line.macs),
         number(judged / dense if judged and dense else None),
         f"{number(ratio)} [{number(low)}, {number(high)}]" if ratio else DASH, number(row.cost("ideal_speedup")),
-        published_method(asked.method(row.first)) or DASH,
     )  # fmt: skip
 
 
@@ -155,7 +161,7 @@ def _speed(axes: Axes, y: int, row: Row) -> None:
 
 def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
     forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel="ΔFID to dense (left is better)")
-    speed.set_xlabel("speed-up of a step")
+    speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
         settle_forest(axes, still)
         axes.locator_params(axis="x", nbins=5 if axes is forest else 4)

@@ -37,7 +37,7 @@ class Panels(NamedTuple):
 
 
 def panels(
-    rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, left: float = 0.36, gap: float = 0.24
+    rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, left: float = 0.36, gap: float = 0.3
 ) -> Panels:
     """Titled empty axes, in inches at most `widest` wide and `aspect` times as wide as high."""
     spots, columns = _spots([len(members) for members in by_architecture(rows)])
@@ -50,7 +50,7 @@ def panels(
     for row, spot in zip(rows, spots, strict=True):
         x, y = left + spot.column * (side + gap), height - spot.line * pitch - top - high
         axes.append(figure.add_axes((x / width, y / height, side / width, high / height)))
-        _title(axes[-1], row, int((side + gap) * 12.5))
+        _title(axes[-1], row, int((side + gap) * 13))
     key = (1 - (_RIGHT - 0.1) / width, 1 - (top + high) / height, 0.13 / width, high / height)
     return Panels(figure, axes, [not spot.column for spot in spots], [spot.leads for spot in spots], key)
 

@@ -50,7 +50,7 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "
         + "; ".join(f"{line.row.label}: {line.text}" for line in lines),
         caption="Tokens leave before the first block of a bar and come back after its last. "
-        + ("Blue is a lower FID than dense, orange a higher one; " if paired else "")
+        + ("Blue is a lower FID than dense, orange a higher one, grey where the interval holds 0; " if paired else "")
         + f"lines are 95 % t intervals over {'paired ' if paired else ''}seeds. "
         + _several(lines) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
@@ -122,7 +122,7 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
     figure, panels = _panels(parts)
     for part, (bars, forest, words) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
-            tone = MUTED if not line.shown else style.DIVERGING(scale(line.shown.mean)) if paired else style.COLOURS[0]
+            tone = _tone(line.shown, scale) if paired else style.COLOURS[0]
             _bar(bars, y, line.row, tone)
             _interval(forest, y, line.shown, tone)
             words.text(0.05, y, line.text, va="center")
@@ -132,6 +132,13 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
     _head(panels[0][2], paired, _has_published(lines))
     forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")
     return figure
+
+
+def _tone(difference: Estimate | None, scale: Normalize) -> Any:
+    """The stronger the larger the difference is; grey where the interval holds 0 or there is none."""
+    if difference is None:
+        return MUTED
+    return style.DIVERGING(scale(difference.mean if difference.excludes(0) else 0.0))
 
 
 def _head(words: Axes, paired: bool, has_published: bool) -> None:
@@ -181,7 +188,7 @@ def _interval(axes: Axes, y: int, estimate: Estimate | None, tone: Any) -> None:
 def _settle_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> None:
     blocks = max(row.blocks for row in rows)
     bars.set(xlim=(-0.6, blocks - 0.4), ylim=(len(rows) - 0.5, -0.5), xlabel="block")
-    bars.set_xticks(range(0, blocks, max(1, blocks // 12)))
+    bars.set_xticks(range(0, blocks, max(1, round(blocks / 12))))
     bars.set_yticks(range(len(rows)), [clean(row.short_label) for row in rows])
     bars.set_title(clean(rows[0].architecture), pad=8)
     forest.margins(x=0.08)

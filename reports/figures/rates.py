@@ -112,6 +112,7 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
             look = (INK, "o") if row.is_dense else (colour, marker)
             upright(axes, rate, fid, *look, row.scores["fid"].values())
         axes.plot([], [], color=colour, marker=marker, label=clean(line.name))
+    axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
     _settle(axes, "FID")
     axes.legend(loc="best", fontsize=8)
 
@@ -121,6 +122,7 @@ def _published_panel(axes: Axes, published: dict[float, float]) -> None:
     for rate, fid in published.items():
         axes.annotate(number(fid), (rate, fid), (7, 5), textcoords="offset points", color=MUTED, size=8)
     axes.set_title("published: DiT-B/2, other protocol", color=MUTED)
+    axes.set_xticks(list(published))
     axes.margins(x=0.2, y=0.18)
     _settle(axes, "FID of the paper")
 

@@ -22,11 +22,12 @@ from reports.published import finetune_note
 
 _STRIP = 0.26  # inches
 _STEPS = 400  # places along a strip
+_ASIDE = 0.006  # of the training, between two rows, so that their intervals do not hide each other
 
 
 def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Lines of FID above a strip per row that shows when its tokens are routed; drawn where a schedule says more."""
-    points = [point for index, row in enumerate(rows) for point in _points(index, row)]
+    points = [point for index in range(len(rows)) for point in _points(index, rows)]
     drawn = [row for index, row in enumerate(rows) if any(point.row == index for point in points)]
     if not _differ(drawn) or len(by_architecture(drawn)) > 1:
         return None
@@ -37,9 +38,9 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
         table=[_numbers(rows[point.row], point, places) for point in points],
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in drawn),
-        caption="Marks are means over seeds with 95 % t intervals. Below, one strip per row: blue while tokens are "
-        "routed, the paler the smaller the share of the route’s rate, grey while training is dense. The shaded part is "
-        f"the dense one of the rows that end dense. {finetune_note()}",
+        caption="Marks are means over seeds with 95 % t intervals, a little aside of each other. Below, one strip per "
+        "row: blue while tokens are routed, the paler the smaller the share of the route’s rate, grey while training "
+        f"is dense. The shaded part is the dense one of the rows that end dense. {finetune_note()}",
     )  # fmt: skip
 
 
@@ -51,8 +52,9 @@ def _differ(rows: Sequence[Row]) -> bool:
     return is_one and any(map(asked.scheduled, routed))
 
 
-def _points(index: int, row: Row) -> list[Point]:
-    return [] if asked.is_evaluated_only(row.first) or asked.is_guided(row.first) else points_of(index, row)
+def _points(index: int, rows: Sequence[Row]) -> list[Point]:
+    first = rows[index].first
+    return [] if asked.is_evaluated_only(first) or asked.is_guided(first) else points_of(index, rows)
 
 
 def _schedule(row: Row) -> str:
@@ -77,11 +79,12 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.6, 3.2 + strips + 0.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, strips))
     looks = style.looks(rows[index].is_dense for index in members)
-    for index, (colour, marker) in zip(members, looks, strict=True):
-        own = [point for point in points if point.row == index]
-        above.plot([p.iteration for p in own], [p.fid.mean for p in own], color=colour, linewidth=1.3)
-        for point in own:
-            upright(above, point.iteration, point.fid, colour, marker, point.fids)
+    for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
+        aside = _ASIDE * (k - (len(members) - 1) / 2) * asked.iterations(rows[index].first)
+        own = [(point.iteration + aside, point) for point in points if point.row == index]
+        above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
+        for x, point in own:
+            upright(above, x, point.fid, colour, marker, point.fids)
     _shade(above, [rows[index] for index in members])
     _strips(below, [rows[index] for index in members])
     logarithmic(above)

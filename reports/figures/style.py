@@ -104,7 +104,7 @@ def looks(is_dense: Iterable[bool]) -> list[tuple[str, str]]:
     return [(INK, "o") if dense else next(others) for dense in is_dense]
 
 
-def clean(text: str, longest: int = 34) -> str:
+def clean(text: str, longest: int = 40) -> str:
     """A name as a figure can show it: printable, of bounded length, not hidden by a leading underscore."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     shown = shown if len(shown) <= longest else shown[: longest - 1] + "…"

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from synthetic_records import (
     BLOCKS,
     DRAWN,
@@ -21,13 +22,14 @@ from synthetic_records import (
     selectors,
     similarity,
     study,
+    timing,
 )
 
 from reports.figures import NAMES, pictures
 from reports.figures.across_times import adjacent_times
 from reports.figures.cost import draw, points_of
 from reports.figures.panels import SHOWN, panels, shown_and_folded
-from reports.figures.style import COLOURS, MARKERS, clean, looks, theme
+from reports.figures.style import COLOURS, DIVERGING, MARKERS, clean, looks, theme
 from reports.published import placement_difference
 from reports.tables import comparison
 
@@ -71,9 +73,38 @@ def test_cost_is_macs_of_a_step_times_batch_times_iterations(drawn):
     assert drawn["fid_cost"].table[0][:3] == ("dense", "400", f"{30e6 * 64 * 400 / 1e12:.2f}")
 
 
+@pytest.mark.parametrize(("gains", "is_grey"), [((-3, 1, -2), True), ((1, 2, 3), True), ((-3, -3.1, -2.9), False)])
+def test_a_placement_has_a_colour_only_where_its_interval_excludes_no_change(gains, is_grey):
+    changes = {"dense": ("", (0, 0, 0)), "2:8": ("2:8@0.5", gains), "0:8": ("0:8@0.5", (9, 9.1, 9))}
+    records = [
+        record(row, routes, seed, 0.0, evaluations=[evaluation(1200, 20 + seed + change)])
+        for row, (routes, all_seeds) in changes.items()
+        for seed, change in enumerate(all_seeds)
+    ]
+    placement = next(p for p in pictures(comparison(records)) if p.name == "route_placement")
+    assert (f"fill: {to_hex(DIVERGING(0.5))}" in placement.svg.decode()) is is_grey
+
+
+def test_a_load_while_one_row_was_timed_moves_no_row_alone():
+    """Its steps and the dense ones beside them take twice as long: all times double at most, their ratios stay."""
+    slow = timing(1.2, 0)
+    slow = slow.model_copy(
+        update={name: [2 * t for t in getattr(slow, name)] for name in ("step_times_ms", "reference_step_times_ms")}
+        | {"step_time_ms": 2 * slow.step_time_ms}
+    )
+
+    def seconds(of_routed):
+        records = [record("dense", "", 0, 17.0, 1.0), record("2:8", "2:8@0.5", 0, 18.0, timing=of_routed)]
+        rows = comparison(records)
+        return [points_of(k, rows)[-1].seconds for k in range(2)]
+
+    quiet, loaded = seconds(timing(1.2, 0)), seconds(slow)
+    assert quiet[0] / quiet[1] == pytest.approx(loaded[0] / loaded[1]) == pytest.approx(1.2, rel=0.03)
+
+
 def test_both_panels_of_the_cost_draw_the_means_and_intervals_of_the_table(records):
     rows = comparison(records)
-    points = [point for index, row in enumerate(rows) for point in points_of(index, row)]
+    points = [point for index in range(len(rows)) for point in points_of(index, rows)]
     with theme():
         panels = draw(rows, points).axes
     for panel in panels:
@@ -109,7 +140,7 @@ def test_strange_names_are_drawn():
     for picture in pictures(comparison(records)):
         ElementTree.fromstring(picture.svg)
         assert b"<script" not in picture.svg
-    assert clean("_a").endswith("_a") and not clean("_a").startswith("_") and len(clean("x" * 300)) == 34
+    assert clean("_a").endswith("_a") and not clean("_a").startswith("_") and len(clean("x" * 300)) == 40
 
 
 def test_what_cannot_be_drawn_is_left_out():

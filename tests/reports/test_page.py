@@ -8,7 +8,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, record, write_samples
+from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, write_samples
 
 from reports.page import render
 from reports.samples import SAMPLE_BUDGET_BYTES
@@ -74,6 +74,30 @@ def test_counts_conditions_and_cautions(page, records):
     assert page.count("data:image/png;base64,") >= 7
 
 
+def missing_cells(page: str) -> list[str]:
+    section = re.search(r'<section aria-labelledby="missing">(.*?)</section>', page, re.DOTALL)
+    return re.findall(r"<li><code>(.*?)</code></li>", section[1]) if section else []
+
+
+def test_the_page_of_a_run_that_is_not_over_says_what_is_missing_and_that_of_a_finished_one_nothing(plan, tmp_path):
+    rows = (("dense", ""), ("2:8", "2:8@0.5"))
+    cells = [record(row, routes, seed, 20.0) for row, routes in rows for seed in range(3)]
+    asked = {**plan, "cells": [one.cell for one in cells]}
+    untimed = cells[0].model_copy(update={"timing": None})
+    broken = failed("2:8", "2:8@0.5", 1, "out of memory: 9 GiB")
+    pages = []
+    for there in ([], [untimed, cells[1], broken], cells):
+        render(there, asked, tmp_path)
+        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+    left = [one.cell for one in cells if one not in (cells[0], cells[1], cells[4])]
+    assert list(map(missing_cells, pages)) == [asked["cells"], left, []]
+    assert "6 of 6 planned cells have no result yet" in pages[0]
+    assert "3 of 6 planned cells have no result yet" in pages[1]
+    assert "the speed of 1 trained cell is not measured yet" in pages[1]
+    assert "out of memory: 9 GiB" in pages[1]
+    assert "no result yet" not in pages[2] and "not measured yet" not in pages[2]
+
+
 def test_rendering_again_changes_no_byte(records, plan, run_dir):
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     render(list(reversed(records)), plan, run_dir)
@@ -101,6 +125,22 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
     render(records, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("not found") == 2 and base64.b64encode(b"secret").decode().rstrip("=") not in page
+
+
+@pytest.mark.parametrize(("control", "is_disturbed"), [(1.0, False), (1.02, False), (1.3, True), (0.8, True)])
+def test_a_dense_step_that_is_not_as_fast_as_itself_is_a_caution(control, is_disturbed, plan, tmp_path):
+    render([record("dense", "", 0, 17.0, control), record("2:8", "2:8@0.5", 0, 18.0)], plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert ("dense, timed beside itself, came out" in page) is is_disturbed
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_training_time_that_holds_compilation_says_so(compiled, records, plan, tmp_path):
+    changed = [r.model_copy(update={"conditions": {**r.conditions, "compile": compiled}}) for r in records[:2]]
+    render(changed, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert ("Training s, with compilation" in page) is compiled
+    assert "where compiled, with compilation" in page  # among the columns
 
 
 @pytest.mark.slow

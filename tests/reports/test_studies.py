@@ -10,12 +10,11 @@ import synthetic_studies as made
 from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, study
 from synthetic_studies import STUDIES
 
-from reports import asked, guidance
+from reports import asked, contrasts, depths, guidance
 from reports.architectures import by_architecture, side_by_side
 from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.cost import macs_until, points_of
-from reports.figures.depths import stem
 from reports.page import render
 from reports.table_view import comparison_view
 from reports.tables import comparison, results_frame
@@ -107,9 +106,20 @@ def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both(drawn):
     assert len(table) == 6 and table["absolute", "12"] == table["relative", "12"]
 
 
+def test_two_rules_are_told_against_each_other_at_every_depth(rows):
+    records, said = made.depths(), depths.lead(rows["location_scaling"])
+    (at_6, at_12, at_18) = said.rstrip(".").split("; in ")
+    gains = lasts(records, "absolute-18") - lasts(records, "relative-18")
+    assert at_12 == "12 blocks both rules mean 2:8@0.5"
+    assert at_18.startswith("18 blocks absolute routes have the lower FID")
+    assert minus(f"absolute minus relative {gains.mean():.2f} FID") in at_18
+    assert at_6.startswith("In 6 blocks absolute and relative routes cannot be told apart")
+    assert depths.lead(rows["selection_rate"]) == depths.lead(rows["objectives"]) == ""
+
+
 @pytest.mark.parametrize("name", ["absolute backbone.depth=12", "absolute-12", "absolute-d12", "absolute_depth12"])
 def test_a_rule_is_the_row_without_its_depth(name):
-    assert stem(comparison([record(name, "2:8@0.5", 0, 20.0)])[0]) == "absolute"
+    assert depths.stem(comparison([record(name, "2:8@0.5", 0, 20.0)])[0]) == "absolute"
 
 
 def test_depths_are_in_the_order_of_their_size(rows):
@@ -122,11 +132,11 @@ def test_methods_show_what_each_adds_and_saves(drawn):
     assert len(table) == len(made.METHODS) - 1 and "dense" not in table
     gains = lasts(records, "repa") - lasts(records, "dense")
     assert table["dense + repa"][2].startswith(minus(f"{gains.mean():.2f} ["))
-    assert table["dense + repa"][4:7] == ("0", "140,000", "1.05")
-    assert table["mask"][4:6] == ("118,000", "0") and table["tread"][4:6] == ("0", "0")
+    assert table["dense + repa"][5:8] == ("0", "140,000", "1.05")
+    assert table["mask"][5:7] == ("118,000", "0") and table["tread"][5:7] == ("0", "0")
     routed, dense = (next(r for r in records if r.row == row).cost for row in ("sprint", "dense"))
-    assert table["sprint"][6] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
-    assert table["mask"][-1] == "5.69 (MaskDiT-XL/2, 1600 epochs)" and table["mod"][-1] == "–"
+    assert table["sprint"][7] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
+    assert table["mask"][3] == "5.69 (MaskDiT-XL/2, 1600 epochs)" and table["mod"][3] == "–"
 
 
 def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_reference(rows):
@@ -162,7 +172,7 @@ def test_training_cost_follows_the_schedule(rows):
     assert macs_until(half, 960) == pytest.approx(600 * routed + 360 * whole)
     for row in by_name.values():
         assert macs_until(row, 1200) == pytest.approx(1200 * row.cost("mean_train_step_macs"), rel=1e-6)
-    assert points_of(0, half)[-1].seconds is None and points_of(0, dense)[-1].seconds is not None
+    assert points_of(0, [half, dense])[-1].seconds is None and points_of(1, [half, dense])[-1].seconds
 
 
 def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(drawn, rows):
@@ -179,6 +189,34 @@ def test_dense_training_with_a_schedule_is_not_the_reference(rows):
     other = next(row for row in rows["finetune"] if row.name == "dense-low-rate")
     assert other.short_label == "dense, lr 0.0002 from 0.75" and other.difference("fid").n == 5
     assert rows["finetune"][0].name == "dense"
+
+
+def test_each_change_is_told_beside_the_same_row_without_it(rows):
+    records, said = made.finetune(), contrasts.lead(rows["finetune"])
+    found = {(one.base.name, one.row.name): one.difference for one in contrasts.contrasts(rows["finetune"])}
+    assert found.keys() == {
+        ("dense", "dense-low-rate"), ("tread", "tread-warm-up"), ("tread", "tread-dense-end"),
+        ("tread", "tread-dense-half"),
+    }  # fmt: skip
+    gains = lasts(records, "tread-dense-end") - lasts(records, "tread")
+    assert found["tread", "tread-dense-end"].mean == pytest.approx(gains.mean())
+    assert minus(f"by {gains.mean():.2f} with dense from 0.8 with lr 0.0001 (") in said
+    apart = {"lr 0.0002 from 0.75", "warm-up 0.2"}  # of the first not beyond chance, by Holm
+    assert set(re.findall(r"with ([^(]*) \([^(]*, not told apart\)", said)) == apart
+
+
+def test_several_routes_stand_beside_the_one_and_a_loss_beside_none(rows):
+    found = {(one.base.name, one.row.name, one.change) for one in contrasts.contrasts(rows["multi_route"])}
+    assert found == {
+        ("tread-2:8", "two", "routes 2:4@0.5,6:8@0.5"),
+        ("tread-2:8", "three", "routes 1:2@0.5,4:6@0.5,8:9@0.5"), ("two", "two-mae", "mae"),
+    }  # fmt: skip
+    assert "settles nothing" in contrasts.lead(comparison(made.multi_route(1)))
+
+
+@pytest.mark.parametrize("name", ["selection_rate", "methods", "guidance", "objectives", "location_scaling"])
+def test_methods_rates_and_routes_have_no_such_sentence(rows, name):
+    assert contrasts.lead(rows[name]) == ""
 
 
 def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(drawn):
@@ -262,12 +300,25 @@ def test_several_routes_are_several_bars_and_the_added_loss_is_named(drawn):
 
 
 @pytest.mark.parametrize(
-    ("name", "noun"), [("selection_rate", "3 routes"), ("methods", "9 methods"), ("finetune", "5 rows")]
+    ("name", "noun"), [("selection_rate", "3 rates"), ("methods", "9 methods"), ("finetune", "4 rows")]
 )
 def test_the_verdict_calls_rows_what_they_are(rows, name, noun):
     quality, _ = verdict_of(rows[name])
     assert quality.startswith(f"Of {noun}, ")
-    assert noun == "3 routes" or "route" not in quality.partition("; ")[0]
+    assert noun == "3 rates" or "route" not in quality.partition("; ")[0]
+
+
+def test_a_dense_control_is_never_called_the_best_of_the_routed_rows(rows):
+    better = [
+        r.model_copy(update={"evaluations": [evaluation(1200, 1.0 + r.seed)]}) if r.row == "dense-low-rate" else r
+        for r in made.finetune()
+    ]
+    controlled = comparison(better)
+    assert next(row for row in controlled if row.is_lowest_fid).name == "dense-low-rate"
+    assert "dense from 0.8" in verdict_of(controlled)[0].partition(" has the lowest FID")[0]
+    alone = [row for row in controlled if not row.spans]
+    quality, cost = verdict_of(alone)
+    assert quality.startswith("dense, lr 0.0002 from 0.75 has an FID of") and "routed" not in cost
 
 
 def test_the_verdict_counts_extra_parameters_and_says_what_step_was_timed(rows):
@@ -306,3 +357,66 @@ def test_a_study_that_failed_altogether_still_gets_its_page(tmp_path, plan, name
         "location_scaling",
         "objectives",
     )
+
+
+def taught(records):
+    """The records, of which those with REPA have their target features from a network."""
+    details = {"feature_network_sha256": "a" * 64}
+    return [
+        r.model_copy(
+            update={
+                "target_features_sha256": "a" * 64 if "repa" in asked.auxiliary(r) else "",
+                "evaluations": [e.model_copy(update={"protocol_details": details}) for e in r.evaluations],
+            }
+        )
+        for r in records
+    ]
+
+
+def test_a_row_that_its_judge_has_taught_is_shown_but_not_ranked(tmp_path, plan):
+    assert min(lasts(made.methods(), row).mean() for row in made.METHODS) == lasts(made.methods(), "repa").mean()
+    rows = comparison(taught(made.methods()))
+    by_name = {row.name: row for row in rows}
+    assert {name for name, row in by_name.items() if row.is_judged_by_teacher} == {"repa", "tread+repa"}
+    assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
+    assert by_name["repa"].fid and not by_name["repa"].is_among_lowest_fid and by_name["repa"].fid_p_value is None
+    quality, _ = verdict_of(rows)
+    assert quality.startswith("Of 7 methods, ") and "repa" not in quality
+    render(taught(made.methods(2)), plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("<small>judged by its teacher, not ranked</small>") == 2
+    assert "dense + repa and tread 2:8@0.5 + repa were trained towards features of the network that FID" in page
+
+
+def test_targets_of_another_network_than_the_judge_leave_a_row_in_the_ranking():
+    rows = comparison(
+        r.model_copy(update={"target_features_sha256": "b" * 64}) if r.target_features_sha256 else r
+        for r in taught(made.methods())
+    )
+    assert not any(row.is_judged_by_teacher for row in rows)
+    assert [row.name for row in rows if row.is_lowest_fid] == ["repa"]
+
+
+def test_where_the_judge_has_taught_every_row_none_is_called_best():
+    records = [r for r in taught(made.methods()) if r.row in ("dense", "repa")]
+    quality, _ = verdict_of(comparison(records))
+    assert quality == "No row beside dense is ranked: the network that measures FID was their teacher."
+
+
+def test_tread_is_told_beside_a_better_method(rows):
+    quality, cost = verdict_of([row for row in rows["methods"] if row.name != "tread+repa"])
+    assert "dense + repa has the lowest FID" in quality
+    said = cost.partition(" As for tread 2:8@0.5, ")[2]
+    assert said.startswith("it cannot be told from dense (") and "1.18 times as fast" in said
+    (above,) = re.findall(r"; (.*) have a higher FID \(paired tests", said)
+    assert {"mask 0:11@0.5", "layer_skip 2:8@0.5"} <= set(re.split(", | and ", above))
+    assert "mae" not in said and "repa" not in said and "the rest cannot be told from it" in said
+
+
+def test_the_page_says_how_cells_were_trained(tmp_path, plan):
+    records = made.finetune(1)
+    records[0] = made.asked(records[0], training={"iterations": 1200, "batch": 32})
+    render(records, {**plan, "references": {"one cell": "another"}}, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert re.search(r"<dt>batch</dt><dd>(32 or 64|64 or 32)</dd>", page)
+    assert "one cell" not in page

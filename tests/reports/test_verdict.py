@@ -20,7 +20,7 @@ def said(records):
 
 def rows_of(**fids):
     """Five seeds of every row whose final FID is given; `dense` is the reference."""
-    routes = {"dense": "", "a": "2:8@0.5", "b": "1:8@0.5"}
+    routes = {"dense": "", "a": "2:8@0.5", "b": "1:8@0.5", "c": "3:8@0.5"}
     return [
         record(name, routes[name], seed, 0.0, evaluations=[evaluation(1200, fid + shift)])
         for name, values in fids.items()
@@ -57,8 +57,9 @@ def test_worse_quality_is_said():
 
 
 def test_runners_up_are_named():
-    quality, _ = said(rows_of(dense=[20] * 5, a=[15, 16, 15, 16, 15], b=[16, 15, 16, 15, 16]))
-    assert "cannot be told from any other route" in quality
+    a, b, c = [15, 16, 15, 16, 15], [16, 15, 16, 15, 16], [16, 15, 16, 16, 15]
+    assert "which cannot be told from b (1:8@0.5);" in said(rows_of(dense=[20] * 5, a=a, b=b))[0]
+    assert "cannot be told from any other route" in said(rows_of(dense=[20] * 5, a=a, b=b, c=c))[0]
 
 
 def test_one_seed_settles_nothing():

@@ -1,0 +1,83 @@
+"""Rows of one family that follow a rule over several depths: TREAD's absolute rule against its relative one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reports import asked
+from reports.comparison import Row
+from reports.numbers import decimals, interval, number, plural
+from tread_bench.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+
+
+class Line(NamedTuple):
+    """The rows of one family that follow one rule, by number of blocks, with their difference to dense."""
+
+    family: str
+    rule: str
+    points: list[tuple[Row, Estimate]]
+
+
+def lines_of(rows: Sequence[Row]) -> list[Line]:
+    """Rules that ran at two depths or more of a family."""
+    found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
+    stems = {stem(row) for row in rows}
+    for row in rows:
+        difference = row.difference("fid")
+        if row.spans and difference and not asked.is_guided(row.first):
+            for rule in _rules(stem(row), stems):
+                found.setdefault((row.first.family, rule), []).append((row, difference))
+    lines = []
+    for (family, name), points in sorted(found.items(), key=lambda item: item[0]):
+        blocks = [row.blocks for row, _ in points]
+        if len(set(blocks)) == len(blocks) > 1:
+            lines.append(Line(family, name, sorted(points, key=lambda point: point[0].blocks)))
+    return lines
+
+
+def _rules(name: str, stems: set[str]) -> list[str]:
+    """The row's rule; of a row where two rules mean the same blocks, "absolute-relative", both."""
+    parts = re.split(r"[-+_]", name)
+    return parts if len(parts) > 1 and stems.issuperset(parts) else [name]
+
+
+def stem(row: Row) -> str:
+    """The row's name without what a matrix or a hand added of its depth: "absolute" of "absolute depth=8"."""
+    name = row.name.partition(" ")[0]
+    depth = re.search(r"\bdepth (\d+)", row.group.backbone)
+    numbers = {str(row.blocks), *([depth[1]] if depth else [])}
+    return re.sub(rf"[-_]?(depth|blocks|d|l)?[-_]?(?<!\d)({'|'.join(numbers)})(?!\d)", "", name) or name
+
+
+def lead(rows: Sequence[Row]) -> str:
+    """The two rules of a family against each other, depth by depth; "" where there are not two of one family."""
+    lines = lines_of(rows)
+    if len(lines) != 2 or lines[0].family != lines[1].family:
+        return ""
+    a, b = ({row.blocks: row for row, _ in line.points} for line in lines)
+    shared = [blocks for blocks in a if blocks in b]
+    different = [blocks for blocks in shared if a[blocks] is not b[blocks]]
+    p_values = [paired_p_value(a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different]
+    adjusted = dict(zip(different, holm([1.0 if p is None else p for p in p_values]), strict=True))
+    names = (lines[0].rule, lines[1].rule)
+    told = [_told(blocks, names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
+    text = "; ".join(told)
+    return f"{text[:1].upper()}{text[1:]}." if told else ""
+
+
+def _told(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
+    """Of two routes at one depth; without a p-value they are one."""
+    where = f"in {blocks} blocks"
+    if p_value is None:
+        return f"{where} both rules mean {a.first.routes}"
+    difference = paired_difference(a.scores["fid"], b.scores["fid"])
+    if difference is None:
+        return f"{where} no seed has both rules"
+    places = decimals(row.fid.mean for row in (a, b) if row.fid)
+    size = f"{number(difference.mean, places, True)} FID, {interval(difference, places, True)}"
+    evidence = f"{names[0]} minus {names[1]} {size}, {plural(difference.n, 'paired seed')}"
+    if p_value > LEVEL:
+        return f"{where} {names[0]} and {names[1]} routes cannot be told apart ({evidence})"
+    return f"{where} {names[difference.mean > 0]} routes have the lower FID ({evidence}; Holm-adjusted)"
