@@ -17,9 +17,10 @@ from tread_bench.cell import run_cell
 from tread_bench.cli import app
 from tread_bench.config import Compute
 from tread_bench.numerics import settle
+from tread_bench.options import Options
 from tread_bench.preparation import write_plan
 from tread_bench.progress import Lines
-from tread_bench.runner import Options, run
+from tread_bench.runner import run
 from tread_bench.store import RunFolder
 from tread_bench.suite_errors import SuiteError
 from tread_bench.suite_file import load_plan
@@ -276,3 +277,15 @@ def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
 def test_sample_says_what_is_wrong(folder, arguments, message):
     made = sample(folder, *arguments)
     assert made.exit_code == 1 and message in str(made.exception)  # main prints it and ends with status 2
+
+
+def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
+    text = (
+        BASE.replace("{}", "{auxiliary: {name: repa, block: 1}}") + "\n  again: {evaluate: dense, sampling.steps: 2}\n"
+    )
+    plan = planned(tmp_path, text)
+    folder = RunFolder(tmp_path / "run")
+    write_plan(plan, plan.cells, text, folder, settle(Compute(), "cpu"))
+    taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
+    hashes = [run_cell(folder.root, cell, quiet).target_features_sha256 for cell in (taught, again)]
+    assert hashes[0] and hashes[0] == hashes[1]

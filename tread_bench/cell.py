@@ -140,7 +140,11 @@ def _judge_again(job: Job, tell: Tell) -> Record:
     evaluation = evaluator(network, iteration, 0.0, job.about["seed"], progress)
     gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
     done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
-    about = {"sampling_macs": evaluator.sampling_macs(), "final_weights_sha256": weights_sha256(network.backbone)}
+    about = {
+        "sampling_macs": evaluator.sampling_macs(),
+        "target_features_sha256": job.taught_by(job.about["sources"]["network"]),
+        "final_weights_sha256": weights_sha256(network.backbone),
+    }
     return job.blank().model_copy(update={**done, **about})
 
 

@@ -101,16 +101,27 @@ class Job:
         Raises:
             StoreError: it was not trained to an end, or its weights are not what was written.
         """
-        found = Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])
+        found = self._source(source)
         backbone = found.build(self.plan["numerics"]["kernels"])
         network = Network(backbone, build_method(found.cell, backbone))
         found.load(source["iteration"], network)
         return found.cell, network.to(self.device).eval().requires_grad_(False)
 
+    def taught_by(self, source: Mapping[str, Any]) -> str:
+        """Hash of the network whose features the cell that `source` names was aligned with; "" where with none."""
+        found = self._source(source)._left()
+        return found.target_features_sha256 if found else ""
+
+    def _source(self, source: Mapping[str, Any]) -> Job:
+        return Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])
+
+    def _left(self) -> Record | None:
+        name = self.about["cell"]
+        return self.folder.outcome(name) or self.folder.record(name)
+
     def load(self, iteration: int, network: Network) -> None:
         """Read the weights that this cell kept of an iteration. Raises StoreError."""
-        name = self.about["cell"]
-        record = self.folder.outcome(name) or self.folder.record(name)
+        name, record = self.about["cell"], self._left()
         if record is None or record.status != "done":
             how = f"{record.status}: {record.reason}" if record else "not trained yet"
             raise StoreError(f"cell {name}, whose weights this one reads, is {how}")
