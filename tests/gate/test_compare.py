@@ -76,10 +76,17 @@ def test_a_changed_setting_is_named_with_both_values():
     assert (finding.figure, finding.accepted, finding.measured) == ("config.routes", "2:8@0.5", "2:9@0.5")
 
 
-def test_new_and_vanished_cells_fail_until_accepted():
-    findings = compare(Baseline(suite="s", cells={"old seed 0": cell()}), {"new seed 0": cell()}, {"old seed 0": "NaN"})
-    assert {(f.cell, f.verdict) for f in findings} == {("old seed 0", Verdict.FAIL), ("new seed 0", Verdict.FAIL)}
-    assert "NaN" in next(f.reason for f in findings if f.cell == "old seed 0")
+def test_new_vanished_and_failed_cells_fail_and_say_which_they_are():
+    accepted = Baseline(suite="s", cells={"old seed 0": cell(), "broken seed 0": cell()})
+    failed = {"broken seed 0": "NaN at step 3", "broken too seed 0": "out of memory"}
+    findings = compare(accepted, {"new seed 0": cell()}, failed)
+    assert [(f.cell, f.accepted, f.measured, f.reason) for f in findings] == [
+        ("broken seed 0", "present", "failed", "NaN at step 3"),
+        ("broken too seed 0", "absent", "failed", "out of memory"),
+        ("new seed 0", "absent", "present", "new"),
+        ("old seed 0", "present", "absent", "vanished: there is no such cell any more"),
+    ]
+    assert {f.verdict for f in findings} == {Verdict.FAIL}
 
 
 @pytest.mark.parametrize(("speedup", "verdict"), [(1.4, Verdict.PASS), (1.3, Verdict.FAIL), (1.5, Verdict.PASS)])
@@ -101,17 +108,55 @@ def test_step_times_are_judged_in_units_of_the_probe_beside_them():
     assert ("step time", Verdict.FAIL) in verdicts(run(dense, {"row seed 0": slower_program}), "speed")
 
 
-def test_times_of_another_machine_are_not_compared():
-    elsewhere = cell(conditions=GPU | {"device_name": "another GPU"}, speed=speed(slower=9.0, speedup=1.0))
-    findings = run(seeds(lambda seed: cell()), seeds(lambda seed: elsewhere))
-    assert verdicts(findings, "speed") == {("step time", Verdict.SKIPPED)}
+@pytest.mark.parametrize(
+    ("accepted", "measured", "verdict", "status"),
+    [
+        (CPU, CPU | {"device_name": "another CPU"}, Verdict.SKIPPED, 0),
+        (GPU, GPU | {"device_name": "another GPU"}, Verdict.UNFIT, 3),
+        (GPU, CPU, Verdict.UNFIT, 3),
+        (CPU, GPU, Verdict.UNFIT, 3),
+    ],
+)
+def test_times_of_another_cpu_are_not_compared_and_those_of_another_gpu_unfit(accepted, measured, verdict, status):
+    elsewhere = cell(conditions=measured, speed=speed(slower=9.0, speedup=1.0))
+    findings = run(seeds(lambda seed: cell(conditions=accepted)), seeds(lambda seed: elsewhere))
+    assert verdicts(findings, "speed") == {("step time", verdict)}
+    assert exit_status(findings) == status
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [(20, 5, Verdict.FAIL), (20, 19, Verdict.FAIL), (5, 5, Verdict.SKIPPED), (5, 20, Verdict.SKIPPED)],
+)
+def test_fewer_pairs_than_a_verdict_takes_are_not_judged_and_fail_where_the_baseline_has_them(before, now, verdict):
+    accepted, measured = (
+        cell(speed=Speed(step_times_ms=[9.0] * pairs, reference_step_times_ms=[9.0] * pairs, probe_ms=1.0))
+        for pairs in (before, now)
+    )
+    findings = run({"r seed 0": accepted}, {"r seed 0": measured})
+    assert verdicts(findings, "speed") == {("step time", verdict)}
+
+
+@pytest.mark.parametrize(
+    ("figure", "vanished"),
+    [
+        ("step time", {"speed": None}),
+        ("probe", {"speed": speed(probe_ms=None)}),
+        ("peak memory", {"peak_memory_mib": None}),
+        ("fid", {"quality": {"validation_loss": 0.5}}),
+    ],
+)
+def test_what_is_not_measured_any_more_fails(figure, vanished):
+    whole = {"peak_memory_mib": 9.0, "memory_kind": "allocator"}
+    findings = run({"r seed 0": cell(**whole)}, {"r seed 0": cell(**{**whole, **vanished})})
+    assert verdicts(findings, "presence") == {(figure, Verdict.FAIL)}
+    assert exit_status(findings) == 1
+
+
+def test_what_the_baseline_has_not_is_no_fault_of_the_run():
+    findings = run({"r seed 0": cell(speed=None, quality={})}, {"r seed 0": cell()})
+    assert verdicts(findings, "presence") == {("step time", Verdict.SKIPPED)}
     assert exit_status(findings) == 0
-
-
-def test_fewer_pairs_than_the_rule_knows_are_not_judged():
-    few = cell(speed=Speed(step_times_ms=[9.0] * 19, reference_step_times_ms=[9.0] * 19, probe_ms=1.0))
-    findings = run({"r seed 0": cell()}, {"r seed 0": few})
-    assert verdicts(findings, "speed") == {("step time", Verdict.SKIPPED)}
 
 
 QUIET = GpuConditions(sm_clock_mhz=1980, power_limit_w=700.0)
@@ -158,6 +203,33 @@ def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
     assert verdicts(run({"r seed 0": accepted}, {"r seed 0": nudged}), "quality") == {("bits", Verdict.FAIL)}
 
 
+def test_bits_are_told_in_six_digits_or_in_as_many_as_tell_them_apart():
+    def told(fid):
+        accepted = cell(conditions=CPU, quality={"fid": 8.123456789, "validation_loss": 1 / 3})
+        measured = cell(conditions=CPU, quality={"fid": fid, "validation_loss": 1 / 3})
+        (finding,) = (f for f in run({"r seed 0": accepted}, {"r seed 0": measured}) if f.kind == "quality")
+        return finding.accepted, finding.measured
+
+    assert told(8.2) == ("validation_loss 0.333333, fid 8.12346", "validation_loss 0.333333, fid 8.2")
+    assert told(8.123456788) == (
+        "validation_loss 0.333333, fid 8.123456789",
+        "validation_loss 0.333333, fid 8.123456788",
+    )
+
+
+def test_another_configuration_or_network_is_told_once_and_its_quality_judged_by_the_margin():
+    def cells(fid, **exact):
+        return seeds(
+            lambda seed: cell(conditions=CPU, exact=cell().exact | exact, quality={"fid": 8 + seed / 10 + fid})
+        )
+
+    for exact in ({"config": {"routes": "2:9@0.5"}}, {"block_macs": [5, 4]}):
+        findings = run(cells(0.0), cells(0.01, **exact))
+        assert verdicts(findings, "quality") == {("fid", Verdict.PASS)}
+        assert {f.kind for f in findings if f.verdict is Verdict.FAIL} == {"exact"}
+    assert verdicts(run(cells(0.0), cells(0.0, config={"added": 1})), "quality") == {("bits", Verdict.PASS)}
+
+
 @pytest.mark.parametrize(
     ("shift", "noise", "verdict"),
     [
@@ -181,7 +253,7 @@ def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(shift, noise
 
 
 def test_one_seed_has_no_interval_and_is_not_compared():
-    findings = run({"r seed 0": cell()}, {"r seed 0": cell(quality={"fid": 9.0})})
+    findings = run({"r seed 0": cell(quality={"fid": 8.0})}, {"r seed 0": cell(quality={"fid": 9.0})})
     assert verdicts(findings, "quality") == {("fid", Verdict.SKIPPED)}
     assert exit_status(findings) == 0
 

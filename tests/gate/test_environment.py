@@ -14,28 +14,38 @@ import pytest
 from tests.command_line import tread_bench
 
 CHECKOUT = Path(__file__).parents[2]
+ONE_CELL = """\
+name: one
+base:
+  data: {name: random_latents, channels: 1, image_size: 8, num_classes: 10, count: 80}
+  backbone: {name: DiT, depth: 2, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 1, batch: 4}
+  metrics: {generate: false, validation_samples: 8, similarity_samples: 8}
+rows:
+  dense: {}
+timing: {pairs: 2, warmup: 1}
+"""
 
 
-def tox_commands(folder: Path, positional: str = "", **environment: str) -> list[tuple[bool, list[str]]]:
-    """Whether a command's failure ends the environment, and its arguments, as tox reads them."""
+def tox_commands(folder: Path, positional: str = "", **environment: str) -> list[list[str]]:
+    """The environment's commands, as tox reads them."""
     tox = ConfigParser(interpolation=None)
     tox.read(CHECKOUT / "tox.ini")
+    assert tox["testenv:regression"].getboolean("ignore_errors")
     text = tox["testenv:regression"]["commands"].strip().replace("\\\n", " ").replace("{/}", "/")
     text = text.replace("{env_tmp_dir}", str(folder)).replace("{posargs}", positional)
     while found := re.search(r"\{env:(\w+):([^{}]*)\}", text):
         text = text.replace(found[0], environment.get(found[1], found[2]))
-    lines = [line.strip() for line in text.splitlines()]
-    return [(not line.startswith("- "), shlex.split(line.removeprefix("- "))) for line in lines]
+    return [shlex.split(line) for line in text.splitlines()]
 
 
 def called(commands):
-    """The status that the environment ends with."""
-    for decides, (program, *arguments) in commands:
+    """The status that the environment ends with under ignore_errors: all are called, the first failure counts."""
+    statuses = []
+    for program, *arguments in commands:
         assert program == "tread-bench"
-        done = tread_bench(*arguments, cwd=CHECKOUT)
-        if decides and done.returncode:
-            return done.returncode
-    return 0
+        statuses.append(tread_bench(*arguments, cwd=CHECKOUT).returncode)
+    return next(filter(None, statuses), 0)
 
 
 @pytest.mark.slow
@@ -61,3 +71,16 @@ def test_the_cpu_twin_passes_against_the_reviewed_baseline_and_its_own_until_the
 
 def test_a_run_that_cannot_begin_is_no_pass(tmp_path):
     assert called(tox_commands(tmp_path, TREAD_BENCH_SUITE="no_such_suite")) == 2
+
+
+@pytest.mark.slow
+def test_a_run_that_crashes_after_its_last_record_is_no_pass_though_its_check_is(tmp_path):
+    suite, records = tmp_path / "one.yaml", tmp_path / "run" / "records.jsonl"
+    suite.write_text(ONE_CELL)
+    own = {"TREAD_BENCH_BASELINE": str(tmp_path / "own.json"), "TREAD_BENCH_SUITE": str(suite)}
+    assert called(tox_commands(tmp_path, "--accept", **own)) == 0
+    records.unlink()
+    records.mkdir()
+    run, check = tox_commands(tmp_path, **own)
+    assert called([check]) == 0
+    assert called([run, check]) == called([run]) != 0

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +16,11 @@ from rich.text import Text
 
 from tread_bench.commands.console import stdout_console
 from tread_bench.errors import UserError
-from tread_bench.gate.baseline import figures_of, read_baseline, write_baseline
+from tread_bench.gate.baseline import Baseline, figures_of, read_baseline, write_baseline
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Finding, Verdict, exit_status
 from tread_bench.gate.outputs import as_json, headline, junit, markdown
+from tread_bench.records import Record
 from tread_bench.store import RunFolder, write_atomically
 
 _STYLES = {Verdict.FAIL: "bold red", Verdict.INCONCLUSIVE: "yellow", Verdict.UNFIT: "yellow", Verdict.SKIPPED: "dim"}
@@ -28,46 +34,93 @@ class Outputs:
     markdown: Path | None
     as_json: bool
 
+    def try_paths(self) -> None:
+        """Raises UserError where a file cannot be written: before anything is judged."""
+        for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
+            if path:
+                _try_path(option, path)
+
 
 def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     """Compare, print, and with `accept` write the baseline; the exit status. Raises UserError."""
+    outputs.try_paths()
+    if accept:
+        _try_path("--baseline", path)
     folder = RunFolder(root)
     plan = folder.existing_plan()
     suite, records = plan["suite"]["name"], folder.records(plan["references"])
+    failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
+    _refuse_unfinished(root, plan["cells"], records, len(failed) if accept else 0)
+    baseline = None if accept and not path.exists() else _baseline_of(suite, path)
     cells = figures_of(records)
-    if accept and not cells:
-        raise UserError(f"{root} has no finished cell: nothing to accept")
-    margins: dict[str, float] = {}
-    findings: list[Finding] = []
-    if not accept or path.exists():
-        baseline = read_baseline(path)
-        margins = baseline.margins
-        reasons = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
-        findings = compare(baseline, cells, reasons)
+    findings = compare(baseline, cells, failed) if baseline else []
     status = 0 if accept else exit_status(findings)
     tell(findings, "check", suite, status, outputs)
     if accept:
-        write_baseline(path, suite, cells, margins)
+        with _writing("--baseline", path):
+            write_baseline(path, suite, cells, baseline.margins if baseline else {})
         typer.echo(f"accepted {len(cells)} cells: {path}", err=True)
     elif status:
         typer.echo("--accept makes this run the new baseline", err=True)
     return status
 
 
+def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Record], failed: int) -> None:
+    """What a run that was broken off lacks is no verdict on the program."""
+    missing, of = len(planned) - len(records), len(planned)
+    if failed:
+        raise UserError(
+            f"{root} cannot be accepted: of {of} cells, {failed} failed and {missing} have no record; run its suite "
+            f"again with --out {root} --retry-failed, then accept it"
+        )
+    if missing:
+        raise UserError(
+            f"{root} is not finished: {missing} of {of} cells have no record yet; run its suite again with "
+            f"--out {root}, which goes on from there"
+        )
+
+
+def _baseline_of(suite: str, path: Path) -> Baseline:
+    baseline = read_baseline(path)
+    if baseline.suite != suite:
+        raise UserError(
+            f"{path}: the baseline is of suite {baseline.suite}, this run is of {suite}; give the baseline of {suite}, "
+            "or `--accept` the run into another file"
+        )
+    return baseline
+
+
+def _try_path(option: str, path: Path) -> None:
+    with _writing(option, path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+@contextmanager
+def _writing(option: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
+
+
 def tell(findings: list[Finding], command: str, suite: str, status: int, outputs: Outputs) -> None:
-    """Write the files that were asked for, and print the findings."""
+    """Write the files that were asked for, and print the findings. Raises UserError where a file cannot be written."""
     title = f"tread-bench {command}: {suite}"
-    if outputs.junit:
-        write_atomically(outputs.junit, junit(findings, title))
-    if outputs.markdown:
-        write_atomically(outputs.markdown, markdown(findings, title))
+    for option, path, written in (("--junit", outputs.junit, junit), ("--markdown", outputs.markdown, markdown)):
+        if path:
+            with _writing(option, path):
+                write_atomically(path, written(findings, title))
     if outputs.as_json:
         typer.echo(as_json(findings, suite, status))
         return
     told = [finding for finding in findings if finding.verdict is not Verdict.PASS]
     if told:
         stdout_console().print(_table(told))
-    typer.echo(headline(findings))
+    if findings:
+        typer.echo(headline(findings))
 
 
 def _table(findings: list[Finding]) -> Table:

@@ -22,6 +22,7 @@ from tread_bench.suite_file import find_suite, load_suite
 
 def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Outputs) -> int:
     """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
+    outputs.try_paths()
     suite = find_suite(name).resolve()
     load_suite(suite, overrides)
     root = checkout()

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
 
 from tread_bench.conditions import decisive
 from tread_bench.errors import UserError
 from tread_bench.records import GpuConditions, Record
-from tread_bench.store import read_json, write_json
+from tread_bench.store import write_json
+from tread_bench.suite_errors import dotted, shortened
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")
 MARGIN = 0.03  # of quality, where a baseline states no other
+_WAY_OUT = "restore it from version control, or `--accept` a run into another file"
+_WORDS = {"missing": "is missing", "extra_forbidden": "is no key of a baseline"}  # by pydantic's types of errors
 
 
 class Part(BaseModel):
-    """Frozen; an unknown key is an error."""
+    """Frozen; an unknown key is an error, and so is a number that is not finite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Speed(Part):
     """Step times of a row beside those of its dense twin, pair by pair, and of a probe of fixed work beside them."""
 
-    step_times_ms: list[float]
-    reference_step_times_ms: list[float]
-    probe_ms: float | None = None
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)
+    reference_step_times_ms: list[PositiveFloat]
+    probe_ms: PositiveFloat | None = None
     gpu_before: GpuConditions | None = None
     gpu_after: GpuConditions | None = None
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> Speed:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step times come in pairs")
+        return self
 
 
 class CellFigures(Part):
@@ -52,7 +62,7 @@ class Baseline(Part):
     schema_version: Literal[1] = 1
     suite: str
     margins: dict[str, float] = Field(default_factory=lambda: dict.fromkeys(QUALITY, MARGIN))
-    cells: dict[str, CellFigures]
+    cells: dict[str, CellFigures] = Field(min_length=1)
 
 
 def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
@@ -80,15 +90,24 @@ def _cell(record: Record) -> CellFigures:
 
 def read_baseline(path: Path) -> Baseline:
     """Raises UserError where there is none, or none that this version reads."""
-    content = read_json(path)
-    if content is None:
-        raise UserError(f"no such baseline: {path}; `tread-bench check RUN_DIR --baseline {path} --accept` writes one")
     try:
-        return Baseline.model_validate(content)
+        return Baseline.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        told = f"no such baseline: {path}; `tread-bench check RUN_DIR --baseline {path} --accept` writes one"
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path} is no baseline: {where}: {first['msg']}; --accept writes it again") from None
+        told = f"{path} is no baseline: {_problem(error)}; {_WAY_OUT}"
+    except (OSError, ValueError, RecursionError) as error:
+        told = f"{path} cannot be read as a baseline ({getattr(error, 'strerror', None) or error}); {_WAY_OUT}"
+    raise UserError(told)
+
+
+def _problem(error: ValidationError) -> str:
+    """The first one, in words."""
+    first = error.errors()[0]
+    if not first["loc"]:
+        return "its JSON is no object"
+    wrong = f"cannot be {shortened(first['input'])}"
+    return f"{dotted(first['loc'])} {_WORDS.get(first['type'], wrong)}"
 
 
 def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:

@@ -20,7 +20,7 @@ def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> lis
     """Every finding, cell by cell.
 
     Args:
-        reasons: why a cell of the run has no figures, by "row seed".
+        reasons: why a cell of the run failed, by "row seed".
     """
     findings = list(_presence(baseline.cells, cells, reasons))
     shared = {name: (old, cells[name]) for name, old in baseline.cells.items() if name in cells}
@@ -36,18 +36,17 @@ def _row(name: str) -> str:
 
 
 def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Finding]:
-    for name in old.keys() - new.keys():
-        why = f"vanished: {reasons.get(name) or 'there is no such cell any more'}"
-        yield Finding(name, "presence", "cell", Verdict.FAIL, "present", "absent", why)
-    for name in new.keys() - old.keys():
-        yield Finding(name, "presence", "cell", Verdict.FAIL, "absent", "present", "new")
+    for name in (old.keys() | new.keys() | reasons.keys()) - (old.keys() & new.keys()):
+        now = "present" if name in new else "failed" if name in reasons else "absent"
+        why = "new" if name in new else reasons.get(name, "vanished: there is no such cell any more")
+        yield Finding(name, "presence", "cell", Verdict.FAIL, "present" if name in old else "absent", now, why)
 
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
     before, now = flat(old.exact), flat(new.exact)
     changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     for key in changed:
-        was, is_now = (str(side.get(key, "absent")) for side in (before, now))
+        was, is_now = _texts(before.get(key, "absent"), now.get(key, "absent"))
         verdict, reason = _of_change(key, old.conditions, new.conditions)
         yield Finding(name, "exact", key, verdict, was, is_now, reason)
     if not changed:
@@ -62,6 +61,17 @@ def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tupl
     return Verdict.FAIL, "must not differ"
 
 
+def _texts(was: Any, now: Any) -> tuple[str, str]:
+    """Floats by six digits, or by all where these do not tell them apart."""
+    if isinstance(was, float) and isinstance(now, float) and was != now and f"{was:.6g}" == f"{now:.6g}":
+        return repr(was), repr(now)
+    return _text(was), _text(now)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 def flat(value: Any, path: str = "") -> dict[str, Any]:
     """Leaves by dotted path."""
     if not isinstance(value, dict):
@@ -71,6 +81,9 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
     before, now = old.peak_memory_mib, new.peak_memory_mib
+    if before is not None and now is None:
+        reason = "it is not measured any more"
+        yield Finding(name, "presence", "peak memory", Verdict.FAIL, _mib(before), "absent", reason)
     if before is None or now is None or (old.memory_kind, new.memory_kind) != ("allocator", "allocator"):
         return
     allowed = before * (1 + MEMORY_SHARE) + MEMORY_MIB
@@ -79,31 +92,45 @@ def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
 
 
 def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Mapping[str, float]) -> Iterator[Finding]:
-    rows: dict[str, list[str]] = {}
+    rows: dict[str, list[tuple[CellFigures, CellFigures]]] = {}
     for name, (old, new) in shared.items():
         if _bits_compare(old, new):
             yield _bits(name, old, new)
         else:
-            rows.setdefault(_row(name), []).append(name)
-    for row, names in rows.items():
+            rows.setdefault(_row(name), []).append((old, new))
+    for row, seeds in rows.items():
         for metric in QUALITY:
-            values = [tuple(side.quality.get(metric) for side in shared[name]) for name in names]
-            complete = [(old, new) for old, new in values if old is not None and new is not None]
-            if complete:
-                yield _within_margin(row, metric, complete, margins.get(metric, 0.0))
+            yield from _over_seeds(row, metric, seeds, margins.get(metric, 0.0))
 
 
 def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
-    """On a CPU, under conditions that give the same bits."""
+    """On a CPU, under conditions that give the same bits. Another configuration or network, told above, has others."""
     sides = [{k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new)]
-    return sides[0] == sides[1] and sides[0].get("device") == "cpu"
+    return sides[0] == sides[1] and sides[0].get("device") == "cpu" and (old.exact == new.exact or _equal(old, new))
+
+
+def _equal(old: CellFigures, new: CellFigures) -> bool:
+    return (old.quality, old.final_weights_sha256) == (new.quality, new.final_weights_sha256)
 
 
 def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
-    same = (old.quality, old.final_weights_sha256) == (new.quality, new.final_weights_sha256)
-    was, now = (", ".join(f"{metric} {value!r}" for metric, value in side.quality.items()) for side in (old, new))
+    same = _equal(old, new)
+    metrics = [metric for metric in QUALITY if metric in old.quality or metric in new.quality]
+    texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in metrics}
+    was, now = (", ".join(f"{metric} {sides[k]}" for metric, sides in texts.items()) for k in (0, 1))
     reason = "equal bits" if same else "other bits under the same build, CPU capability and threads"
     return Finding(name, "quality", "bits", Verdict.PASS if same else Verdict.FAIL, was, now, reason)
+
+
+def _over_seeds(
+    row: str, metric: str, seeds: list[tuple[CellFigures, CellFigures]], margin: float
+) -> Iterator[Finding]:
+    values = [(old.quality.get(metric), new.quality.get(metric)) for old, new in seeds]
+    complete = [(old, new) for old, new in values if old is not None and new is not None]
+    if any(old is not None and new is None for old, new in values):
+        yield Finding(row, "presence", metric, Verdict.FAIL, "measured", "absent", "it is not measured any more")
+    if complete:
+        yield _within_margin(row, metric, complete, margin)
 
 
 def _within_margin(row: str, metric: str, values: list[tuple[float, float]], margin: float) -> Finding:

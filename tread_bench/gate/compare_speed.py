@@ -25,20 +25,37 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[F
     why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
     fit = {row: pair for row, pair in pairs.items() if why[row] is None}
     return [
+        *(finding for row, sides in rows.items() for finding in _presence(row, *sides)),
         *(_step_time(row, pairs[row], *told) for row, told in why.items() if told),
         *_ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")}),
         *(_in_probes(row, pair) for row, pair in fit.items() if all(side.probe_ms for side in pair)),
     ]
 
 
+def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    """What was measured once must not vanish unseen."""
+    if old.speed and not new.speed:
+        yield Finding(row, "presence", "step time", Verdict.FAIL, "timed", "absent", "it is not timed any more")
+    if old.speed and new.speed and old.speed.probe_ms and not new.speed.probe_ms:
+        yield Finding(row, "presence", "probe", Verdict.FAIL, "timed", "absent", "it is not timed any more")
+    if new.speed and not old.speed:
+        yield Finding(row, "presence", "step time", Verdict.SKIPPED, "absent", "timed", "the baseline has no step time")
+
+
 def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str] | None:
-    where = old.get("device_name")
-    return None if where == new.get("device_name") else (Verdict.SKIPPED, f"accepted on another machine, {where}")
+    """Every CPU may check what does not depend on it; a GPU that was exchanged is something to be told."""
+    where, has_gpu = old.get("device_name"), "cuda" in (old.get("device"), new.get("device"))
+    if where == new.get("device_name"):
+        return None
+    return (Verdict.UNFIT if has_gpu else Verdict.SKIPPED), f"accepted on another machine, {where}"
 
 
 def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
-    pairs = min(len(side.step_times_ms) for side in (old, new))
-    return None if pairs >= PAIRS else (Verdict.SKIPPED, f"{pairs} pairs are timed: {PAIRS} or more are judged")
+    before, now = (len(side.step_times_ms) for side in (old, new))
+    if min(before, now) >= PAIRS:
+        return None
+    verdict = Verdict.FAIL if before >= PAIRS else Verdict.SKIPPED  # fewer than accepted is a gate switched off
+    return verdict, f"{min(before, now)} pairs are timed: {PAIRS} or more are judged"
 
 
 def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:

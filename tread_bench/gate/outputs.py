@@ -47,13 +47,25 @@ def junit(findings: Sequence[Finding], title: str) -> str:
 
 
 def markdown(findings: Sequence[Finding], title: str) -> str:
-    """A table of everything but what passed, under a heading."""
+    """Under a heading, a table of everything but what passed, and one of that, folded."""
     lines = [f"## {_cell(title)}", "", headline(findings), ""]
-    told = [finding for finding in findings if finding.verdict is not Verdict.PASS]
-    if told:
-        lines += ["| cell | figure | verdict | accepted | measured | reason |", "|---|---|---|---|---|---|"]
-        lines += [_markdown_row(finding) for finding in told]
+    told, passed = ([f for f in findings if (f.verdict is Verdict.PASS) == is_pass] for is_pass in (False, True))
+    lines += _markdown_table(told)
+    if passed:
+        lines += [
+            "",
+            f"<details><summary>{len(passed)} passed</summary>",
+            "",
+            *_markdown_table(passed),
+            "",
+            "</details>",
+        ]
     return "\n".join(lines) + "\n"
+
+
+def _markdown_table(findings: Sequence[Finding]) -> list[str]:
+    head = ["| cell | figure | verdict | accepted | measured | reason |", "|---|---|---|---|---|---|"]
+    return [*head, *map(_markdown_row, findings)] if findings else []
 
 
 def _markdown_row(f: Finding) -> str:
