@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.preparation import git_state, write_plan
+from tread_bench.executors.site import Site
+from tread_bench.executors.tasks import Ended
+from tread_bench.options import Options
+from tread_bench.preparation import git_state, settle, write_plan
+from tread_bench.shards import Shard
 from tread_bench.store import RunFolder, StoreError, read_json, write_json
 from tread_bench.suite_file import find_suite, load_plan
 
+SMOKE = load_plan(find_suite("smoke"), [])
 LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 ABOUT = {"numerics": {"device": "cpu"}, "versions": {}}
 
@@ -54,3 +59,61 @@ def test_the_commits_date_is_gits():
         ["git", "log", "-1", "--format=%ct"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )
     assert datetime.fromisoformat(state["committed"]).timestamp() == int(told.stdout)
+
+
+# What is settled before the first cell
+
+
+class There:
+    """An executor whose tasks run at once, on a machine that may be another one and may see the run folder or not."""
+
+    at_once = 1
+
+    def __init__(self, is_shared: bool = True, **machine: object) -> None:
+        self.is_shared = is_shared
+        self.numerics = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2", **machine}
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        for task in tasks:
+            if self.is_shared:
+                task.log.touch()
+            yield Ended(task.key, value={"numerics": self.numerics, "versions": {"timm": "1"}})
+
+
+def settled(root, there, plan=SMOKE, **asked):
+    options = Options(**asked)
+    folder, site = RunFolder(root), Site(there, plan.suite.limits, 1, 0)
+    about = settle(plan, folder, site, options)
+    write_plan(plan, (), "", folder, about, options.fresh)
+    return about
+
+
+def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
+    settled(tmp_path, There())
+    with pytest.raises(StoreError, match="all share"):
+        settled(tmp_path, There(is_shared=False))
+    assert not list(tmp_path.glob(".seen-*"))
+
+
+def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_back(tmp_path):
+    first, second = Shard(1, 2), Shard(2, 2)
+    settled(tmp_path, There(), shard=first)
+    with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
+        settled(tmp_path, There(cpu_capability="NEON"), shard=second)
+    other = settled(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
+    assert other["numerics"]["cpu_capability"] == "AVX2" and other["accept_other_numerics"]
+    assert settled(tmp_path, There(), shard=first)["accept_other_numerics"]
+    with pytest.raises(StoreError, match="all shards need the same"):
+        settled(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
+
+
+def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
+    settled(tmp_path, There(), shard=Shard(1, 2))
+    more = load_plan(find_suite("smoke"), ["seeds=3"])
+    settled(tmp_path, There(), plan=more, shard=Shard(2, 2))
+    with pytest.raises(StoreError, match="has 6 cells, 2 of which"):
+        settled(tmp_path, There(), shard=Shard(1, 2))
+    settled(tmp_path, There())  # a runner of the whole may

@@ -103,7 +103,7 @@ def run(
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
     from tread_bench.commands.run import run_suite
-    from tread_bench.runner import Options
+    from tread_bench.options import Options
     from tread_bench.shards import Shard
 
     options = Options(
@@ -205,7 +205,9 @@ def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished 
 @app.command()
 def status(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
-    watch: Annotated[bool, typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C, be there a runner or not")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Say what is done, what runs where, how long it may take, and what failed or was lost."""
@@ -264,10 +266,15 @@ def history(
     out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
     as_json: JsonOption = False,
 ) -> None:
-    """Find where figures changed over many runs, and draw them with the commits on the axis."""
+    """Find where figures changed over many runs, and draw them with the commits on the axis.
+
+    A change of speed, memory or quality can be told from noise in 8 runs and more that compare, a change of counts in
+    two. Runs compare where configuration and conditions are the same. Status 3: a folder is no run, is damaged, has no
+    finished cell or was given twice, and is left out; the others are shown.
+    """
     from tread_bench.commands.history import show_history
 
-    show_history(run_dirs, out, as_json)
+    raise typer.Exit(show_history(run_dirs, out, as_json))
 
 
 @app.command("list")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 
+from tread_bench.errors import UserError
+
 KERNELS: dict[str, dict[str, str]] = {
     "attention": {
         "sdpa": "torch's scaled_dot_product_attention (fused where the device has it)",
@@ -51,9 +53,9 @@ def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, st
         if name == "auto":
             name = next(candidate for candidate in _AUTO[device_type][kind] if missing(candidate, device_type) is None)
         if name not in known:
-            raise ValueError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
+            raise UserError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
         why = missing(name, device_type)
         if why is not None:
-            raise ValueError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
+            raise UserError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
         resolved[kind] = name
     return resolved

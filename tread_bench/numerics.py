@@ -42,11 +42,11 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
     there), else "highest"; on a GPU "high" and "medium" are TF32.
 
     Raises:
-        ValueError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
+        UserError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
             where they do not work.
     """
     if device == "cuda" and not torch.cuda.is_available():
-        raise ValueError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
+        raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
     check_step_options(compute, device)
     precision = compute.matmul_precision
     if precision == "auto":

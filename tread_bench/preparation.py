@@ -9,12 +9,14 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 
 from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
 from tread_bench.executors.site import Site
+from tread_bench.options import Options
 from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 from tread_bench.records import SCHEMA_VERSION
 from tread_bench.store import RunFolder, StoreError, temporaries, write_atomically, write_json
@@ -22,28 +24,58 @@ from tread_bench.store import RunFolder, StoreError, temporaries, write_atomical
 MIB = 2**20
 
 
-def settle(plan: Plan, folder: RunFolder, site: Site, device: str, fresh: bool, accept_other: bool) -> dict[str, Any]:
+def settle(plan: Plan, folder: RunFolder, site: Site, options: Options) -> dict[str, Any]:
     """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
+
+    Parts of a run have the choices of the one that began it, and each record says on which machine it came about.
 
     Raises:
         StoreError: they cannot be had there, the run folder cannot be seen there, or, unless accepted or begun afresh,
             the folder was begun under others.
     """
-    log = folder.root / "run.log"
-    settled = site.end_of(site.task("numerics", "tread_bench.numerics:settle", (plan.suite.compute, device), log))
-    if settled.failure:
-        raise StoreError(settled.failure)
-    if not log.exists():
-        raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
-    before = folder.plan()
-    changed = differences(conditions(before), conditions(settled.value)) if before is not None else []
-    if changed and not (fresh or accept_other):
+    found = _settled_there(plan, folder, site, options.device)
+    before, accept_other = folder.plan(), options.accept_other_numerics
+    changed = differences(conditions(before), conditions(found)) if before is not None else []
+    if changed and not (options.fresh or accept_other):
         raise StoreError(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, --fresh to begin again, or --accept-other-numerics to go on and have every "
             "record say so"
         )
-    return {**settled.value, "accept_other_numerics": accept_other}
+    if before is not None and options.shard is not None and not options.fresh:
+        _check_same_run(before, plan, folder)
+    if before is None or options.shard is None or options.fresh:
+        return {**found, "accept_other_numerics": accept_other}
+    if (begun := before["numerics"]["device"]) != options.device:
+        raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
+    numerics = {**before["numerics"], "device_count": found["numerics"]["device_count"]}
+    accepts = accept_other or before.get("accept_other_numerics", False)
+    return {"numerics": numerics, "versions": before["versions"], "accept_other_numerics": accepts}
+
+
+def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder) -> None:
+    """Raises StoreError where cells of the run are none of this plan's: shards may add some, not take any away."""
+    absent = set(before["cells"]) - {cell.id for cell in plan.cells}
+    if absent:
+        raise StoreError(
+            f"{folder.root} has {len(before['cells'])} cells, {len(absent)} of which this suite does not have "
+            f"({sorted(absent)[0]}, say): give every shard the same suite, --set and --seeds, or another --out"
+        )
+
+
+def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str) -> dict[str, Any]:
+    """Where the executor runs its tasks. Raises StoreError."""
+    seen = folder.root / f".seen-{uuid4().hex}"
+    settled = site.end_of(site.task("numerics", "tread_bench.numerics:settle", (plan.suite.compute, device), seen))
+    is_shared = seen.exists()
+    if is_shared:
+        seen.replace(folder.root / "run.log")
+    if settled.failure:
+        raise StoreError(settled.failure)
+    if not is_shared:
+        raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
+    found: dict[str, Any] = settled.value
+    return found
 
 
 def write_plan(
@@ -72,6 +104,7 @@ def write_plan(
             "timing": plan.suite.timing.model_dump(mode="json"),
             "cells": [cell.id for cell in plan.cells],
             "references": references(plan),
+            "rows": {cell.id: (cell.row, cell.seed) for cell in plan.cells},
             "started": started.isoformat(timespec="seconds"),
             "git": git_state(),
             "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
@@ -101,7 +134,7 @@ def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
     }
 
 
-def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int) -> None:
+def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:
     """Raises StoreError where the disk has no room for what the cells may still write."""
     need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
     if need > free:
@@ -112,13 +145,17 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: in
         )
 
 
-def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int) -> int:
-    """What the cells may write beyond what they have, and one checkpoint more for each that is just being written."""
+def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
+    """What the cells may write beyond what they have, and one checkpoint more for each that is just being written.
+
+    Args:
+        workers: how many write at a time, the largest ones in the worst case; None: all.
+    """
     by_row = {cell.row_key: cell for cell in untrained}
     params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
     missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
-    written = workers * checkpoint_bytes(max(params.values(), default=0))
-    return sum(max(0, rest) for rest in missing) + written
+    written = sorted((checkpoint_bytes(params[cell.row_key]) for cell in untrained), reverse=True)[:workers]
+    return sum(max(0, rest) for rest in missing) + sum(written)
 
 
 def _size(folder: Path) -> int:

@@ -13,38 +13,22 @@ from tread_bench.blank import blank_record
 from tread_bench.cell_costs import expected_macs
 from tread_bench.executors.site import Site, executor_named
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
+from tread_bench.options import Options
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.preparation import check_space, references, settle, write_plan
 from tread_bench.progress import Display
 from tread_bench.records import Record
-from tread_bench.shards import Shard
 from tread_bench.store import RunFolder, disk_errors_told
 from tread_bench.timings import complete
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How and where a suite is run; none of it changes a figure, but for numerics that are accepted.
-
-    `shard`: this runner trains and judges a part of the cells, beside runners of the other parts; speed, which is
-    measured alone, and the records that wait for it are left to a runner without one.
-    """
-
-    device: str = "cpu"
-    executor: str = "local"
-    workers: int | None = None
-    shard: Shard | None = None
-    retry_failed: bool = False
-    fresh: bool = False
-    accept_other_numerics: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
-    """What there is of this runner's cells, and how many of them this call finished."""
+    """What there is of this runner's cells, how many of them this call finished, and how many another one still has."""
 
     records: list[Record]
     finished_now: int
+    taken: int = 0
 
 
 def run(plan: Plan, source: str, root: Path, options: Options, display: Display) -> Result:
@@ -61,18 +45,19 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
             return _result(mine, plan, folder, options, 0)
         site = _site(plan, folder, options)
         with folder.turn():
-            about = settle(plan, folder, site, options.device, options.fresh, options.accept_other_numerics)
+            about = settle(plan, folder, site, options)
             site = replace(site, executor=site.executor.sized(about["numerics"]))
             untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
-            check_space(untrained, folder, site.executor.at_once or len(untrained))
+            check_space(untrained, folder, site.executor.at_once)
             write_plan(plan, missing, source, folder, about, options.fresh)
         try:
             for wave in filter(None, placed(untrained)):
                 _train(wave, folder, site, display)
-            complete(plan, _to_complete(missing, plan, folder, options), folder, site, display)
+            trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
+            complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
         finally:
             display.end()
-        return _result(mine, plan, folder, options, len(missing))
+        return replace(_result(mine, plan, folder, options, len(trained)), taken=len(missing) - len(trained))
 
 
 def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
@@ -162,8 +147,11 @@ def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Tas
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
     """Show how an attempt ended; one without an outcome is noted in the cell's log, and a final one gets its row."""
     outcome = folder.outcome(event.key)
-    if outcome is not None:
-        display.ended(event.key, outcome.reason)
+    if outcome is None and not event.failure:
+        outcome = event.value  # a shared disk may show the file only later
+        folder.write_record(event.value, "outcome.json")
+    if outcome is not None or folder.is_taken(event.key):
+        display.ended(event.key, outcome.reason if outcome else "another process still works on it")
         return
     folder.end_attempt(event.key, event.failure)
     attempts = folder.attempts(event.key)
@@ -190,13 +178,15 @@ def _shown(events: Iterable[Event], display: Display) -> Iterator[Ended]:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM ends a run as Ctrl-C does: children first, nothing half written."""
+    """SIGTERM and a lost terminal end a run as Ctrl-C does: children first, nothing half written."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # as nohup has it
+    before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tread_bench.cell import dense_twin, unscheduled
+from tread_bench.conditions import conditions
 from tread_bench.config import (
     BackboneChoice,
     Cell,
@@ -47,11 +48,14 @@ class Steps:
 
 
 def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
-    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
+    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control.
+
+    Returns {"timing": fields of TimingFigures, "conditions": those of the machine that this is}, as `measure_memory`.
+    """
     job = Job.open(root, cell_id).here()
     timing = Timing.model_validate(job.plan["timing"])
     reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
-    return time_pair(reference, subject, timing).model_dump(mode="json")
+    return {"timing": time_pair(reference, subject, timing).model_dump(mode="json"), "conditions": conditions(job.plan)}
 
 
 def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
@@ -60,7 +64,7 @@ def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
     trainer = job.trainer()
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
     peak, kind = peak_memory(lambda number: trainer.step(first + number), job.device)
-    return {"peak_memory_mib": peak, "memory_kind": kind}
+    return {"timing": {"peak_memory_mib": peak, "memory_kind": kind}, "conditions": conditions(job.plan)}
 
 
 def time_backbone(

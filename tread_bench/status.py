@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import platform
 import time
 from collections import Counter
@@ -17,7 +15,7 @@ from typing import Any, Literal
 from tread_bench.cell_costs import Work
 from tread_bench.heartbeat import Progress, read_progress
 from tread_bench.remaining import Remaining, work_of
-from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, read_json
+from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, is_locked, read_json
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")
@@ -53,13 +51,14 @@ class CellStatus:
 class Status:
     """A run: its cells in the order of its plan, and what is left of it."""
 
-    suite: str
-    device: str
+    suite: str | None  # None: a runner has just begun, and has not said
+    device: str | None
     is_held: bool | None  # whether a runner holds the folder; None: the file system cannot tell
     cells: tuple[CellStatus, ...] = ()
     rows_to_measure: int = 0  # whose speed and memory are asked for
     rows_measured: int = 0
     seconds_left: float | None = None  # until the last cell is trained; None: unknown
+    is_at_least: bool = False  # such times leave out what no cell has shown yet: how long starts and evaluations take
 
     @property
     def counts(self) -> dict[State, int]:
@@ -81,9 +80,10 @@ def status_of(folder: RunFolder) -> Status:
     """
     is_held = is_locked(folder.root / ".lock")
     if is_held and not folder.plan_path.exists():  # by a runner that has just begun
-        return Status(folder.root.name, "", is_held)
+        return Status(None, None, is_held)
     plan, now = folder.existing_plan(), time.time()
-    looked = [_look(folder, cell_id, now) for cell_id in plan["cells"]]
+    rows = plan.get("rows", {})
+    looked = [_look(folder, cell_id, rows.get(cell_id), now) for cell_id in plan["cells"]]
     works = _works(folder, looked)
     remaining = Remaining.of(folder, looked, works)
     to_measure = _to_measure(looked, works) if plan["timing"]["pairs"] else set()
@@ -97,25 +97,12 @@ def status_of(folder: RunFolder) -> Status:
         rows_to_measure=len(to_measure),
         rows_measured=sum(folder.timing_path(key).exists() for key in to_measure),
         seconds_left=remaining.of_all(looked),
+        is_at_least=remaining.is_at_least,
     )
 
 
-def is_locked(path: Path) -> bool | None:
-    """Whether a process holds the lock in a file; None where the file system cannot tell."""
-    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing
-    try:
-        with open(path, mode) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    return False
-
-
-def _look(folder: RunFolder, cell_id: str, now: float) -> CellStatus:
+def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
+    """`named` is its row and seed; None: the plan is an older version's, and cell.json says it."""
     place = folder.cell(cell_id)
     try:
         about = _read(place / "cell.json") or {}
@@ -123,8 +110,10 @@ def _look(folder: RunFolder, cell_id: str, now: float) -> CellStatus:
         ended = record or _read(place / "outcome.json")
         attempts = folder.attempts(cell_id)
     except StoreError as error:
-        return CellStatus(cell_id, cell_id, None, "unreadable", str(error))
-    looked = CellStatus(cell_id, about.get("row", cell_id), about.get("seed"), "waiting", attempts=len(attempts))
+        row, seed = named or (cell_id, None)
+        return CellStatus(cell_id, row, seed, "unreadable", str(error))
+    row, seed = named or (about.get("row", cell_id), about.get("seed"))
+    looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
     if ended is not None:
         state: State = "trained" if record is None and ended["status"] == "done" else ended["status"]
         attempts = ended["attempts"] or attempts
@@ -133,7 +122,7 @@ def _look(folder: RunFolder, cell_id: str, now: float) -> CellStatus:
         )
     progress = read_progress(folder, cell_id)
     silent_s = max(0.0, now - progress.updated) if progress else 0.0
-    if is_locked(place / ".lock") or _is_heard_elsewhere(progress, silent_s):
+    if folder.is_taken(cell_id) or _is_heard_elsewhere(progress, silent_s):
         return replace(looked, state="running", progress=progress, silent_s=silent_s)
     if not attempts and not progress:
         return looked

@@ -130,11 +130,17 @@ class RunFolder:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
         plan = self.plan()
         if plan is None:
-            raise StoreError(
-                f"{self.root} is no run folder: it has no plan.json; "
-                f"`tread-bench run SUITE --out {self.root}` makes one"
-            )
+            raise StoreError(self._why_no_plan())
         return plan
+
+    def _why_no_plan(self) -> str:
+        lock = self.root / ".lock"
+        if not lock.exists():
+            makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
+            return f"{self.root} is no run folder: it has no plan.json; {makes_one}"
+        if is_locked(lock):
+            return f"{self.root}: a runner has just begun here and has not written its plan.json yet; wait for it"
+        return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
 
     def started(self, plan: Mapping[str, Any]) -> datetime:
         """When the run of this plan.json was first started; for one that does not say it, when it was written.
@@ -205,6 +211,17 @@ class RunFolder:
             for cell_id, reference in references.items()
         )
         return [record.model_copy(update={"reference": reference}) for record, reference in found if record is not None]
+
+    def readable_records(self, references: Mapping[str, str]) -> tuple[list[Record], dict[str, str]]:
+        """The records and outcomes that can be read, and why the others cannot, by cell."""
+        found: list[Record] = []
+        unreadable = {}
+        for cell_id, reference in references.items():
+            try:
+                found += self.records({cell_id: reference}, or_outcomes=True)
+            except UserError as error:
+                unreadable[cell_id] = str(error)
+        return found, unreadable
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
         """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
@@ -277,6 +294,10 @@ class RunFolder:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
+    def is_taken(self, cell_id: str) -> bool:
+        """Whether a process works on a cell, as far as can be seen from here."""
+        return is_locked(self.cell(cell_id) / ".lock") is True
+
     @contextmanager
     def cell_lock(self, cell_id: str) -> Iterator[None]:
         """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
@@ -284,6 +305,21 @@ class RunFolder:
         with open(self.cell(cell_id) / ".lock", "a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def is_locked(path: Path) -> bool | None:
+    """Whether a process holds the lock in a file; None where the file system cannot tell."""
+    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing
+    try:
+        with open(path, mode) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False
 
 
 def _try_lock(file: IO[str], kind: int) -> None:

@@ -17,7 +17,10 @@ from tread_bench.suite_errors import Loc, Place, Places, Problem, SuiteError, do
 from tread_bench.suite_yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # they hold keys of a cell, which `--set` takes alone
-_FILES = ("data.train", "data.held_out", "metrics.extractor_weights", "metrics.inception_weights", "evaluate.run")
+_FILES = (
+    *("data.train", "data.held_out", "metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
+    "auxiliary.weights",
+)
 
 
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
@@ -174,8 +177,8 @@ def _absolute_axis(key: str, values: object, folder: Path) -> object:
 def _absolute_value(path: tuple[str, ...], value: object, folder: Path) -> object:
     if isinstance(value, dict):
         return {key: _absolute_value((*path, *key.split(".")), item, folder) for key, item in value.items()}
-    if ".".join(path) not in _FILES:
-        return value
     if isinstance(value, list):
         return [_absolute_value(path, item, folder) for item in value]
+    if ".".join(path) not in _FILES:
+        return value
     return os.path.realpath(folder / value) if isinstance(value, str) else value  # unlike Path.resolve, bears loops

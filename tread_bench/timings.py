@@ -43,15 +43,19 @@ def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site,
     if kept is not None and kept["asked"] == asked:
         return kept
     figures: dict[str, Any] = {}
+    where: list[dict[str, Any]] = []
     for task in _tasks(key, example, folder, site):
         display.started(key)
         ended = site.end_of(task)
         if ended.failure:
             display.ended(key, ended.failure)
             return {"failure": f"measuring speed and memory: {ended.failure}"}
-        figures |= ended.value
+        figures |= ended.value["timing"]
+        where.append(ended.value["conditions"])
     display.ended(key)
-    measured = {"asked": asked, "timing": figures, "conditions": now}
+    if other := differences(*where):
+        return {"failure": f"speed and memory were measured on two kinds of machines: {'; '.join(other)}"}
+    measured = {"asked": asked, "timing": figures, "conditions": where[0]}
     write_json(path, measured)
     return measured
 

@@ -10,30 +10,31 @@ from tread_bench.heartbeat import Heartbeat
 
 
 class Scripted:
-    """A handle that ends when it was asked `looks` times."""
+    """Each task notes something of itself when it is submitted, and ends when it was asked about often enough."""
 
-    def __init__(self, key: str, looks: int) -> None:
-        self.key, self.looks, self.cancelled = key, looks, False
+    def __init__(self, looks: dict[str, int], refuses: str = "") -> None:
+        self.looks, self.refuses = looks, refuses
+        self.submitted, self.cancelled = dict[str, int](), list[str]()
 
-    def ended(self) -> Ended | None:
-        self.looks -= 1
-        return Ended(self.key, value=self.key) if self.looks < 0 else None
+    def submit(self, tasks):
+        for task in tasks:
+            if task.key == self.refuses:
+                raise RuntimeError("no more jobs")
+            self.submitted[task.key] = self.looks[task.key]
+            if task.reports:
+                Heartbeat(task.log.parent, lambda *news: None)("evaluating", 8, 10, None)
+            yield task.key
 
-    def cancel(self) -> None:
-        self.cancelled = True
+    def ended(self, handle):
+        self.submitted[handle] -= 1
+        return Ended(handle, value=handle) if self.submitted[handle] < 0 else None
 
-
-class Scheduler:
-    def __init__(self, looks: dict[str, int]) -> None:
-        self.looks, self.handles = looks, dict[str, Scripted]()
-
-    def __call__(self, tasks):
-        self.handles |= {task.key: Scripted(task.key, self.looks[task.key]) for task in tasks}
-        return [self.handles[task.key] for task in tasks]
+    def cancel(self, handles):
+        self.cancelled += handles
 
     @property
     def outstanding(self) -> int:
-        return sum(handle.looks >= 0 for handle in self.handles.values())
+        return sum(looks >= 0 for looks in self.submitted.values())
 
 
 @pytest.fixture
@@ -45,42 +46,40 @@ def tasks(tmp_path):
 
 
 def test_every_task_ends_once_in_the_order_in_which_the_scheduler_is_done(tasks):
-    ends = list(follow(tasks("a", "b", "c"), Scheduler({"a": 3, "b": 1, "c": 2})))
+    ends = list(follow(tasks("a", "b", "c"), Scripted({"a": 3, "b": 1, "c": 2})))
     assert [end.key for end in ends] == ["b", "c", "a"]
 
 
 def test_no_more_than_asked_for_are_submitted_before_one_has_ended(tasks):
-    scheduler = Scheduler(dict.fromkeys("abcde", 2))
-    most = 0
+    scheduler, most = Scripted(dict.fromkeys("abcde", 2)), 0
     for _ in follow(tasks(*"abcde"), scheduler, at_once=2):
         most = max(most, scheduler.outstanding)
-    assert most <= 2 and len(scheduler.handles) == 5
+    assert most <= 2 and len(scheduler.submitted) == 5
 
 
 def test_what_has_not_ended_is_cancelled_when_nobody_follows_any_more(tasks):
-    scheduler = Scheduler({"a": 0, "b": 10_000})
+    scheduler = Scripted({"a": 0, "b": 10_000})
     events = follow(tasks("a", "b"), scheduler)
     assert next(events).key == "a"
     events.close()
-    assert [handle.cancelled for handle in scheduler.handles.values()] == [False, True]
+    assert scheduler.cancelled == ["b"]
 
 
-def test_a_cell_s_news_come_from_its_folder_and_those_of_an_earlier_attempt_are_none(tasks, tmp_path):
+def test_what_was_submitted_before_a_refusal_is_cancelled(tasks):
+    scheduler = Scripted(dict.fromkeys("abc", 10), refuses="c")
+    with pytest.raises(RuntimeError):
+        list(follow(tasks(*"abc"), scheduler))
+    assert scheduler.cancelled == ["a", "b"]
+
+
+def test_a_cell_s_news_come_from_its_folder_and_those_of_an_earlier_attempt_are_none(tasks):
     (task,) = tasks("a", reports=True)
     task.log.parent.mkdir(parents=True)
     Heartbeat(task.log.parent, lambda *news: None)("training", 7, 10, 0.5)  # which was lost
-    scheduler = Scheduler({"a": 10_000})
-
-    def submit(some):
-        handles = scheduler(some)
-        now = [Heartbeat(t.log.parent, lambda *news: None) for t in some]
-        now[0]("evaluating", 8, 10, None)
-        return handles
-
-    events = follow([task], submit)
+    events = follow([task], Scripted({"a": 10_000}))
     assert [next(events), next(events)] == [Started("a"), Told("a", "evaluating", 8, 10, None)]
     events.close()
 
 
 def test_a_task_that_reports_nothing_just_ends(tasks):
-    assert [type(event) for event in follow(tasks("a"), Scheduler({"a": 1}))] == [Ended]
+    assert [type(event) for event in follow(tasks("a"), Scripted({"a": 1}))] == [Ended]

@@ -64,7 +64,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
     monkeypatch.setenv("SBATCH_PARTITION", "second")
     assert longest_job_minutes() == 60
     monkeypatch.setenv("SBATCH_PARTITION", "absent")
-    with pytest.raises(UserError, match=r"sbatch takes no such jobs: .*partition"):
+    with pytest.raises(UserError, match=r"sbatch did not take the jobs: .*partition"):
         ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log")
 
 
@@ -83,6 +83,8 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     assert far.returncode == 0, told
     assert results(out) == results_here(suite)
     assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
+    assert "FAILED" not in told and "tried again" not in told  # Slurm itself started it again
+    assert subprocess.run(["squeue", "--me", "--noheader"], capture_output=True, text=True).stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from full_disk import Disk, failing
 from tread_bench import heartbeat
 from tread_bench.cell import run_cell
 from tread_bench.errors import UserError
+from tread_bench.options import Options
 from tread_bench.progress import Lines
 from tread_bench.records import Record
-from tread_bench.runner import Options, run
+from tread_bench.runner import run
 from tread_bench.store import RunFolder, temporaries
 from tread_bench.suite_file import load_plan
 

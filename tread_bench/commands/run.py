@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tread_bench.commands.console import stdout_console
+from tread_bench.options import Options
 from tread_bench.progress import make_display
 from tread_bench.records import Record
-from tread_bench.runner import Options, run
+from tread_bench.runner import run
 from tread_bench.store import RunFolder, disk_errors_told, write_atomically
 from tread_bench.suite_file import find_suite, load_plan
 
@@ -44,17 +45,19 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
+    if result.taken:
+        typer.echo(f"another process still works on {result.taken} cells; the same command later goes on", err=True)
     if options.shard is not None:
         typer.echo(f"shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
         typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
-        return 1 if failed else 0
+        return 1 if failed or result.taken else 0
     if result.finished_now or not RunFolder(root).page_is_current():
         render_report(root)
         _print_table(result.records)
     else:
         typer.echo(f"nothing to do: all {len(result.records)} cells have their records" + _again(failed))
     typer.echo(str(page))
-    return 1 if failed else 0
+    return 1 if failed or result.taken else 0
 
 
 def _again(failed: list[Record]) -> str:
@@ -78,13 +81,19 @@ def _print_table(records: list[Record]) -> None:
 
 
 def render_report(root: Path) -> str:
-    """Everything that is derived from the records, made again; the page's path. Raises UserError without a plan."""
+    """Everything that is derived from the records that can be read, made again; the page's path.
+
+    Raises:
+        UserError: there is no plan.
+    """
     folder = RunFolder(root)
     plan = folder.existing_plan()
-    records = folder.records(plan["references"], or_outcomes=True)
+    records, unreadable = folder.readable_records(plan["references"])
+    for reason in unreadable.values():
+        typer.echo(f"left out: {reason}", err=True)
     from reports.page import render
 
     with disk_errors_told(root):
         write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
-        render(records, plan, root)
+        render(records, plan, root, unreadable)
     return str(root / "index.html")

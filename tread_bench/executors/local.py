@@ -63,7 +63,8 @@ class Local:
         return self.workers or 1
 
     def sized(self, numerics: dict[str, Any]) -> Local:
-        gpus = int(numerics["device_count"]) if numerics["device"] == "cuda" else 0
+        slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
+        gpus = (len(slices) or int(numerics["device_count"])) if numerics["device"] == "cuda" else 0
         return Local(self.workers or (gpus or _cpus() // int(numerics["threads"])) or 1, gpus)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
@@ -142,8 +143,11 @@ def _cpus() -> int:
 
 def _visible_gpus(count: int) -> list[str]:
     """What CUDA_VISIBLE_DEVICES may name: its own entries where it is set, else the numbers."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",")[:count] if named else [str(number) for number in range(count)]
+    return _named_gpus()[:count] or [str(number) for number in range(count)]
+
+
+def _named_gpus() -> list[str]:
+    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
 
 
 def _read(child: _Running) -> Iterator[Told]:

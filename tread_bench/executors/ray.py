@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from tread_bench.errors import UserError
 from tread_bench.executors.node import end_of
 from tread_bench.executors.remote import follow
-from tread_bench.executors.tasks import Ended, Event, Task, check_gpus
+from tread_bench.executors.tasks import Ended, Event, Task
 
 CALL_S = 10.0  # in which a cluster's head must answer
 
@@ -32,19 +32,49 @@ class Ray:
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         ray = _connected()
-        most = max(node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"])
-        check_gpus(tasks, int(most), "the largest node of the Ray cluster has")
-        # Nothing is tried again by Ray: the run folder knows what to go on from. A worker serves task after task.
-        remote = ray.remote(max_retries=0, max_calls=0)(end_of)
-
-        def submit(some: Sequence[Task]) -> list[_Submitted]:
-            return [_Submitted(t.key, ray, _options(remote, t).remote(t)) for t in some]
-
-        return follow(tasks, submit, self.workers)
+        _check_room(tasks, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        return follow(tasks, _Cluster(ray), self.workers)
 
 
-def _options(remote: Any, task: Task) -> Any:
-    return remote.options(num_cpus=task.cpus, num_gpus=task.gpus, name=task.key)
+def _check_room(tasks: Sequence[Task], nodes: Sequence[Mapping[str, float]]) -> None:
+    """Raises UserError where no node can ever run a task; Ray would wait for ever."""
+    for cpus, gpus in {(task.cpus, task.gpus) for task in tasks}:
+        if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+            raise UserError(
+                f"--executor ray: a cell asks for {cpus} CPUs (compute.threads) and {gpus} GPUs "
+                "(limits.gpus_per_cell), and no node of the cluster has both: ask for less, or add such a node"
+            )
+
+
+class _Cluster:
+    """Ray's side of `follow`. Nothing is tried again by Ray: the run folder knows what to go on from."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self.remote = ray.remote(max_retries=0, max_calls=0)(end_of)  # a worker serves task after task
+
+    def submit(self, tasks: Sequence[Task]) -> Iterator[_Submitted]:
+        for task in tasks:
+            placed = self.remote.options(num_cpus=task.cpus, num_gpus=task.gpus, name=task.key)
+            reference = placed.remote(task)
+            yield _Submitted(task.key, reference, reference.future())
+
+    def ended(self, handle: _Submitted) -> Ended | None:
+        if not handle.future.done():
+            return None
+        error = handle.future.exception()
+        return handle.future.result() if error is None else _without_word(handle.key, error, self.ray.exceptions)
+
+    def cancel(self, handles: Sequence[_Submitted]) -> None:
+        for handle in handles:
+            self.ray.cancel(handle.reference, force=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    key: str
+    reference: Any
+    future: Future[Ended]
 
 
 def _connected() -> Any:
@@ -62,7 +92,8 @@ def _connected() -> Any:
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
                 f"--executor ray: no Ray cluster at {address or 'this machine'} ({_first_line(error)}); set "
-                "RAY_ADDRESS to that of a head node, or unset it to have a cluster of this machine"
+                "RAY_ADDRESS to that of a head node; without it a cluster of this machine is made (`ray stop` clears a "
+                "dead one)"
             ) from None
     return ray
 
@@ -72,23 +103,6 @@ def _call(address: str) -> None:
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CALL_S).close()
-
-
-class _Submitted:
-    """A task that Ray has."""
-
-    def __init__(self, key: str, ray: Any, reference: Any) -> None:
-        self.key, self.ray, self.reference = key, ray, reference
-        self.future: Future[Ended] = reference.future()
-
-    def ended(self) -> Ended | None:
-        if not self.future.done():
-            return None
-        error = self.future.exception()
-        return self.future.result() if error is None else _without_word(self.key, error, self.ray.exceptions)
-
-    def cancel(self) -> None:
-        self.ray.cancel(self.reference, force=True)
 
 
 def _without_word(key: str, error: BaseException, kinds: Any) -> Ended:

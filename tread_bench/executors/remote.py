@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, Protocol
 
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.heartbeat import Progress, read_progress
@@ -13,20 +13,24 @@ from tread_bench.store import RunFolder
 FIRST_POLL_S, POLL_S = 0.01, 0.5  # between two looks at what runs: soon after something happened, and at most
 
 
-class Handle(Protocol):
-    """A submitted task."""
+class Scheduler(Protocol):
+    """What runs tasks elsewhere; a submitted one is known by its handle, whatever that is."""
 
-    def ended(self) -> Ended | None:
+    def submit(self, tasks: Sequence[Task]) -> Iterator[Any]:
+        """Their handles in order, each as soon as the task is submitted."""
+        ...
+
+    def ended(self, handle: Any) -> Ended | None:
         """Its end, or None while it waits or runs."""
         ...
 
-    def cancel(self) -> None: ...
+    def cancel(self, handles: Sequence[Any]) -> None: ...
 
 
 class _Followed:
-    """A submitted task, and the latest that was heard of it."""
+    """A task, and the latest that was heard of it."""
 
-    handle: Handle
+    handle: Any = None
 
     def __init__(self, task: Task) -> None:
         self.task, self.has_started = task, False
@@ -48,42 +52,32 @@ class _Followed:
             yield Told(self.task.key, now.phase, now.done, now.of, now.loss)
 
 
-Submit = Callable[[Sequence[Task]], Sequence[Handle]]
-
-
-def follow(tasks: Sequence[Task], submit: Submit, at_once: int | None = None) -> Generator[Event, None, None]:
+def follow(tasks: Sequence[Task], scheduler: Scheduler, at_once: int | None = None) -> Generator[Event, None, None]:
     """Submit tasks in order, at most `at_once` before one of them has ended, and yield what happens.
 
     Leaving the iterator cancels what has not ended.
     """
-    waiting, submitted, patience = list(tasks), list[_Followed](), FIRST_POLL_S
+    waiting, submitted, patience = [_Followed(task) for task in tasks], list[_Followed](), FIRST_POLL_S
     try:
         while waiting or submitted:
             room = len(waiting) if at_once is None else at_once - len(submitted)
-            if now := waiting[:room]:
-                del waiting[:room]
-                submitted += _submitted(now, submit)
-            happened = list(_look(submitted))
+            handles = scheduler.submit([followed.task for followed in waiting[:room]])
+            for handle in handles:
+                waiting[0].handle = handle
+                submitted.append(waiting.pop(0))
+            happened = list(_look(submitted, scheduler))
             yield from happened
             patience = FIRST_POLL_S if happened else min(2 * patience, POLL_S)
             if submitted:
                 time.sleep(patience)
     finally:
-        for followed in submitted:
-            followed.handle.cancel()
+        scheduler.cancel([followed.handle for followed in submitted])
 
 
-def _submitted(tasks: Sequence[Task], submit: Submit) -> list[_Followed]:
-    followed = [_Followed(task) for task in tasks]
-    for one, handle in zip(followed, submit(tasks), strict=True):
-        one.handle = handle
-    return followed
-
-
-def _look(submitted: list[_Followed]) -> Iterator[Event]:
+def _look(submitted: list[_Followed], scheduler: Scheduler) -> Iterator[Event]:
     """Everything that has happened; tasks that have ended leave the list."""
     for followed in list(submitted):
-        ended = followed.handle.ended()
+        ended = scheduler.ended(followed.handle)
         yield from followed.news()
         if ended is not None:
             submitted.remove(followed)

@@ -7,15 +7,14 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
 from tread_bench.errors import UserError
 from tread_bench.executors.node import end_of
-from tread_bench.executors.remote import Handle, follow
+from tread_bench.executors.remote import follow
 from tread_bench.executors.tasks import Ended, Event, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
@@ -46,31 +45,7 @@ class Slurm:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
-        submitit = _submitit(self.cluster)
-        queue = _Queue(self.cluster)
-
-        def submit(some: Sequence[Task]) -> list[Handle]:
-            arrays = [list(group) for _, group in groupby(enumerate(some), lambda entry: entry[0] // ARRAY)]
-            return [handle for array in arrays for handle in self._array(submitit, [t for _, t in array], queue)]
-
-        return follow(tasks, submit)
-
-    def _array(self, submitit: Any, tasks: list[Task], queue: _Queue) -> list[_Job]:
-        """One job for each of the tasks, which ask for the same."""
-        executor = submitit.AutoExecutor(folder=self.folder, cluster=self.cluster, slurm_max_num_timeout=LIVES)
-        first = tasks[0]
-        wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
-        limit = min(wanted, longest_job_minutes()) if self.cluster == "slurm" else wanted
-        executor.update_parameters(name="tread-bench", timeout_min=int(limit), cpus_per_task=first.cpus)
-        executor.update_parameters(slurm_array_parallelism=self.workers or len(tasks))
-        executor.update_parameters(slurm_srun_args=[f"--cpus-per-task={first.cpus}"])  # not passed on since Slurm 22.05
-        if first.gpus:
-            executor.update_parameters(gpus_per_node=first.gpus)
-        try:
-            jobs = executor.map_array(_Restartable(submitit), tasks)
-        except (submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
-            raise UserError(f"--executor slurm: sbatch takes no such jobs: {_last_line(error)}") from None
-        return [_Job(task.key, job, queue) for task, job in zip(tasks, jobs, strict=True)]
+        return follow(tasks, _Jobs(self, _submitit(self.cluster)))
 
 
 class _Restartable:
@@ -86,62 +61,107 @@ class _Restartable:
         return self.again(self, task)  # the cell goes on from its own checkpoint
 
 
+@dataclass(slots=True)
+class _Job:
+    """A submitted task."""
+
+    key: str
+    job: Any  # of submitit
+    submitted: float
+    gone: float | None = None  # since when the queue does not have it
+
+
+class _Jobs:
+    """Slurm's side of `follow`: job arrays."""
+
+    def __init__(self, about: Slurm, submitit: Any) -> None:
+        self.about, self.submitit = about, submitit
+        self.queue = _Queue(about.cluster)
+
+    def submit(self, tasks: Sequence[Task]) -> Iterator[_Job]:
+        for first in range(0, len(tasks), ARRAY):
+            some = tasks[first : first + ARRAY]
+            for task, job in zip(some, self._array(some), strict=True):
+                yield _Job(task.key, job, time.monotonic())
+
+    def _array(self, tasks: Sequence[Task]) -> list[Any]:
+        """One job for each of the tasks, which ask for the same."""
+        first, about = tasks[0], self.about
+        executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
+        wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
+        limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted
+        executor.update_parameters(
+            name="tread-bench",
+            timeout_min=max(1, int(limit)),
+            cpus_per_task=first.cpus,
+            slurm_array_parallelism=about.workers or len(tasks),
+            slurm_srun_args=[f"--cpus-per-task={first.cpus}"],  # srun does not take it from sbatch since Slurm 22.05
+            **({"gpus_per_node": first.gpus} if first.gpus else {}),
+        )
+        try:
+            jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
+        except (self.submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
+            raise UserError(
+                f"--executor slurm: sbatch did not take the jobs: {_last_line(error)}; SBATCH_PARTITION, "
+                "SBATCH_ACCOUNT, SBATCH_QOS and SBATCH_TIMELIMIT say what to ask for, --shard I/N submits some"
+            ) from None
+        return jobs
+
+    def ended(self, handle: _Job) -> Ended | None:
+        """What the job has left as its result; one that was lost may still be queued again, and then goes on."""
+        told = _told(handle) if handle.job.paths.result_pickle.exists() else None
+        if told is not None and not told.lost:
+            return told
+        if self.queue.has(handle):
+            handle.gone = None
+            return None
+        handle.gone = handle.gone or time.monotonic()
+        if told is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
+            return None
+        where = f"its log: {handle.job.paths.stdout}"
+        failure = f"Slurm job {handle.job.job_id} ended without a word; {where}"
+        return told or Ended(handle.key, failure=failure, lost=True)
+
+    def cancel(self, handles: Sequence[_Job]) -> None:
+        if self.about.cluster == "local":
+            for handle in handles:
+                handle.job.cancel(check=False)
+        elif arrays := sorted({handle.job.job_id.partition("_")[0] for handle in handles}):
+            subprocess.run(["scancel", *arrays], capture_output=True)
+
+
+def _told(handle: _Job) -> Ended:
+    """The result that a job has left."""
+    error = handle.job.exception()
+    if error is None:
+        ended: Ended = handle.job.result()
+        return ended
+    before_log_paths = str(error).rpartition("\n----")[0] or str(error)
+    return Ended(handle.key, failure=f"Slurm job {handle.job.job_id}: {_last_line(before_log_paths)}")
+
+
 class _Queue:
-    """Which of the user's jobs Slurm still has, waiting, running or about to start again."""
+    """Which of the user's jobs Slurm still has: waiting, running, or about to start again."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.asked, self.jobs = -math.inf, frozenset[str]()
+        self.has_answered = False
 
-    def has(self, job: Any) -> bool:
+    def has(self, handle: _Job) -> bool:
+        """True also while Slurm does not answer: a controller that is away has lost nothing."""
         if self.cluster == "local":
-            return not job.done(force_check=True)
-        if time.monotonic() - self.asked >= QUEUE_S:
+            return not handle.job.done(force_check=True)
+        if time.monotonic() - self.asked >= QUEUE_S or self.asked < handle.submitted:
             self._ask()
-        return job.job_id in self.jobs
+        return not self.has_answered or handle.job.job_id in self.jobs
 
     def _ask(self) -> None:
         told = subprocess.run(
             ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True
         )
-        self.asked = time.monotonic()
-        if told.returncode == 0:  # a controller that does not answer has lost nothing
-            self.jobs = frozenset(told.stdout.split())
-
-
-class _Job:
-    """A job, which has ended when it has left its result, or was lost when it left the queue without one."""
-
-    def __init__(self, key: str, job: Any, queue: _Queue) -> None:
-        self.key, self.job, self.queue = key, job, queue
-        self.submitted = time.monotonic()
-        self.gone: float | None = None  # since when the queue does not have it
-
-    def ended(self) -> Ended | None:
-        if self.job.paths.result_pickle.exists():
-            return self._told()
-        if self.queue.asked < self.submitted and self.queue.cluster == "slurm":
-            self.queue.asked = -math.inf  # what it said before says nothing about this job
-        if self.queue.has(self.job):
-            self.gone = None
-            return None
-        now = time.monotonic()
-        self.gone = self.gone or now
-        if now - self.gone < (GRACE_S if self.queue.cluster == "slurm" else 0):
-            return None
-        where = self.job.paths.stdout
-        return Ended(self.key, failure=f"Slurm job {self.job.job_id} ended without a word; its log: {where}", lost=True)
-
-    def _told(self) -> Ended:
-        error = self.job.exception()
-        if error is None:
-            ended: Ended = self.job.result()
-            return ended
-        before_log_paths = str(error).rpartition("\n----")[0] or str(error)
-        return Ended(self.key, failure=f"Slurm job {self.job.job_id}: {_last_line(before_log_paths)}")
-
-    def cancel(self) -> None:
-        self.job.cancel()
+        self.asked, self.has_answered = time.monotonic(), told.returncode == 0
+        self.jobs = frozenset(told.stdout.split())
 
 
 def longest_job_minutes() -> float:
@@ -173,9 +193,10 @@ def _submitit(cluster: str) -> Any:
         import submitit
     except ModuleNotFoundError:
         raise UserError("--executor slurm needs submitit: pip install 'tread-bench[slurm]'") from None
-    if cluster == "slurm" and not shutil.which("sbatch"):
+    absent = [name for name in ("sbatch", "squeue", "scancel", "sinfo") if not shutil.which(name)]
+    if cluster == "slurm" and absent:
         raise UserError(
-            "--executor slurm: there is no sbatch on this machine's PATH; start it on a login node, or train parts of "
-            "the cells with --shard I/N under another scheduler"
+            f"--executor slurm: there is no {', '.join(absent)} on this machine's PATH; start it on a login node, or "
+            "train parts of the cells with --shard I/N under another scheduler"
         )
     return submitit

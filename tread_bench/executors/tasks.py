@@ -114,6 +114,8 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
         function = getattr(import_module(module), name)
         extra = (lambda *news: tell(Told(task.key, *news)),) if task.reports else ()
         return Ended(task.key, function(*task.arguments, *extra))
+    except UserError as error:
+        return Ended(task.key, failure=str(error))
     except Exception as error:
         traceback.print_exc()
         text = str(error).strip().splitlines()

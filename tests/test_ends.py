@@ -1,0 +1,112 @@
+"""What a runner makes of how its tasks end, with an executor that ends them as is wanted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.command_line import command, wait_for
+from tread_bench import runner
+from tread_bench.blank import blank_record
+from tread_bench.executors.tasks import Ended
+from tread_bench.options import Options
+from tread_bench.progress import Lines
+from tread_bench.store import RunFolder
+from tread_bench.suite_file import find_suite, load_plan
+
+NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
+
+
+class Executor:
+    """Settles the numerics and hands every other task to `end`."""
+
+    at_once = 1
+
+    def __init__(self, end) -> None:
+        self.end = end
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        for task in tasks:
+            if task.key == "numerics":
+                task.log.touch()
+                yield Ended(task.key, value={"numerics": NUMERICS, "versions": {}})
+            else:
+                yield self.end(task)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run the smoke suite with an executor that ends tasks by `end`; the result and the folder."""
+
+    def do(end, *settings: str):
+        monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+        plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
+        return runner.run(plan, "", tmp_path, Options(), Lines(lambda *_, **__: None)), RunFolder(tmp_path)
+
+    return do
+
+
+def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
+    folder = RunFolder(tmp_path)
+
+    def end(task):  # of a cell elsewhere: the shared disk does not show its outcome
+        record = blank_record(folder.about(task.key), folder.plan(), status="done")
+        return Ended(task.key, value=record)
+
+    result, folder = run(end, "timing.pairs=0")
+    assert [record.status for record in result.records] == ["done", "done"] and result.finished_now == 2
+
+
+def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_ended(run, tmp_path):
+    folder = RunFolder(tmp_path)
+    with ExitStack() as others:
+
+        def end(task):
+            if task.key not in held:
+                held.add(task.key)
+                others.enter_context(folder.cell_lock(task.key))
+            return Ended(task.key, failure="time limit of 1 min")
+
+        held = set[str]()
+        result, folder = run(end)
+        assert (result.records, result.finished_now, result.taken) == ([], 0, 2)
+        assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
+    result, _ = run(lambda task: Ended(task.key, failure="crash"), "limits.retries=0")
+    assert [record.reason for record in result.records] == ["crash", "crash"] and not result.taken
+
+
+def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):
+    folder = RunFolder(tmp_path)
+
+    def end(task):
+        if task.reports:
+            return Ended(task.key, value=blank_record(folder.about(task.key), folder.plan(), status="done"))
+        capability = "AVX2" if task.function.endswith("measure_speed") else "NEON"
+        return Ended(task.key, value={"timing": {}, "conditions": {**NUMERICS, "cpu_capability": capability}})
+
+    result, _ = run(end)
+    assert {record.status for record in result.records} == {"failed"}
+    assert all("two kinds of machines: cpu_capability was 'AVX2', is 'NEON'" in r.reason for r in result.records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ignored", "status"), [(False, 130), (True, 0)])
+def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
+    asked = command("run", "smoke", "--out", tmp_path / "run", "--seeds", 1, "--set", "timing.pairs=0")
+    prefix = ["nohup"] if ignored else []
+    process = subprocess.Popen(
+        [*prefix, *asked], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: list((tmp_path / "run").glob("cells/*/progress.json")))
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=200)
+    assert process.returncode == status
+    time.sleep(0.2)
+    assert not any(RunFolder(tmp_path / "run").is_taken(p.name) for p in (tmp_path / "run" / "cells").iterdir())
