@@ -58,7 +58,7 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
         "name": f"History of {names(suites)}",
         "is_one_suite": len(suites) == 1,
         "headline": headline(series, runs),
-        "too_few": too_few(series),
+        "notes": notes(series),
         "changes": change_lines(series, runs)[::-1],
         "changed": [picture for picture in drawn if not picture.is_folded],
         "steady": [picture for picture in drawn if picture.is_folded],
@@ -78,16 +78,27 @@ def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
     judged = sum(one.is_enough for one in series)
     over = f"in {judged:,} series over {plural(len(runs), 'run')}"
     effects = [change.effect for one in series for change in one.changes]
+    if not effects and not _tells_noise(series):
+        exact = f"; no change found in {judged:,} series of counts" if judged else ""
+        return f"too few runs that compare to tell a change from noise: {MIN_RUNS} are needed{exact}"
     if not effects:
         return f"no change found {over}"
     counts = {words: effects.count(effect) for effect, words in _EFFECTS.items()}
     return f"{plural(len(effects), 'change')} {over}: " + names(f"{n} {words}" for words, n in counts.items() if n)
 
 
-def too_few(series: Sequence[Series]) -> str:
-    """How many series are too short to tell, or ""."""
+def _tells_noise(series: Sequence[Series]) -> bool:
+    """Whether some figure with noise has runs enough."""
+    return any(one.is_enough and not one.metric.is_exact for one in series)
+
+
+def notes(series: Sequence[Series]) -> list[str]:
+    """What a reader of the headline must know: series that are too short to tell, and rows that are cut in several."""
     short = sum(not one.is_enough for one in series)
-    return f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed" if short else ""
+    too_few = f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed"
+    cut = len({(one.suite, one.row) for one in series if one.apart})
+    apart = f"of {plural(cut, 'row')}, runs of another configuration, conditions or seeds are series of their own"
+    return [note for note, is_news in ((too_few, short and _tells_noise(series)), (apart, cut)) if is_news]
 
 
 def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLine]:

@@ -30,16 +30,19 @@ _CELL_METRICS = {
     "recall": "Recall",
 }
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
-_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references")
+_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references", "rows")
 
 
-def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) -> None:
+def render(
+    records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path, unreadable: Mapping[str, str] | None = None
+) -> None:
     """Write results.csv, figures/*.svg, figures/*.png and index.html into `run_dir`, each whole.
 
     Args:
         records: of the run's cells, in any order.
         plan: the run's plan.json; `cells` names all cells that were planned.
         run_dir: holds the sample grids under cells/<id>/.
+        unreadable: cell -> why its record cannot be read.
     """
     records = sorted(records, key=record_order)
     write_csv(results_frame(records), run_dir / "results.csv")
@@ -47,7 +50,9 @@ def render(records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path) ->
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
     write_pictures([picture for some in drawn for picture in some], run_dir / "figures", NAMES)
-    write_page(run_dir / "index.html", "page.html.j2", **_context(records, rows, sets, drawn, plan, run_dir))
+    write_page(
+        run_dir / "index.html", "page.html.j2", **_context(records, rows, sets, drawn, plan, run_dir, unreadable or {})
+    )
 
 
 def _context(
@@ -57,14 +62,16 @@ def _context(
     drawn: Sequence[Sequence[Picture]],
     plan: Mapping[str, Any],
     run_dir: Path,
+    unreadable: Mapping[str, str],
 ) -> dict[str, Any]:
     suite = plan.get("suite", {})
+    missing = _missing(records, plan, unreadable)
     protocols = _protocols(records)
     return {
         "name": suite.get("name") or (records[0].suite if records else "empty run"),
         "description": suite.get("description", ""),
-        "verdicts": [_verdict(members, len(sets) > 1) for members in sets],
-        "counts": _counts(records, plan),
+        "verdicts": [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
+        "counts": {**_counts(records), "missing": len(missing), "unreadable": len(unreadable)},
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(asked.is_guided(record) for record in records),
         "has_routers": any(record.method == "mod" for record in records),
@@ -73,13 +80,14 @@ def _context(
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
         "samples": sample_grids(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
-        "missing": _missing(records, plan),
+        "missing": missing,
         "cells": _cells(records),
         "conditions": {"training": _training(records)}
         | {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
         "protocols": protocols,
         "cautions": [
-            *_unfinished(records, plan),
+            *(f"a cell is left out of all that follows: {reason}." for reason in unreadable.values()),
+            *_unfinished(records, plan, len(missing)),
             *cautions.mixed_conditions(records),
             *cautions.judged_by_teacher(rows),
             *cautions.disturbed_timing(rows),
@@ -89,14 +97,14 @@ def _context(
     }
 
 
-def _verdict(rows: Sequence[Row], several: bool) -> dict[str, Any]:
+def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
     """Two sentences on one architecture; a lead and a statement for each of several."""
     architectures = by_architecture(rows)
     if guidance.is_swept(rows):
         group, quality, cost = rows[0].group, guidance.lead(rows), guidance.scope(rows)
         families = guidance.statements(rows)
     elif len(architectures) == 1:
-        (group, quality, cost), families = verdicts(rows)[0], []
+        (group, quality, cost), families = verdicts(rows, is_over)[0], []
         if told := contrasts.lead(rows):
             quality, cost = told, f"{quality} {cost}"
     else:
@@ -136,20 +144,22 @@ def _title(group: Group, with_backbone: bool, with_objective: bool, with_protoco
     return ", ".join(filter(None, parts))
 
 
-def _counts(records: Sequence[Record], plan: Mapping[str, Any]) -> dict[str, int]:
-    by_status = {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
-    return {**by_status, "missing": len(_missing(records, plan))}
+def _counts(records: Sequence[Record]) -> dict[str, int]:
+    return {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
 
 
-def _missing(records: Sequence[Record], plan: Mapping[str, Any]) -> list[str]:
-    """Cells that were planned and have left nothing yet."""
-    have = {record.cell for record in records}
-    return [cell for cell in plan.get("cells", ()) if cell not in have]
+def _missing(
+    records: Sequence[Record], plan: Mapping[str, Any], unreadable: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Cells that were planned and have left nothing yet, each with its row and seed."""
+    have, rows = {record.cell for record in records} | unreadable.keys(), plan.get("rows", {})
+    names = {cell: f"{row} seed {seed}" for cell, (row, seed) in rows.items()}
+    return [(cell, names.get(cell, "")) for cell in plan.get("cells", ()) if cell not in have]
 
 
-def _unfinished(records: Sequence[Record], plan: Mapping[str, Any]) -> list[str]:
+def _unfinished(records: Sequence[Record], plan: Mapping[str, Any], missing: int) -> list[str]:
     """What of the run is still to come."""
-    missing, planned = len(_missing(records, plan)), len(plan.get("cells", ()))
+    planned = len(plan.get("cells", ()))
     is_timed = bool(plan.get("timing", {}).get("pairs"))
     untimed = sum(r.status == "done" and r.timing is None and not asked.is_evaluated_only(r) for r in records)
     told = (
@@ -158,7 +168,7 @@ def _unfinished(records: Sequence[Record], plan: Mapping[str, Any]) -> list[str]
     )
     if not (texts := [text for count, text in told if count]):
         return []
-    return [f"{'; '.join(texts)}: figures and verdicts are those of what is there."]
+    return [f"{'; '.join(texts)}{': figures and verdicts are those of what is there' if records else ''}."]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, Any]) -> list[tuple[str, str]]:

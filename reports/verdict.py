@@ -14,17 +14,20 @@ from tread_bench.statistics import LEVEL, Estimate, holm, indistinguishable_from
 Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
-def verdicts(rows: Sequence[Row]) -> list[tuple[Group, str, str]]:
-    """(group, sentence on quality, sentence on cost) for every group of rows that may be ranked together."""
-    return [(group, *_verdict(list(members))) for group, members in groupby(rows, lambda row: row.group)]
+def verdicts(rows: Sequence[Row], is_over: bool = True) -> list[tuple[Group, str, str]]:
+    """(group, sentence on quality, sentence on cost) for every group of rows that may be ranked together.
+
+    Of a run that is not over, what is not known is not known yet.
+    """
+    return [(group, *_verdict(list(members), is_over)) for group, members in groupby(rows, lambda row: row.group)]
 
 
-def _verdict(rows: list[Row]) -> tuple[str, str]:
+def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison finished, so it says nothing yet.", _missing(rows)
     routed, places = ranked(rows), decimals(row.fid.mean for row in rows if row.fid)
     if not routed:
-        return _without_ranks(rows), _cheapest(rows)
+        return _without_ranks(rows, is_over), _cheapest(rows, is_over)
     best, fid = min(routed, key=lambda pair: pair[1].mean)
     others = [row for row, _ in routed]
     lead = f"{_mean(best, fid, others, places)}{runners_up(best, others)}"
@@ -54,18 +57,19 @@ def _missing(rows: list[Row]) -> str:
     return f"Failed: {plural(failed, 'cell')}; skipped: {plural(skipped, 'cell')}; the reasons are listed below."
 
 
-def _without_ranks(rows: list[Row]) -> str:
+def _without_ranks(rows: list[Row], is_over: bool) -> str:
     if not any(row.fid for row in rows):
         return "FID was not measured here, so no row can be called best for it."
     if any(row.is_judged_by_teacher for row in rows):
         return "No row beside dense is ranked: the network that measures FID was their teacher."
-    return "No row beside dense finished, so there is nothing to compare with dense training."
+    finished = "finished" if is_over else "has finished yet"
+    return f"No row beside dense {finished}, so there is nothing to compare with dense training."
 
 
-def _cheapest(rows: list[Row]) -> str:
+def _cheapest(rows: list[Row], is_over: bool) -> str:
     priced = [(macs, row) for row in rows if not row.is_dense and (macs := row.cost("forward_macs"))]
     if not priced:
-        return "What routing would cost or save is not known from these rows."
+        return f"What routing would cost or save is not known from these rows{'' if is_over else ' yet'}."
     return _cost(min(priced, key=lambda pair: pair[0])[1])
 
 

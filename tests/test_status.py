@@ -22,8 +22,8 @@ from tread_bench.commands.status import headline
 from tread_bench.heartbeat import Progress
 from tread_bench.preparation import write_plan
 from tread_bench.remaining import work_of
-from tread_bench.status import is_locked, status_of
-from tread_bench.store import RunFolder
+from tread_bench.status import status_of
+from tread_bench.store import RunFolder, is_locked
 from tread_bench.suite_file import load_plan
 
 TOY = """\
@@ -135,9 +135,43 @@ def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
 def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with folder.lock():
-        assert headline(status_of(folder)) == "run: a runner has just begun"
-    refused = tread_bench("status", folder.root)
-    assert (refused.returncode, refused.stdout, "is no run folder" in refused.stderr) == (2, "", True)
+        assert headline(status_of(folder)) == "a runner has just begun"
+        told = json.loads(tread_bench("status", folder.root, "--json").stdout)
+        assert (told["suite"], told["device"], told["is_held"]) == (None, None, True)
+
+
+def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_that_is_no_run(tmp_path):
+    for place, told in ((tmp_path / "none", "is no run folder"), (tmp_path / "run", "broken off before it wrote")):
+        if place.name == "run":
+            with RunFolder(place).lock():
+                pass
+        refused = tread_bench("status", place)
+        assert (refused.returncode, refused.stdout, told in refused.stderr) == (2, "", True)
+
+
+def test_cells_that_have_not_begun_stand_in_their_rows_with_their_seeds(folder, toy):
+    for cell in cells_of(folder)[1:]:
+        (folder.cell(cell) / "cell.json").unlink()
+    (folder.cell(cells_of(folder)[3]) / "record.json").write_text("{")
+    named = [("dense", 0), ("dense", 1), ("routed", 0), ("routed", 1)]
+    assert [(cell.row, cell.seed) for cell in status_of(folder).cells] == named
+    plan = json.loads(folder.plan_path.read_text())
+    folder.plan_path.write_text(json.dumps({key: value for key, value in plan.items() if key != "rows"}))
+    assert [(cell.row, cell.seed) for cell in status_of(folder).cells][:2] == [named[0], (cells_of(folder)[1], None)]
+
+
+def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
+    dense, other, routed, last = cells_of(folder)
+    end(folder, dense, "outcome.json")
+    end(folder, routed, "outcome.json")
+    assert "nobody works on it, 2 of 4 cells have not begun;" in headline(status_of(folder))
+    folder.begin_attempt(other)
+    assert "nobody works on it, it was broken off;" in headline(status_of(folder))
+    end(folder, other, "outcome.json")
+    end(folder, last, "outcome.json")
+    assert "nobody works on it, all is trained;" in headline(status_of(folder))
+    (folder.cell(last) / "record.json").write_text("{")
+    assert "1 of 4 cells cannot be read: delete the files" in headline(status_of(folder))
 
 
 def test_a_cell_of_another_machine_runs_while_it_is_heard_of(folder):
@@ -157,6 +191,18 @@ def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
     told = status_of(folder).cells
     assert [cell.state for cell in told] == ["unreadable", "unreadable", "done", "unreadable"]
     assert all("delete it to make it again" in cell.reason for cell in told if cell.state == "unreadable")
+
+
+def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder):
+    dense, other, *_ = cells_of(folder)
+    end(folder, dense)
+    (folder.cell(other) / "record.json").write_text("{")
+    drawn = tread_bench("report", folder.root)
+    assert drawn.returncode == 0 and drawn.stderr.startswith(f"left out: {folder.cell(other)}")
+    page = (folder.root / "index.html").read_text()
+    assert f"{folder.cell(other)}/record.json cannot be read" in page and f'id="cell-{dense}"' in page
+    checked = tread_bench("check", folder.root, "--baseline", folder.root / "baseline.json", "--accept")
+    assert checked.returncode == 2 and "cannot be read" in checked.stderr
 
 
 def test_time_left_is_unknown_until_something_has_shown_its_pace(folder):
@@ -185,11 +231,28 @@ def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folde
             tell(folder, other, 100, seconds=50)
             waiting = sum(total(folder, cell) for cell in (routed, last)) / pace
             assert status_of(folder).seconds_left == pytest.approx((2 * left + waiting) / 2, rel=0.01)
+
+
+def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_has_gives_it(folder):
+    dense, other, routed, _ = cells_of(folder)
+    work = work_of(json.dumps(folder.about(dense)["config"]))
+    with folder.cell_lock(dense):
+        tell(folder, dense, 200, seconds=50)  # about to be evaluated for the first time
+        assert status_of(folder).is_at_least and "at least" in headline(status_of(folder))
+        bound = status_of(folder).seconds_left
+        tell(folder, dense, 300, seconds=150)
+        told = status_of(folder)
+        assert not told.is_at_least and "about" in headline(told) and told.seconds_left > bound
+        pace = work.until(300) / 150
+        left = (work.total - work.until(300)) / pace
+        assert told.cells[0].seconds_left == pytest.approx(left, rel=0.01)
         end(folder, routed, "outcome.json")
         tell(folder, routed, 400, seconds=20)  # routed cells are quicker than their MACs say
-        tell(folder, other, 0, seconds=0)
         expected = left + total(folder, other) / pace + 20
         assert status_of(folder).seconds_left == pytest.approx(expected, rel=0.03)
+        tell(folder, dense, 100, seconds=1)  # the only one of its row, and not evaluated: the others' pace counts
+        everywhere = (total(folder, dense) - 100 * work.training_step) / (total(folder, routed) / 20)
+        assert status_of(folder).cells[0].seconds_left == pytest.approx(everywhere, rel=0.03)
 
 
 def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
@@ -254,12 +317,14 @@ def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
     runner.communicate()
     wait_for(lambda: looked(out)["counts"] == {"lost": 1, "trained": 1}, 20)
     killed = tread_bench("status", out)
-    assert "toy: broken off; `tread-bench run` with its suite goes on from here" in killed.stdout
+    goes_on = "`tread-bench run` with its suite goes on from here"
+    assert f"toy: nobody works on it, it was broken off; {goes_on}" in killed.stdout
     assert "routed seed 0: lost: broken off with its runner; it goes on from its last checkpoint" in killed.stdout
     assert tread_bench("report", out).returncode == 0
     page = (out / "index.html").read_text()
     assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 trained cell is not measured" in page
-    assert re.search(rf'id="missing".*<code>{looked(out)["cells"][1]["cell"]}</code>', page, re.DOTALL)
+    left = looked(out)["cells"][1]["cell"]
+    assert re.search(rf'id="missing".*<code>{left}</code> routed seed 0', page, re.DOTALL)
     runner = begin(toy, out)
     watch = tread_bench("status", out, "--watch")
     _, errors = runner.communicate(timeout=120)
@@ -313,6 +378,9 @@ def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command("status", folder.root, "--watch"), **pipes) as watch:
         assert "4 waiting" in watch.stdout.readline()
+        with folder.lock():
+            assert "nobody works on it" not in watch.stdout.readline()
+        assert "nobody works on it, 4 of 4 cells have not begun" in watch.stdout.readline()
         end(folder, dense, status="failed", reason="boom")
         assert watch.stdout.readline() == "dense seed 0: failed: boom\n"
         assert "3 waiting, 1 failed" in watch.stdout.readline()

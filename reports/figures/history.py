@@ -88,7 +88,7 @@ def _picture(name: str, title: str, series: Sequence[Series], axis: _Axis, is_fo
     told = "; ".join(f"{series_name(one)}: {_told(one, axis)}" for one in series)
     return Picture(
         name=name, svg=svg, png=png, is_folded=is_folded,
-        title=f"{title}: {plural(len(series), 'row')} without a change" if is_folded else title,
+        title=f"{title}: {len(series)} series without a change" if is_folded else title,
         headers=("commit", "day", *(series_name(one) for one in series)),
         table=_table(series, axis),
         description=f"{title} over {plural(len(axis.places), 'run')}. {told}.",

@@ -27,13 +27,14 @@ def made(folders, tmp_path_factory):
 
 def test_the_changes_are_told_with_their_commits(made):
     done, out = made
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr  # a folder was left out
     told = [line for line in done.stdout.splitlines() if "…" in line]
     assert len(told) == 2
     for line, what in zip(told, (("dense", "FID", "better", 12), ("2:8", "Step time", "worse", 20)), strict=True):
         *words, at = what
         assert all(word in line for word in (*words, f"{commit_of(at - 1)[:7]} … {commit_of(at)[:7]}"))
     assert "2 changes in 20 series over 30 runs: 1 for the worse and 1 for the better" in done.stdout
+    assert "Step time in probes: median training step, in units of a probe" in done.stdout
     assert done.stdout.rstrip().endswith(str(out / "index.html"))
 
 
@@ -76,8 +77,12 @@ def test_the_page_is_the_same_whatever_the_order_of_the_folders(folders, made, t
 def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
     done = tread_bench("history", *folders[:10], "--out", tmp_path / "ten")
     assert "no change found in 20 series over 10 runs" in done.stdout and "too few" not in done.stdout
+    assert done.returncode == 0
     few = tread_bench("history", *folders[:3], "--out", tmp_path / "three")
-    assert "no change found in 6 series over 3 runs; 14 series have too few runs to tell: 8 are needed" in few.stdout
+    assert few.stdout.startswith("too few runs that compare to tell a change from noise: 8 are needed; no change found")
+    assert "in 6 series of counts\n" in few.stdout
+    one = tread_bench("history", folders[0], "--out", tmp_path / "one")
+    assert one.stdout.startswith("too few runs that compare to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
 
 
@@ -114,7 +119,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     hostile = [one.model_copy(update={"row": f"{HOSTILE}{one.row}"}) for one in night(0, rows=2)]
     runs = [write_run(tmp_path / f"{k} <b>", k, hostile, about) for k in range(9)]
     done = tread_bench("history", *runs, tmp_path / "<i>none", "--out", tmp_path / "out")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 3, done.stderr
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page and "<b>/" not in page and "<i>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

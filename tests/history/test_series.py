@@ -13,8 +13,10 @@ from synthetic_runs import commit_of, night, plan_of, scaled, write_history, wri
 from tread_bench.conditions import EARLIER, TIMED
 from tread_bench.errors import UserError
 from tread_bench.history.change_points import MIN_RUNS
+from tread_bench.history.configuration import of_quality, of_step
 from tread_bench.history.runs import read_runs
 from tread_bench.history.series import series_of
+from tread_bench.suite_file import find_suite, load_plan
 
 NIGHTS = 12
 
@@ -176,6 +178,37 @@ def test_what_was_begun_or_timed_under_other_conditions_stands_apart(tmp_path, p
         path.write_text(json.dumps(content))
     series = series_of(read_runs(folders)[0])
     assert {metric for metric in ("step_time_probes", "speedup", "fid") if len(of(series, metric)) == 2} == metrics
+
+
+def asked(record, **keys):
+    """The record as of a cell asked for with other keys of its training."""
+    return record.model_copy(update={"config": record.config | {"training": record.config["training"] | keys}})
+
+
+def test_another_configuration_is_another_series_and_no_change_of_any_commit(tmp_path):
+    def slower_learner(k):
+        worse = lambda e: e.model_copy(update={"validation_loss": 1.1 * e.validation_loss})  # noqa: E731
+        return lambda r: (
+            asked(r, learning_rate=0.1).model_copy(update={"evaluations": [worse(e) for e in r.evaluations]})
+            if k >= 9 else r
+        )  # fmt: skip
+
+    series = history(tmp_path, slower_learner, nights=2 * MIN_RUNS + 2)
+    found = of(series, "validation_loss")
+    assert [set(one.apart) for one in found] == [{"training.learning_rate"}] * 2
+    assert [len(one.runs) for one in found] == [9, 9] and all(one.is_enough for one in series)
+    assert not any(one.changes for one in series)
+    assert len(of(series, "step_time_probes")) == 1  # a learning rate makes no step slower
+
+
+def test_a_key_that_is_younger_than_a_record_and_a_file_that_lies_elsewhere_set_no_series_apart():
+    cell = load_plan(find_suite("smoke")).cells[0].cell.model_dump(mode="json")
+    older = {key: value for key, value in cell.items() if key not in ("schedule", "auxiliary")}
+    assert of_quality(older) == of_quality(cell) != of_quality(cell | {"selector": "rows"})
+    there, here = ({"metrics": {"extractor_weights": f"/{place}/net.safetensors"}} for place in ("a", "b"))
+    assert of_quality(there) == of_quality(here) and of_step(there) == {}
+    there, here = ({"auxiliary": [{"name": "repa", "file": f"/{place}/net.safetensors"}]} for place in ("a", "b"))
+    assert of_step(there) == of_step(here) != of_step({})
 
 
 def test_a_dense_row_has_no_speed_up_over_itself(tmp_path):

@@ -98,6 +98,26 @@ def test_the_page_of_a_run_that_is_not_over_says_what_is_missing_and_that_of_a_f
     assert "no result yet" not in pages[2] and "not measured yet" not in pages[2]
 
 
+def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_path):
+    dense = record("dense", "", 0, 20.0)
+    pages = []
+    for there, planned in (([dense], [dense.cell, "2-8"]), ([dense], [dense.cell]), ([], [dense.cell])):
+        render(there, {**plan, "cells": planned, "rows": {"2-8": ["2:8", 0]}}, tmp_path)
+        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+    assert "No row beside dense has finished yet" in pages[0] and "not known from these rows yet." in pages[0]
+    assert "<code>2-8</code> 2:8 seed 0" in pages[0]
+    assert "No row beside dense finished, so" in pages[1] and "not known from these rows." in pages[1]
+    assert "No cell has left a record yet" in pages[2] and "those of what is there" not in pages[2]
+
+
+def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(plan, tmp_path):
+    there = record("dense", "", 0, 20.0)
+    render([there], {**plan, "cells": [there.cell, "torn"]}, tmp_path, {"torn": "torn/record.json cannot be read <b>"})
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "a cell is left out of all that follows: torn/record.json cannot be read &lt;b&gt;." in page
+    assert missing_cells(page) == [] and "<dt>unreadable</dt><dd" in page and "no result yet" not in page
+
+
 def test_rendering_again_changes_no_byte(records, plan, run_dir):
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
     render(list(reversed(records)), plan, run_dir)

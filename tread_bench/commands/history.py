@@ -11,18 +11,20 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from reports.history import ChangeLine, change_lines, headline, render, too_few
+from reports.history import ChangeLine, change_lines, headline, notes, render
 from tread_bench.commands.console import stdout_console
 from tread_bench.errors import UserError
+from tread_bench.history.metrics import METRICS
 from tread_bench.history.runs import LeftOut, Run, read_runs
 from tread_bench.history.series import Series, series_of
 from tread_bench.store import disk_errors_told
 
+LEFT_OUT = 3  # exit status: part of what was given could not be told
 _STYLES = {"worse": "bold red", "better": "green"}
 
 
-def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> None:
-    """Write the page, print the changes. Raises UserError."""
+def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> int:
+    """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
     runs, left_out = read_runs(folders)
     _check_out(out)
     for left in left_out:
@@ -32,12 +34,19 @@ def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> None:
         render(runs, series, left_out, out)
     if as_json:
         typer.echo(json.dumps(_document(runs, left_out, series), indent=2))
-        return
-    lines = change_lines(series, runs)
+    else:
+        _tell(series, runs)
+        typer.echo(str(out / "index.html"))
+    return LEFT_OUT if left_out else 0
+
+
+def _tell(series: Sequence[Series], runs: Sequence[Run]) -> None:
+    lines, probed = change_lines(series, runs), METRICS["step_time_probes"]
     if lines:
         stdout_console().print(_table(lines))
-    typer.echo("; ".join(filter(None, (headline(series, runs), too_few(series)))))
-    typer.echo(str(out / "index.html"))
+    if any(line.series.metric == probed for line in lines):
+        typer.echo(f"{probed.title} in {probed.unit}: {probed.about[0].lower()}{probed.about[1:]}")
+    typer.echo("; ".join((headline(series, runs), *notes(series))))
 
 
 def _check_out(out: Path) -> None:

@@ -27,7 +27,7 @@ COLOURS = {"failed": "red", "lost": "yellow", "unreadable": "red", "running": "c
 
 
 def show_status(root: Path, is_watched: bool, as_json: bool) -> None:
-    """Print where a run stands; watched, until every cell has its record or Ctrl-C.
+    """Print where a run stands; watched, until every cell has its record or Ctrl-C: a runner that is gone may return.
 
     Raises:
         StoreError: `root` is no run folder.
@@ -63,16 +63,20 @@ def _refresh(folder: RunFolder, console: Console) -> None:
 
 
 def _follow_lines(folder: RunFolder) -> None:
-    """A line about each cell whose state has changed, then one about the run."""
-    before: dict[str, str] | None = None
+    """A line about each cell whose state has changed, then one about the run; also when its runner comes or goes."""
+    before: Status | None = None
     for status in _looks(folder):
-        states: dict[str, str] = {cell.cell: cell.state for cell in status.cells}
-        if states != before:
+        states = _states(status)
+        if before is None or (states, status.is_held) != (_states(before), before.is_held):
             for cell in status.cells:
-                if before is not None and before.get(cell.cell) != cell.state:
+                if before is not None and _states(before).get(cell.cell) != cell.state:
                     typer.echo(_told(cell))
             typer.echo(headline(status))
-        before = states
+        before = status
+
+
+def _states(status: Status) -> dict[str, str]:
+    return {cell.cell: cell.state for cell in status.cells}
 
 
 def _follow_json(folder: RunFolder) -> None:
@@ -90,7 +94,8 @@ def _plain(status: Status) -> dict[str, Any]:
 def headline(status: Status) -> str:
     """One line about the whole run."""
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
-    return f"{status.suite}: {_stage(status)}" + (f" ({len(status.cells)} cells: {counts})" if counts else "")
+    told = f"{status.suite}: {_stage(status)}" if status.suite else _stage(status)
+    return f"{told} ({len(status.cells)} cells: {counts})" if counts else told
 
 
 def _stage(status: Status) -> str:
@@ -104,14 +109,25 @@ def _stage(status: Status) -> str:
         return _stopped(status, is_trained)
     if is_trained:
         return f"measuring speed and memory, {status.rows_measured} of {status.rows_to_measure} rows done"
-    left = "an unknown time" if status.seconds_left is None else f"about {duration(status.seconds_left)}"
+    about = "at least" if status.is_at_least else "about"
+    left = "an unknown time" if status.seconds_left is None else f"{about} {duration(status.seconds_left)}"
     return f"{left} of training left"
 
 
 def _stopped(status: Status, is_trained: bool) -> str:
     if status.is_held is None:
         return "nothing that runs can be seen from here"
-    return f"{'trained' if is_trained else 'broken off'}; `tread-bench run` with its suite goes on from here"
+    return f"nobody works on it, {_left_as(status, is_trained)}; `tread-bench run` with its suite goes on from here"
+
+
+def _left_as(status: Status, is_trained: bool) -> str:
+    """How a run was left that nobody works on."""
+    cells, counts = len(status.cells), status.counts
+    if unreadable := counts.get("unreadable"):
+        return f"and {unreadable} of {cells} cells cannot be read: delete the files that are named for them"
+    if counts.get("lost"):
+        return "it was broken off"
+    return "all is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not begun"
 
 
 def _picture(status: Status) -> RenderableType:
@@ -119,7 +135,7 @@ def _picture(status: Status) -> RenderableType:
     if status.cells:
         parts.append(_rows_table(status))
     if running := [cell for cell in status.cells if cell.state == "running"]:
-        parts.append(_running_table(running, status.device))
+        parts.append(_running_table(running, status))
     for cell in status.cells:
         if cell.reason:
             parts.append(Text(_told(cell), style=COLOURS.get(cell.state, "")))
@@ -139,7 +155,7 @@ def _rows_table(status: Status) -> Table:
     return table
 
 
-def _running_table(cells: list[CellStatus], device: str) -> Table:
+def _running_table(cells: list[CellStatus], status: Status) -> Table:
     table = Table(
         Column("running cell", overflow="fold"),
         "phase",
@@ -149,7 +165,7 @@ def _running_table(cells: list[CellStatus], device: str) -> Table:
         Column("where", overflow="fold"),
     )
     for cell in cells:
-        table.add_row(_name(cell), _phase(cell), *_speed(cell), _where(cell, device))
+        table.add_row(_name(cell), _phase(cell), *_speed(cell, status.is_at_least), _where(cell, status.device))
     return table
 
 
@@ -163,14 +179,15 @@ def _phase(cell: CellStatus) -> str:
     return ", ".join(parts)
 
 
-def _speed(cell: CellStatus) -> tuple[str, str, str]:
-    progress = cell.progress
+def _speed(cell: CellStatus, is_at_least: bool) -> tuple[str, str, str]:
+    """What is done, iterations per second, and the time left."""
+    progress, more = cell.progress, "> " if is_at_least else ""
     done = f"{progress.done:,}/{progress.of:,}" if progress and progress.of else ""
     rate = f"{progress.rate:.3g}" if progress and progress.rate else ""
-    return done, rate, "unknown" if cell.seconds_left is None else duration(cell.seconds_left)
+    return done, rate, "unknown" if cell.seconds_left is None else f"{more}{duration(cell.seconds_left)}"
 
 
-def _where(cell: CellStatus, device: str) -> str:
+def _where(cell: CellStatus, device: str | None) -> str:
     progress = cell.progress
     if progress is None:
         return ""

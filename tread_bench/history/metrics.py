@@ -13,6 +13,7 @@ from tread_bench.conditions import EARLIER, TIMED, decisive
 from tread_bench.gate.baseline import MARGIN, QUALITY
 from tread_bench.gate.compare import MEMORY_MIB, MEMORY_SHARE
 from tread_bench.gate.speed_rule import LIMIT
+from tread_bench.history.configuration import of_quality, of_step
 from tread_bench.records import Record
 
 
@@ -69,7 +70,7 @@ class Figure(NamedTuple):
 
 
 def figures(seeds: Sequence[Record]) -> list[Figure]:
-    """The figures of one row in one run: each the mean over its finished seeds under equal conditions."""
+    """The figures of one row in one run: each the mean over its finished seeds that are asked for and made alike."""
     found: dict[tuple[str, str], dict[int, Figure]] = {}
     for record in seeds:
         for figure in _figures(record):
@@ -87,8 +88,8 @@ def _mean(by_seed: dict[int, Figure]) -> Figure:
 
 def _figures(record: Record) -> Iterator[Figure]:
     if record.cost:
-        yield Figure("params", record.cost.params, {})
-        yield Figure("train_step_macs", record.cost.train_step_macs, {})
+        yield Figure("params", record.cost.params, of_step(record.config))
+        yield Figure("train_step_macs", record.cost.train_step_macs, of_step(record.config))
     yield from _timed(record)
     yield from _judged(record)
 
@@ -97,7 +98,8 @@ def _timed(record: Record) -> Iterator[Figure]:
     timing = record.timing
     if timing is None:
         return
-    context = _conditions(record.conditions.get(TIMED, record.conditions)) | {"batch": timing.batch}
+    where = _conditions(record.conditions.get(TIMED, record.conditions))
+    context = where | of_step(record.config) | {"batch": timing.batch}
     if timing.probe_ms:
         yield Figure("step_time_probes", timing.step_time_ms / timing.probe_ms, context)
     else:
@@ -113,8 +115,8 @@ def _judged(record: Record) -> Iterator[Figure]:
     if last is None:
         return
     earlier = {EARLIER: [_conditions(one) for one in record.conditions.get(EARLIER, [])]}
-    objective = record.config.get("objective", {}).get("name")
-    context = _conditions(record.conditions) | earlier | {"iteration": last.iteration, "objective": objective}
+    asked = of_quality(record.config) | {"iteration": last.iteration}
+    context = _conditions(record.conditions) | earlier | asked
     yield Figure("validation_loss", last.validation_loss, context)
     if last.fid is not None:
         yield Figure("fid", last.fid, context | {"protocol": last.protocol})
