@@ -110,3 +110,26 @@ def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path,
     assert process.returncode == status
     time.sleep(0.2)
     assert not any(RunFolder(tmp_path / "run").is_taken(p.name) for p in (tmp_path / "run" / "cells").iterdir())
+
+
+def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, monkeypatch):
+    text = find_suite("smoke").read_text() + "  again: {evaluate: dense, sampling.steps: 3}\n"
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(text.replace("timing: {pairs: 3, warmup: 1}\n", ""))
+    folder = RunFolder(tmp_path / "run")
+    asked = []
+
+    def end(task):
+        asked.append(task.key)
+        if task.key.startswith("dense"):
+            return Ended(task.key, failure="time limit of 1 min")
+        return Ended(task.key, value=blank_record(folder.about(task.key), folder.plan(), status="done"))
+
+    monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+    plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
+    (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
+    folder.cell(dense).mkdir(parents=True)
+    with folder.cell_lock(dense):
+        result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
+    assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2
+    assert not any(key.startswith("again") for key in asked)

@@ -44,6 +44,8 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):
             return _result(mine, plan, folder, options, 0)
         site = _site(plan, folder, options)
+        if options.executor != "local":  # which may have a queue to wait in
+            display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
         with folder.turn():
             about = settle(plan, folder, site, options)
             site = replace(site, executor=site.executor.sized(about["numerics"]))
@@ -51,8 +53,8 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
             check_space(untrained, folder, site.executor.at_once)
             write_plan(plan, missing, source, folder, about, options.fresh)
         try:
-            for wave in filter(None, placed(untrained)):
-                _train(wave, folder, site, display)
+            for wave in placed(untrained):
+                _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
             complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
         finally:
@@ -76,6 +78,12 @@ def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[Planne
     macs = _macs(cells)
     ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
     return [cell for cell in ordered if not cell.sources], [cell for cell in ordered if cell.sources]
+
+
+def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
+    """Whether no other process still trains what the cell reads."""
+    read = [source["cell"] for source in cell.sources.values() if not source["run"]]
+    return all(folder.outcome(name) or folder.record(name) for name in read)
 
 
 def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
@@ -128,6 +136,8 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
     """
     left, retries = {cell.id: cell for cell in cells}, site.limits.retries
     for retries_left in reversed(range(1 + retries)):
+        if not left:
+            return
         phase = "training" if cells[0].trains else "evaluating"
         phase = phase if retries_left == retries else f"{phase}, what was lost"
         display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
@@ -135,8 +145,6 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
             for event in _shown(events, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
-        if not left:
-            return
 
 
 def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:
