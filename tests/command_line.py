@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,6 +21,12 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
     """Run to its end, without a terminal."""
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300, "stdin": subprocess.DEVNULL}
     return subprocess.run(command(*arguments), cwd=cwd, env={**os.environ, **environment}, **options)
+
+
+def hear_signals() -> None:
+    """For a process that is about to start: shells and `nohup` let what they start in the background ignore some."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_for(condition, seconds: float = 120):

@@ -14,7 +14,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from tests.command_line import command, tread_bench, wait_for
+from tests.command_line import command, hear_signals, tread_bench, wait_for
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
@@ -123,7 +123,7 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
         command("run", toy, "--out", out),
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # shells let background jobs ignore it
+        preexec_fn=hear_signals,
     )
     wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
     family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.command_line import command, wait_for
+from tests.command_line import command, hear_signals, wait_for
 from tread_bench import runner
 from tread_bench.blank import blank_record
 from tread_bench.executors.tasks import Ended
@@ -101,9 +101,8 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
 def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
     asked = command("run", "smoke", "--out", tmp_path / "run", "--seeds", 1, "--set", "timing.pairs=0")
     prefix = ["nohup"] if ignored else []
-    process = subprocess.Popen(
-        [*prefix, *asked], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*prefix, *asked], preexec_fn=hear_signals, **pipes)
     wait_for(lambda: list((tmp_path / "run").glob("cells/*/progress.json")))
     process.send_signal(signal.SIGHUP)
     process.communicate(timeout=200)

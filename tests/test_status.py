@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command_line import command, tread_bench, wait_for
+from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tread_bench.blank import blank_record
 from tread_bench.commands.status import headline
 from tread_bench.heartbeat import Progress
@@ -341,6 +341,7 @@ def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[i
     """Status and screen of `status --watch` in a terminal, left by Ctrl-C after its second look."""
     pid, terminal = pty.fork()
     if pid == 0:
+        hear_signals()
         environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm"}
         os.execve(sys.executable, command("status", out, "--watch"), environment)
     screen, until, is_left = "", time.monotonic() + patience_s, False
@@ -376,7 +377,7 @@ def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
     """Without a terminal: a line where something has changed, and status 0 for Ctrl-C."""
     dense = cells_of(folder)[0]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command("status", folder.root, "--watch"), **pipes) as watch:
+    with subprocess.Popen(command("status", folder.root, "--watch"), preexec_fn=hear_signals, **pipes) as watch:
         assert "4 waiting" in watch.stdout.readline()
         with folder.lock():
             assert "nobody works on it" not in watch.stdout.readline()
