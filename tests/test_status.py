@@ -354,6 +354,8 @@ def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[i
         if screen.count("of training left") >= 2 and not is_left:
             is_left = True
             os.write(terminal, b"\x03")
+    else:
+        os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     return os.waitstatus_to_exitcode(status), screen

@@ -42,7 +42,7 @@ def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_l
     assert (tmp_path / "log").read_text().count("Traceback") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
 def test_what_ends_a_process_from_outside_is_a_loss(task, number):
     ended = run_one(task("signal:raise_signal", number))
     assert ended.lost
