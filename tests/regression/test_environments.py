@@ -14,7 +14,7 @@ from tread_bench.errors import UserError
 from tread_bench.gate.findings import Verdict
 from tread_bench.progress import Lines
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, disturbances, read_step_times, row_of, step_times
+from tread_bench.regression.windows import Version, disturbances, read_step_times, row_of, step_times, steps_for
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 SUITE = """\
@@ -123,4 +123,9 @@ def test_regress_announces_twenty_pairs_at_a_time(tmp_path, monkeypatch, new_ms,
     phases = [line for line in lines if line.startswith("timing")]
     expected = [f"timing both versions in turn, pairs {k} to {k + 19}: 20 to do, 1 at a time" for k in (1, 21, 41)]
     assert phases == expected[:begun]
-    assert len(lines) == 21 * begun
+    assert len(lines) == 2 + 21 * begun  # and the first look
+
+
+@pytest.mark.parametrize(("times", "steps"), [({"a": 20, "b": 50}, 50), ({"a": 400}, 8), ({"a": 0.1}, 200), ({}, 8)])
+def test_a_window_is_a_second_of_the_fastest_row_within_bounds(times, steps):
+    assert steps_for(times) == steps

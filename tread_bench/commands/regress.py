@@ -15,7 +15,7 @@ from tread_bench.gate.speed_rule import PAIRS
 from tread_bench.progress import Display, make_display
 from tread_bench.regression.alternate import alternate, findings
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, disturbances, step_times
+from tread_bench.regression.windows import Version, disturbances, step_times, steps_for
 from tread_bench.store import RunFolder
 from tread_bench.suite_file import find_suite, load_suite
 
@@ -42,6 +42,9 @@ def _compare(
     versions: tuple[Version, Version], suite: Path, overrides: list[str], device: str, home: Path, display: Display
 ) -> list[Finding]:
     runs = 0
+    display.begin("how many steps make a window", {"look": "a first look"}, 1)
+    steps = steps_for(step_times(versions[1], suite, overrides, device, home / "look"))
+    display.ended("look")
 
     def window(is_new: bool) -> dict[str, float]:
         nonlocal runs
@@ -51,7 +54,7 @@ def _compare(
             display.begin(f"timing both versions in turn, pairs {first} to {first + PAIRS - 1}", pairs, 1)
         runs += 1
         folder = home / f"{versions[is_new].name}-{runs}"
-        return step_times(versions[is_new], suite, overrides, device, folder)
+        return step_times(versions[is_new], suite, overrides, device, folder, steps)
 
     try:
         timings = alternate(window, lambda done: display.ended(str(done)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from tread_bench.errors import UserError
 from tread_bench.gate.gpu_rule import moved
 from tread_bench.store import RunFolder
 
-STEP_PAIRS = 8  # timed steps of a row in one window; their median counts
+LEAST_STEPS, MOST_STEPS = 8, 200  # timed steps of a row in one window; their median counts
+WINDOW_MS = 1000.0  # that the steps of the fastest row take together, so that no hiccup of the machine is a window
 _BRIEF = (
     "training.iterations=1",
     "metrics.at=[1]",
@@ -22,7 +24,6 @@ _BRIEF = (
     "metrics.similarity_samples=8",
     "metrics.kid_subset_size=16",
     "sampling.steps=1",
-    f"timing.pairs={STEP_PAIRS}",
     "timing.warmup=2",
     "seeds=1",
 )
@@ -36,9 +37,15 @@ class Version:
     python: Path
 
 
-def step_times(version: Version, suite: Path, overrides: list[str], device: str, folder: Path) -> dict[str, float]:
-    """Median step time in ms of every row, from a run in `folder`. Raises UserError where the run fails."""
-    asked = [part for setting in (*_BRIEF, *overrides) for part in ("--set", setting)]
+def step_times(
+    version: Version, suite: Path, overrides: list[str], device: str, folder: Path, steps: int = LEAST_STEPS
+) -> dict[str, float]:
+    """Median over `steps` steps of the step time in ms of every row, from a run in `folder`.
+
+    Raises:
+        UserError: the run fails.
+    """
+    asked = [part for setting in (*_BRIEF, f"timing.pairs={steps}", *overrides) for part in ("--set", setting)]
     where = [str(suite), "--out", str(folder), "--device", device]
     command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
@@ -47,6 +54,11 @@ def step_times(version: Version, suite: Path, overrides: list[str], device: str,
         told = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
         raise UserError(f"the {version.name} version cannot run {suite.name} (status {done.returncode}):\n{told}")
     return read_step_times(folder / "results.csv")
+
+
+def steps_for(times: Mapping[str, float]) -> int:
+    """How many steps a window has, by the step times in ms of a first look."""
+    return min(max(LEAST_STEPS, math.ceil(WINDOW_MS / min(times.values(), default=WINDOW_MS))), MOST_STEPS)
 
 
 def read_step_times(path: Path) -> dict[str, float]:
