@@ -129,3 +129,14 @@ def test_regress_announces_twenty_pairs_at_a_time(tmp_path, monkeypatch, new_ms,
 @pytest.mark.parametrize(("times", "steps"), [({"a": 20, "b": 50}, 50), ({"a": 400}, 8), ({"a": 0.1}, 200), ({}, 8)])
 def test_a_window_is_a_second_of_the_fastest_row_within_bounds(times, steps):
     assert steps_for(times) == steps
+
+
+def test_a_path_in_the_environment_does_not_take_the_place_of_a_version(tmp_path, monkeypatch):
+    seen = tmp_path / "seen"
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "${{PYTHONPATH-unset}}" > {seen}\nexit 1\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(UserError):
+        step_times(Version("old", python), tmp_path / "suite.yaml", [], "cpu", tmp_path / "run")
+    assert seen.read_text() == "unset\n"

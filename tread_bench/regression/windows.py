@@ -48,7 +48,10 @@ def step_times(
     asked = [part for setting in (*_BRIEF, f"timing.pairs={steps}", *overrides) for part in ("--set", setting)]
     where = [str(suite), "--out", str(folder), "--device", device]
     command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    own = {
+        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
+    }  # it would go before both versions
+    environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent, env=environment)
     if done.returncode:
         told = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
