@@ -15,30 +15,17 @@ import psutil
 import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
 }  # fmt: skip
-TOY = """\
-name: toy
-seeds: 2
-base:
-  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
-  training: {iterations: 60, batch: 16, learning_rate: 1e-3, checkpoint_every: 20}
-  sampling: {steps: 2}
-  metrics: {at: [30, 60], num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32}
-rows:
-  dense: {}
-  routed: {method: tread, routes: 1:2@0.5}
-timing: {pairs: 3, warmup: 1}
-"""
+TOY = toy_suite(iterations=60, checkpoint_every=20, at="30, ", pairs=3)
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
-    path.write_text(TOY)
-    return path
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from contextlib import ExitStack
+from collections import Counter
+from contextlib import ExitStack, nullcontext
 
 import pytest
 
@@ -15,7 +16,7 @@ from tread_bench.blank import blank_record
 from tread_bench.executors.tasks import Ended
 from tread_bench.options import Options
 from tread_bench.progress import Lines
-from tread_bench.store import RunFolder
+from tread_bench.store import RunFolder, StoreError
 from tread_bench.suite_file import find_suite, load_plan
 
 NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
@@ -26,8 +27,8 @@ class Executor:
 
     at_once = 1
 
-    def __init__(self, end) -> None:
-        self.end = end
+    def __init__(self, end, is_shared: bool = True) -> None:
+        self.end, self.is_shared = end, is_shared
 
     def sized(self, numerics):
         return self
@@ -35,20 +36,44 @@ class Executor:
     def __call__(self, tasks):
         for task in tasks:
             if task.key == "numerics":
-                task.log.touch()
+                if self.is_shared:
+                    task.log.touch()
                 yield Ended(task.key, value={"numerics": NUMERICS, "versions": {}})
             else:
                 yield self.end(task)
+
+
+class Remembered:
+    """A display that knows whether its bars are still there."""
+
+    def __init__(self) -> None:
+        self.is_open, self.finished = False, list[str]()
+
+    def begin(self, phase, labels, at_once):
+        self.is_open, self.labels = True, labels
+
+    def started(self, key):
+        assert self.is_open and key in self.labels
+
+    def told(self, *news): ...
+
+    def ended(self, key, failure=""):
+        self.finished.append(key)
+
+    def end(self):
+        self.is_open = False
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """Run the smoke suite with an executor that ends tasks by `end`; the result and the folder."""
 
-    def do(end, *settings: str):
+    def do(end, *settings: str, told: list[str] | None = None):
         monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
         plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
-        return runner.run(plan, "", tmp_path, Options(), Lines(lambda *_, **__: None)), RunFolder(tmp_path)
+        lines = [] if told is None else told
+        display = Lines(lambda text, **style: lines.append(text))
+        return runner.run(plan, "", tmp_path, Options(), display), RunFolder(tmp_path)
 
     return do
 
@@ -80,6 +105,19 @@ def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_e
         assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
     result, _ = run(lambda task: Ended(task.key, failure="crash"), "limits.retries=0")
     assert [record.reason for record in result.records] == ["crash", "crash"] and not result.taken
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_cannot_be_used(
+    is_shared, tmp_path, monkeypatch
+):
+    asked = Executor(lambda task: Ended(task.key, failure="crash"), is_shared)
+    monkeypatch.setattr(runner, "executor_named", lambda *_: asked)
+    plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
+    with nullcontext() if is_shared else pytest.raises(StoreError, match="all share"):
+        runner.run(plan, "", tmp_path, Options(executor="ray"), display)
+    assert display.finished[:1] == (["numerics"] if is_shared else [])
+    assert not display.is_open
 
 
 def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):

@@ -110,6 +110,14 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
         settled(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
+def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
+    (tmp_path / "plan.json").write_text('{"suite":')
+    with pytest.raises(StoreError, match="cannot be read"):
+        settled(tmp_path, There())
+    settled(tmp_path, There(), fresh=True)
+    assert RunFolder(tmp_path).existing_plan()["numerics"]["device"] == "cpu"
+
+
 def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
     settled(tmp_path, There(), shard=Shard(1, 2))
     more = load_plan(find_suite("smoke"), ["seeds=3"])

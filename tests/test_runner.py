@@ -16,26 +16,17 @@ import psutil
 import pytest
 
 from tests.command_line import command, figures, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
 from tread_bench import preparation
 from tread_bench.cell_costs import cell_cost
+from tread_bench.options import Options
 from tread_bench.plan import plan_table
 from tread_bench.progress import Lines
-from tread_bench.runner import Options, run
+from tread_bench.runner import run
 from tread_bench.store import StoreError
 from tread_bench.suite_file import load_plan
 
-TOY = """\
-name: toy
-base:
-  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
-  training: {iterations: 40, batch: 16, learning_rate: 1e-3, checkpoint_every: 5}
-  sampling: {steps: 2}
-  metrics: {at: [40], num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32}
-rows:
-  dense: {}
-  routed: {method: tread, routes: 1:2@0.5}
-timing: {pairs: 2, warmup: 1}
-"""
+TOY = toy_suite(iterations=40, checkpoint_every=5, seeds=1)
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -58,9 +49,7 @@ def record(out: Path, row: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
-    path.write_text(TOY)
-    return path
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
 
 
 @pytest.fixture(scope="module")

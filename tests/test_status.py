@@ -17,36 +17,24 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
 from tread_bench.blank import blank_record
 from tread_bench.commands.status import headline
 from tread_bench.heartbeat import Progress
+from tread_bench.locks import is_locked
 from tread_bench.preparation import write_plan
 from tread_bench.remaining import work_of
 from tread_bench.status import status_of
-from tread_bench.store import RunFolder, is_locked
+from tread_bench.store import RunFolder
 from tread_bench.suite_file import load_plan
 
-TOY = """\
-name: toy
-seeds: 2
-base:
-  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
-  training: {iterations: 400, batch: 16, learning_rate: 1e-3, checkpoint_every: 20}
-  sampling: {steps: 2}
-  metrics: {at: [200, 400], num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32}
-rows:
-  dense: {}
-  routed: {method: tread, routes: 1:2@0.5}
-timing: {pairs: 2, warmup: 1}
-"""
+TOY = toy_suite(iterations=400, checkpoint_every=20, at="200, ")
 SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
 
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
-    path.write_text(TOY)
-    return path
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
 
 
 @pytest.fixture

@@ -107,12 +107,8 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
 
 def _looked_into(job: Job, trainer: Trainer) -> dict[str, Any]:
     """What the trained network is like inside. Raises FloatingPointError where its last steps diverged."""
-    metrics, objective, held_out, judged = (
-        job.cell.metrics,
-        trainer.objective,
-        job.data.held_out,
-        _judged(trainer).eval(),
-    )
+    metrics, objective, held_out = job.cell.metrics, trainer.objective, job.data.held_out
+    judged = _judged(trainer).eval()
     times = metrics.similarity_times or objective.similarity_times
     similarity = layer_similarity(judged, objective, held_out, metrics.similarity_samples, times)
     norms = _gradient_norms(trainer)

@@ -35,33 +35,34 @@ def settle(plan: Plan, folder: RunFolder, site: Site, options: Options) -> dict[
             the folder was begun under others.
     """
     found = _settled_there(plan, folder, site, options.device)
-    before, accept_other = folder.plan(), options.accept_other_numerics
+    before = None if options.fresh else folder.plan()
     changed = differences(conditions(before), conditions(found)) if before is not None else []
-    if changed and not (options.fresh or accept_other):
+    if changed and not options.accept_other_numerics:
         raise StoreError(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, --fresh to begin again, or --accept-other-numerics to go on and have every "
             "record say so"
         )
-    if before is not None and options.shard is not None and not options.fresh:
-        _check_same_run(before, plan, folder)
-    if before is None or options.shard is None or options.fresh:
-        return {**found, "accept_other_numerics": accept_other}
-    if (begun := before["numerics"]["device"]) != options.device:
-        raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
+    if before is None or options.shard is None:
+        return {**found, "accept_other_numerics": options.accept_other_numerics}
+    _check_same_run(before, plan, folder, options.device)
     numerics = {**before["numerics"], "device_count": found["numerics"]["device_count"]}
-    accepts = accept_other or before.get("accept_other_numerics", False)
+    accepts = options.accept_other_numerics or before.get("accept_other_numerics", False)
     return {"numerics": numerics, "versions": before["versions"], "accept_other_numerics": accepts}
 
 
-def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder) -> None:
-    """Raises StoreError where cells of the run are none of this plan's: shards may add some, not take any away."""
+def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder, device: str) -> None:
+    """Raises StoreError where cells of the run are none of this plan's, since shards may add some and not take any
+    away, or where it was begun on another kind of device.
+    """
     absent = set(before["cells"]) - {cell.id for cell in plan.cells}
     if absent:
         raise StoreError(
             f"{folder.root} has {len(before['cells'])} cells, {len(absent)} of which this suite does not have "
             f"({sorted(absent)[0]}, say): give every shard the same suite, --set and --seeds, or another --out"
         )
+    if (begun := before["numerics"]["device"]) != device:
+        raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
 
 
 def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str) -> dict[str, Any]:

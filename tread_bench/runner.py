@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tread_bench.blank import blank_record
 from tread_bench.cell_costs import expected_macs
 from tread_bench.executors.site import Site, executor_named
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
+from tread_bench.interrupts import signals_interrupt
 from tread_bench.options import Options
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.preparation import check_space, references, settle, write_plan
@@ -38,21 +38,19 @@ def run(plan: Plan, source: str, root: Path, options: Options, display: Display)
         StoreError: the folder is in use, damaged, or was begun under other numerical choices; its disk is full.
     """
     folder = RunFolder(root.absolute())
-    with folder.lock(str(options.shard or "")), disk_errors_told(root), _signals_interrupt():
+    with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():
         mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
         missing = _missing(mine, plan, folder, options)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):
             return _result(mine, plan, folder, options, 0)
         site = _site(plan, folder, options)
-        if options.executor != "local":  # which may have a queue to wait in
-            display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
-        with folder.turn():
-            about = settle(plan, folder, site, options)
-            site = replace(site, executor=site.executor.sized(about["numerics"]))
-            untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
-            check_space(untrained, folder, site.executor.at_once)
-            write_plan(plan, missing, source, folder, about, options.fresh)
         try:
+            with folder.turn():
+                about = _settled(plan, folder, site, options, display)
+                site = replace(site, executor=site.executor.sized(about["numerics"]))
+                untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
+                check_space(untrained, folder, site.executor.at_once)
+                write_plan(plan, missing, source, folder, about, options.fresh)
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
@@ -66,6 +64,20 @@ def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
     executor = executor_named(options.executor, options.workers, folder.root)
     gpus = plan.suite.limits.gpus_per_cell if options.device == "cuda" else 0
     return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
+
+
+def _settled(plan: Plan, folder: RunFolder, site: Site, options: Options, display: Display) -> dict[str, Any]:
+    """The run's numerical choices; the display tells where they are asked for, since another machine may have a queue.
+
+    Raises StoreError.
+    """
+    if options.executor == "local":
+        return settle(plan, folder, site, options)
+    display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
+    display.started("numerics")
+    about = settle(plan, folder, site, options)
+    display.ended("numerics")
+    return about
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -182,19 +194,3 @@ def _shown(events: Iterable[Event], display: Display) -> Iterator[Ended]:
                 display.told(key, phase, done, of, loss)
             case Ended():
                 yield event
-
-
-@contextmanager
-def _signals_interrupt() -> Iterator[None]:
-    """SIGTERM and a lost terminal end a run as Ctrl-C does: children first, nothing half written."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # as nohup has it
-    before = {number: signal.signal(number, interrupt) for number in heard}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,8 +14,9 @@ from typing import Any, Literal
 
 from tread_bench.cell_costs import Work
 from tread_bench.heartbeat import Progress, read_progress
+from tread_bench.locks import is_locked
 from tread_bench.remaining import Remaining, work_of
-from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, is_locked, read_json
+from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, read_json
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")

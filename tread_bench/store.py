@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from tread_bench.errors import UserError
+from tread_bench.locks import is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
 from tread_bench.records import Record
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
-LOOKS, LOOK_S = 10, 0.02  # `status` holds a folder's lock for an instant to see whether somebody has it
 _TEMPORARY = ".tmp"
 _REMOVED = ".removed"
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
@@ -263,16 +261,16 @@ class RunFolder:
         Raises:
             StoreError: another runner holds the folder, or that part of it.
         """
-        with self._locked(".lock", fcntl.LOCK_SH if part else fcntl.LOCK_EX, "in use by another tread-bench"):
+        with self._locked(".lock", "in use by another tread-bench", shared=bool(part)):
             if not part:
                 yield
                 return
             name = f".lock-{part.replace('/', '-of-')}"
-            with self._locked(name, fcntl.LOCK_EX, f"in use by another tread-bench for --shard {part}"):
+            with self._locked(name, f"in use by another tread-bench for --shard {part}"):
                 yield
 
     @contextmanager
-    def _locked(self, name: str, kind: int, told: str) -> Iterator[None]:
+    def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[None]:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             file = open(self.root / name, "a+")  # noqa: SIM115  (closed below, where the lock ends)
@@ -280,7 +278,7 @@ class RunFolder:
             raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
         with file:
             try:
-                _try_lock(file, kind)
+                try_lock(file, shared)
             except BlockingIOError:
                 raise StoreError(f"{self.root} is {told}; wait for it or give another --out") from None
             except OSError as error:
@@ -290,8 +288,7 @@ class RunFolder:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """One runner of a part at a time: a second one waits."""
-        with open(self.root / ".turn", "a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with waited_for(self.root / ".turn"):
             yield
 
     def is_taken(self, cell_id: str) -> bool:
@@ -302,35 +299,8 @@ class RunFolder:
     def cell_lock(self, cell_id: str) -> Iterator[None]:
         """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
         self.cell(cell_id).mkdir(parents=True, exist_ok=True)
-        with open(self.cell(cell_id) / ".lock", "a+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with waited_for(self.cell(cell_id) / ".lock"):
             yield
-
-
-def is_locked(path: Path) -> bool | None:
-    """Whether a process holds the lock in a file; None where the file system cannot tell."""
-    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing
-    try:
-        with open(path, mode) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    return False
-
-
-def _try_lock(file: IO[str], kind: int) -> None:
-    """Raises BlockingIOError where another holds it for longer than a look at it takes."""
-    for left in reversed(range(LOOKS)):
-        try:
-            return fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not left:
-                raise
-            time.sleep(LOOK_S)
 
 
 def read_json(path: Path) -> Any:

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.command_line import command, tread_bench, wait_for
-from tests.executors.toy_suite import results, results_here, write_suite
+from tests.toy_suite import FOUR_CELLS, results, results_here, write_suite
 from tread_bench.errors import UserError
 from tread_bench.executors.ray import Ray
 from tread_bench.executors.tasks import Ended, Task
@@ -30,7 +30,7 @@ def cluster(monkeypatch):
 
 @pytest.mark.slow
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
-    suite = write_suite(tmp_path)
+    suite = write_suite(tmp_path, FOUR_CELLS)
     far = subprocess.Popen(
         command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
     )

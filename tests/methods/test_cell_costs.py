@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.methods.subjects import BACKBONES, METHODS, cell_of, network_of
-from tread_bench.cell_costs import cell_cost, expected_macs, expected_work
+from tread_bench.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
 from tread_bench.config import RoutingSchedule
 from tread_bench.costs import cost_of, sampling_macs
 from tread_bench.measure.macs import count_method
@@ -124,6 +124,12 @@ def test_expected_work_is_what_is_recorded_of_a_cell_without_modules_and_guidanc
     assert work.until(12) == 12 * 6 * cost.mean_train_step_macs + (len(work.at) - 1) * work.evaluation
     assert expected_macs(cell) == work.total == work.until(12) + work.evaluation
     assert work.until(0) == 0
+
+
+@pytest.mark.parametrize("objective", ["flow", "edm"])
+def test_a_validation_costs_a_call_for_each_noise_level_of_the_objective(objective):
+    cell = cell_of("tread", objective={"name": objective})
+    assert len(build_objective(cell.objective).validation_times) == VALIDATION_TIMES
 
 
 def test_expected_work_of_a_schedule_is_about_its_steps():

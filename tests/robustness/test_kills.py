@@ -17,24 +17,21 @@ import psutil
 import pytest
 
 from tests.command_line import figures
+from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
 from tread_bench.store import RunFolder, temporaries
 
 KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50
 PATIENCE_S = 10.0  # after a runner has ended, before what is left of it counts as an orphan
-SUITE = """\
-name: kills
-seeds: 3
-base:
-  backbone: {name: DiT, depth: 4, hidden: 64, heads: 2, patch: 2}
-  training: {iterations: 80, batch: 4, learning_rate: 1e-3, checkpoint_every: 1}
-  sampling: {steps: 2}
-  metrics: {at: [40, 80], num_samples: 32, validation_samples: 16, similarity_samples: 4, kid_subset_size: 16}
-rows:
-  dense: {}
-  routed: {method: tread, routes: 1:2@0.5}
-timing: {pairs: 2, warmup: 1}
-limits: {retries: 1000}
-"""
+SUITE = toy_suite(
+    iterations=80,
+    checkpoint_every=1,
+    at="40, ",
+    seeds=3,
+    hidden=64,
+    batch=4,
+    metrics=FEW_SAMPLES,
+    more="limits: {retries: 1000}\n",
+)
 
 
 def read_figures(record: Path) -> dict[str, object]:
@@ -211,8 +208,7 @@ def lost(before: dict[Path, bytes], now: dict[Path, bytes]) -> list[Path]:
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
-    suite = tmp_path / "suite.yaml"
-    suite.write_text(SUITE)
+    suite = write_suite(tmp_path, SUITE)
     undisturbed, began = tmp_path / "undisturbed", time.monotonic()
     with Life(suite, undisturbed) as life:
         assert wait_until(lambda: any(undisturbed.glob("cells/*/attempts.json")), 120)

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import Any
 
+from tread_bench.errors import UserError
 from tread_bench.executors.lifeline import RUNNER, end_with_parent
-from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, check_gpus, perform
+from tread_bench.executors.tasks import Ended, Event, Started, Task, Told, perform
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.executors.server", "tread_bench.executors.preload"])
@@ -49,7 +50,7 @@ class _Running:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """On this machine, at most `workers` tasks at a time (None: as many as fit, each by its threads or GPUs).
+    """On this machine, at most `workers` tasks at a time (None: one, until `sized` finds how many fit).
 
     `gpus` is how many it has; a task sees those of them that the fewest others use, and shares one with others where
     there are more workers than GPUs. Before it is known how many there are, a task sees all.
@@ -95,7 +96,7 @@ class Gpus:
 
 
 def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
-    check_gpus(tasks, len(gpus.users), "this machine has")
+    _check_gpus(tasks, len(gpus.users))
     waiting = deque(tasks)
     running: dict[int, _Running] = {}  # by their process's sentinel
     try:
@@ -118,6 +119,14 @@ def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, No
             _end_overdue(running.values())
     finally:
         _stop(running.values())
+
+
+def _check_gpus(tasks: Sequence[Task], there: int) -> None:
+    """Raises UserError where a task asks for more GPUs than there are; it would wait for ever."""
+    most = max((task.gpus for task in tasks), default=0)
+    if most > there:
+        told = f"limits.gpus_per_cell: a cell asks for {most} GPUs and this machine has {there}"
+        raise UserError(f"{told}; ask for fewer")
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
@@ -211,9 +220,8 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(
-            gpus
-        )  # torch is imported, but reads this when it asks for a device
+        # torch is imported, but reads this when it first asks for a device
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
     def send(news: Told | Ended) -> None:
         try:

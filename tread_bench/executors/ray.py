@@ -19,13 +19,9 @@ CALL_S = 10.0  # in which a cluster's head must answer
 
 @dataclass(frozen=True, slots=True)
 class Ray:
-    """As many tasks at a time as the cluster has CPUs and GPUs for, and at most `workers`."""
+    """As many tasks at a time as the cluster has CPUs and GPUs for, and at most `at_once`."""
 
-    workers: int | None = None
-
-    @property
-    def at_once(self) -> int | None:
-        return self.workers
+    at_once: int | None = None
 
     def sized(self, numerics: dict[str, Any]) -> Ray:
         return self
@@ -33,7 +29,7 @@ class Ray:
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         ray = _connected()
         _check_room(tasks, [node["Resources"] for node in ray.nodes() if node["Alive"]])
-        return follow(tasks, _Cluster(ray), self.workers)
+        return follow(tasks, _Cluster(ray), self.at_once)
 
 
 def _check_room(tasks: Sequence[Task], nodes: Sequence[Mapping[str, float]]) -> None:

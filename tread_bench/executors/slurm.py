@@ -27,19 +27,15 @@ GRACE_S = 15.0  # in which the file of a job that has left the queue may still a
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """As many jobs at a time as Slurm has room for, and at most `workers`; their scripts and logs are in `folder`.
+    """As many jobs at a time as Slurm has room for, and at most `at_once`; their scripts and logs are in `folder`.
 
     Partition, account and the like are those of the environment variables that `sbatch` reads (SBATCH_PARTITION ...),
     which go before what a script asks for. `cluster` "local" runs the same jobs without Slurm.
     """
 
     folder: Path
-    workers: int | None = None
+    at_once: int | None = None
     cluster: Literal["slurm", "local"] = "slurm"
-
-    @property
-    def at_once(self) -> int | None:
-        return self.workers
 
     def sized(self, numerics: dict[str, Any]) -> Slurm:
         return self
@@ -94,7 +90,7 @@ class _Jobs:
             name="tread-bench",
             timeout_min=max(1, int(limit)),
             cpus_per_task=first.cpus,
-            slurm_array_parallelism=about.workers or len(tasks),
+            slurm_array_parallelism=about.at_once or len(tasks),
             slurm_srun_args=[f"--cpus-per-task={first.cpus}"],  # srun does not take it from sbatch since Slurm 22.05
             **({"gpus_per_node": first.gpus} if first.gpus else {}),
         )

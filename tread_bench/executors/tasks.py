@@ -99,13 +99,6 @@ def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
     return ended
 
 
-def check_gpus(tasks: Sequence[Task], there: int, where: str) -> None:
-    """Raises UserError where a task asks for more GPUs than one machine has; it would wait for ever."""
-    most = max((task.gpus for task in tasks), default=0)
-    if most > there:
-        raise UserError(f"limits.gpus_per_cell: a cell asks for {most} GPUs and {where} {there}; ask for fewer")
-
-
 def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
     """Call the task's function in this process, with what it prints in the task's log; an exception is its failure."""
     try:

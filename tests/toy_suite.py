@@ -1,0 +1,61 @@
+"""A suite of two rows that train for seconds, dense and routed, and what its run leaves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.command_line import figures, tread_bench
+
+METRICS = "num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"
+FEW_SAMPLES = "num_samples: 32, validation_samples: 16, similarity_samples: 8, kid_subset_size: 16"
+
+
+def toy_suite(
+    iterations: int,
+    checkpoint_every: int,
+    *,
+    at: str = "",
+    seeds: int = 2,
+    hidden: int = 16,
+    batch: int = 16,
+    metrics: str = METRICS,
+    pairs: int = 2,
+    more: str = "",
+) -> str:
+    """The suite's text; `at` says when to evaluate beside the end, `more` is put after everything else."""
+    return f"""\
+name: toy
+seeds: {seeds}
+base:
+  backbone: {{name: DiT, depth: 4, hidden: {hidden}, heads: 2, patch: 2}}
+  training: {{iterations: {iterations}, batch: {batch}, learning_rate: 1e-3, checkpoint_every: {checkpoint_every}}}
+  sampling: {{steps: 2}}
+  metrics: {{at: [{at}{iterations}], {metrics}}}
+rows:
+  dense: {{}}
+  routed: {{method: tread, routes: 1:2@0.5}}
+timing: {{pairs: {pairs}, warmup: 1}}
+{more}"""
+
+
+FOUR_CELLS = toy_suite(iterations=60, checkpoint_every=5, hidden=32, batch=32, metrics=FEW_SAMPLES)
+
+
+def write_suite(folder: Path, text: str) -> Path:
+    (folder / "toy.yaml").write_text(text)
+    return folder / "toy.yaml"
+
+
+def results(out: Path) -> dict[str, object]:
+    """All of a run's records that must not depend on where its cells ran, by cell."""
+    return {path.parent.name: figures(json.loads(path.read_text())) for path in out.glob("cells/*/record.json")}
+
+
+def results_here(suite: Path) -> dict[str, object]:
+    """The same of a run of the whole suite on this machine."""
+    done = tread_bench("run", suite, "--out", suite.parent / "local")
+    assert done.returncode == 0, done.stderr
+    found = results(suite.parent / "local")
+    assert len(found) == 4
+    return found
