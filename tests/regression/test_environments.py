@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.command_line import command, wait_for
 from tread_bench.commands import regress
 from tread_bench.commands.regress import _exact
 from tread_bench.errors import UserError
@@ -75,6 +79,23 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
     with pytest.raises(UserError, match=r"the old version cannot run wrong\.yaml") as told:
         step_times(Version("old", sys.executable), suite, [], "cpu", tmp_path / "run")
     assert "wrong.yaml:" in str(told.value)
+
+
+@pytest.mark.slow
+def test_an_ended_comparison_leaves_no_process_and_no_folder(root, tmp_path):
+    started = {**os.environ, "TMPDIR": str(tmp_path)}
+    asked = command("regress", "regression_cpu", "--against", "HEAD")
+    process = subprocess.Popen(asked, cwd=root, env=started, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: list(tmp_path.glob("tread-bench-*/look/cells/*/progress.json")), seconds=200)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 3  # a runner, the server that it forks from, a cell
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert "Traceback" not in told
+    psutil.wait_procs(children, timeout=10)
+    assert not [child for child in children if child.is_running()]
+    assert not list(tmp_path.glob("tread-bench-*"))
 
 
 def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are_written(tmp_path):

@@ -12,6 +12,7 @@ from tread_bench.gate.baseline import Baseline, figures_of
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Finding, exit_status
 from tread_bench.gate.speed_rule import PAIRS
+from tread_bench.interrupts import signals_interrupt
 from tread_bench.progress import Display, make_display
 from tread_bench.regression.alternate import alternate, findings
 from tread_bench.regression.environments import build, checkout, commit_of, export
@@ -28,11 +29,14 @@ def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Out
     root = checkout()
     commit = commit_of(ref, root)
     display = make_display(Console(stderr=True))
-    with TemporaryDirectory(prefix="tread-bench-") as scratch:
+    with signals_interrupt(), TemporaryDirectory(prefix="tread-bench-") as scratch:
         home = Path(scratch)
         old = Version("old", build(export(commit, root, home / "source"), home / "old"))
         new = Version("new", build(root, home / "new"))
-        found = _compare((old, new), suite, overrides, device, home, display)
+        try:
+            found = _compare((old, new), suite, overrides, device, home, display)
+        finally:
+            display.end()
     status = exit_status(found)
     tell(found, "regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
     return status
@@ -56,10 +60,7 @@ def _compare(
         folder = home / f"{versions[is_new].name}-{runs}"
         return step_times(versions[is_new], suite, overrides, device, folder, steps)
 
-    try:
-        timings = alternate(window, lambda done: display.ended(str(done)))
-    finally:
-        display.end()
+    timings = alternate(window, lambda done: display.ended(str(done)))
     return [*_exact(home, versions), *findings(timings, disturbances(home.glob("*-*")))]
 
 

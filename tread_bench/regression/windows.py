@@ -6,7 +6,7 @@ import csv
 import math
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,15 +48,25 @@ def step_times(
     asked = [part for setting in (*_BRIEF, f"timing.pairs={steps}", *overrides) for part in ("--set", setting)]
     where = [str(suite), "--out", str(folder), "--device", device]
     command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
-    own = {
-        name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-    }  # it would go before both versions
-    environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.parent, env=environment)
-    if done.returncode:
-        told = "\n".join((done.stderr or done.stdout).strip().splitlines()[-8:])
-        raise UserError(f"the {version.name} version cannot run {suite.name} (status {done.returncode}):\n{told}")
+    status, told = _ended(command, folder.parent)
+    if status:
+        last = "\n".join(told.strip().splitlines()[-8:])
+        raise UserError(f"the {version.name} version cannot run {suite.name} (status {status}):\n{last}")
     return read_step_times(folder / "results.csv")
+
+
+def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Status and words of a command that is run in `folder`; an interrupt of this process ends it first."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # goes before both versions
+    environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment) as process:
+        try:
+            stdout, stderr = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode, stderr or stdout
 
 
 def steps_for(times: Mapping[str, float]) -> int:
