@@ -107,6 +107,25 @@ def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_e
     assert [record.reason for record in result.records] == ["crash", "crash"] and not result.taken
 
 
+def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_its_lock(run, tmp_path):
+    folder, told, attempts = RunFolder(tmp_path), [], Counter()
+    with ExitStack() as dying:
+
+        def end(task):
+            attempts[task.key] += 1
+            if attempts[task.key] > 1:
+                dying.close()
+                record = blank_record(folder.about(task.key), folder.plan(), status="done")
+                return Ended(task.key, value=record)
+            dying.enter_context(folder.cell_lock(task.key))
+            return Ended(task.key, failure="its node died", lost=True)
+
+        result, _ = run(end, "timing.pairs=0", told=told)
+    assert [record.status for record in result.records] == ["done", "done"]
+    assert set(attempts.values()) == {2} and all(folder.attempts(key) == ["its node died"] for key in attempts)
+    assert sum("its node died; attempt 1, it will be tried again" in line for line in told) == 2
+
+
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_cannot_be_used(
     is_shared, tmp_path, monkeypatch

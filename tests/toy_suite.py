@@ -39,7 +39,7 @@ timing: {{pairs: {pairs}, warmup: 1}}
 {more}"""
 
 
-FOUR_CELLS = toy_suite(iterations=60, checkpoint_every=5, hidden=32, batch=32, metrics=FEW_SAMPLES)
+FOUR_CELLS = toy_suite(iterations=200, checkpoint_every=5, hidden=32, batch=32, metrics=FEW_SAMPLES)
 
 
 def write_suite(folder: Path, text: str) -> Path:

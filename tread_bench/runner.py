@@ -165,12 +165,15 @@ def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Tas
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
-    """Show how an attempt ended; one without an outcome is noted in the cell's log, and a final one gets its row."""
+    """Show how an attempt ended; one without an outcome is noted in the cell's log, and a final one gets its row.
+
+    It gets none while a process still works on the cell. What is tried again waits for that one, often its own dying.
+    """
     outcome = folder.outcome(event.key)
     if outcome is None and not event.failure:
         outcome = event.value  # a shared disk may show the file only later
         folder.write_record(event.value, "outcome.json")
-    if outcome is not None or folder.is_taken(event.key):
+    if outcome is not None or (is_final and folder.is_taken(event.key)):
         display.ended(event.key, outcome.reason if outcome else "another process still works on it")
         return
     folder.end_attempt(event.key, event.failure)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.command_line import command, tread_bench, wait_for
@@ -11,6 +13,8 @@ from tests.toy_suite import FOUR_CELLS, results, results_here, write_suite
 from tread_bench.errors import UserError
 from tread_bench.executors.ray import Ray
 from tread_bench.executors.tasks import Ended, Task
+from tread_bench.heartbeat import read_progress
+from tread_bench.store import RunFolder
 
 
 @pytest.fixture
@@ -28,15 +32,26 @@ def cluster(monkeypatch):
         cluster.shutdown()
 
 
+def in_training(out: Path) -> psutil.Process | None:
+    """The process of a cell that has written a checkpoint and has not ended."""
+    begun = {path.parts[-3] for path in out.glob("cells/*/checkpoints/*.sha256")}
+    left = [cell for cell in begun if RunFolder(out).outcome(cell) is None]
+    return psutil.Process(read_progress(RunFolder(out), left[0]).pid) if left else None
+
+
+def node_of(process: psutil.Process, nodes):
+    above = {parent.pid for parent in process.parents()}
+    return next(node for node in nodes if node.all_processes["raylet"][0].process.pid in above)
+
+
 @pytest.mark.slow
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
     suite = write_suite(tmp_path, FOUR_CELLS)
     far = subprocess.Popen(
         command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
     )
-    checkpoints = tmp_path / "ray" / "cells"
-    wait_for(lambda: len({p.parts[-3] for p in checkpoints.glob("*/checkpoints/*.sha256")}) >= 2, seconds=200)
-    cluster.remove_node(cluster.nodes[0], allow_graceful=False)
+    cell = wait_for(lambda: in_training(tmp_path / "ray"), seconds=200)
+    cluster.remove_node(node_of(cell, cluster.nodes), allow_graceful=False)
     _, told = far.communicate(timeout=250)
     assert far.returncode == 0, told
     assert "it will be tried again" in told and "what was lost" in told
