@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 # Draws come from numpy, layers from timm, metrics from torch-fidelity, fused scans from mamba-ssm, and all else from
@@ -24,6 +25,15 @@ def decisive(conditions: Mapping[str, Any]) -> dict[str, Any]:
     versions = conditions.get("versions", {})
     chosen = {key: value for key, value in conditions.items() if key not in without}
     return chosen | {package: versions.get(package) for package in _FIGURES_DEPEND_ON}
+
+
+def by_file_name(value: Any) -> Any:
+    """The same JSON with every file by its name, wherever it lies on a machine."""
+    if isinstance(value, list):
+        return [by_file_name(part) for part in value]
+    if isinstance(value, dict):
+        return {name: by_file_name(part) for name, part in value.items()}
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

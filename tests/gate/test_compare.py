@@ -125,6 +125,50 @@ def test_times_of_another_cpu_are_not_compared_and_those_of_another_gpu_unfit(ac
 
 
 @pytest.mark.parametrize(
+    ("changes", "verdict", "elsewhere"),
+    [
+        ({"autocast": "bfloat16"}, Verdict.FAIL, Verdict.FAIL),
+        ({"threads": 16}, Verdict.FAIL, Verdict.FAIL),
+        ({"matmul_precision": "medium"}, Verdict.FAIL, Verdict.SKIPPED),
+        ({"kernels": {"scan": "torch"}}, Verdict.FAIL, Verdict.SKIPPED),
+    ],
+)
+def test_how_it_was_computed_is_configuration_that_must_not_differ(changes, verdict, elsewhere):
+    chosen = GPU | {"autocast": "none", "matmul_precision": "highest", "kernels": {"scan": "numba"}}
+    for device, expected in ((GPU["device_name"], verdict), ("another GPU", elsewhere)):
+        now = chosen | changes | {"device_name": device}
+        found = run({"r seed 0": cell(conditions=chosen)}, {"r seed 0": cell(conditions=now)})
+        (finding,) = (f for f in found if f.kind == "exact")
+        assert finding.verdict is expected and finding.figure.startswith("compute.")
+
+
+def test_a_file_is_the_same_wherever_it_lies(record):
+    def figures(folder):
+        data = {"name": "parquet", "train": [f"{folder}/train.parquet"]}
+        config = record.config | {"data": data}
+        return figures_of([record.model_copy(update={"config": config})])
+
+    found = run(figures("/home/me/data"), figures("/runner/_work"))
+    assert {f.verdict for f in found if f.kind == "exact"} == {Verdict.PASS}
+
+
+def test_pairs_that_vary_too_much_are_no_ground_for_a_verdict():
+    rng = random.Random(0)
+    own = [36 * rng.lognormvariate(0, 0.15) for _ in range(20)]
+    noisy = Speed(step_times_ms=own, reference_step_times_ms=[50.0] * 20, probe_ms=1.0)
+    for accepted, measured, when in ((speed(), noisy, "now"), (noisy, speed(), "when accepted")):
+        found = run({"r seed 0": cell(speed=accepted)}, {"r seed 0": cell(speed=measured)})
+        (finding,) = (f for f in found if f.kind == "speed")
+        assert finding.verdict is Verdict.UNFIT and f"{when}, its pairs vary by" in finding.reason
+
+
+def test_a_dense_row_without_a_probe_says_that_it_is_not_compared():
+    dense = {"row seed 0": cell(routes="", speed=speed(probe_ms=None))}
+    assert verdicts(run(dense, {"row seed 0": cell(routes="")}), "speed") == {("step time", Verdict.SKIPPED)}
+    assert verdicts(run(dense, dense), "speed") == {("step time", Verdict.SKIPPED)}
+
+
+@pytest.mark.parametrize(
     ("before", "now", "verdict"),
     [(20, 5, Verdict.FAIL), (20, 19, Verdict.FAIL), (5, 5, Verdict.SKIPPED), (5, 20, Verdict.SKIPPED)],
 )
@@ -170,6 +214,8 @@ CAPPED = GpuConditions(sm_clock_mhz=1980, power_limit_w=500.0)
         ((QUIET, QUIET), (QUIET, SLOW_CLOCK), "now: its SM clock went from 1980 to 1200 MHz"),
         ((QUIET, SLOW_CLOCK), (QUIET, QUIET), "when accepted: its SM clock"),
         ((QUIET, QUIET), (CAPPED, CAPPED), "its power limit was 700.0 W when accepted, it is 500.0 W"),
+        ((QUIET, QUIET), (SLOW_CLOCK, SLOW_CLOCK), "its SM clock was 1980 MHz when accepted, it is 1200 MHz"),
+        ((QUIET, QUIET), (None, None), "NVML told of it when accepted, and does not now"),
     ],
 )
 def test_a_gpu_that_was_not_the_same_makes_speed_unfit_to_judge(accepted, measured, told):

@@ -49,6 +49,18 @@ def test_what_cannot_be_told_takes_sixty_pairs():
     assert exit_status(found) in (1, 3)
 
 
+def test_a_row_for_which_the_machine_is_not_fit_takes_nothing_from_the_others():
+    rng = random.Random(0)
+
+    def window(is_new):
+        slower = 1 / 0.97 if is_new else 1.0
+        return {"close": 50 * slower * rng.lognormvariate(0, 0.01), "noisy": 50 * rng.lognormvariate(0, 0.2)}
+
+    timings = alternate(window)
+    assert timings.pairs == 60
+    assert {f.cell: f.verdict for f in findings(timings)}["noisy"] is Verdict.UNFIT
+
+
 def test_a_noisy_machine_is_not_fit_to_judge():
     window, taken = machine(0.05, slower=1.03)
     found = findings(alternate(window))

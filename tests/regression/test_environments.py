@@ -13,12 +13,13 @@ import pytest
 
 from tests.command_line import command, wait_for
 from tread_bench.commands import regress
+from tread_bench.commands.check import Outputs
 from tread_bench.commands.regress import _exact
 from tread_bench.errors import UserError
 from tread_bench.gate.findings import Verdict
 from tread_bench.progress import Lines
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, disturbances, read_step_times, row_of, step_times, steps_for
+from tread_bench.regression.windows import Version, disturbances, read_step_times, step_times, steps_for
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 SUITE = """\
@@ -68,8 +69,8 @@ def test_a_version_in_its_own_environment_times_its_own_steps(root, tmp_path):
     suite = tmp_path / "one.yaml"
     suite.write_text(SUITE)
     times = step_times(Version("old", python), suite, ["timing.pairs=2"], "cpu", tmp_path / "run")
-    assert times.keys() == {"routed-s0"} and times["routed-s0"] > 0
-    assert times == read_step_times(tmp_path / "run" / "results.csv")
+    assert times.keys() == {"routed"} and times["routed"] > 0
+    assert times == read_step_times(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "plan.json").read_text())["git"] is None
 
 
@@ -127,7 +128,43 @@ def test_what_befell_the_gpu_in_a_window_is_read_from_its_record(tmp_path):
         (tmp_path / window / "plan.json").write_text(json.dumps(plan))
     found = disturbances(tmp_path / window for window in clocks)
     told = [f"its SM clock went from 1980 to {clock} MHz" for clock in (1200, 1300)]
-    assert found == {row_of(record["cell"]): told}
+    assert found == {record["row"]: told}
+
+
+def test_rows_are_told_apart_by_their_names_and_not_by_cells_that_are_spelt_alike(tmp_path):
+    record = json.loads((VERSION_1 / "record.json").read_text())
+    rows = {"tread/1:1@0.5": 5.0, "tread/1:1/0.5": 7.0}
+    cells = {f"tread-1-1-0.5-s0-{k}": row for k, row in enumerate(rows)}
+    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {"references": {cell: cell for cell in cells}}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    for cell, row in cells.items():
+        (tmp_path / "cells" / cell).mkdir(parents=True)
+        timing = record["timing"] | {"step_time_ms": rows[row]}
+        content = record | {"cell": cell, "row": row, "timing": timing}
+        (tmp_path / "cells" / cell / "record.json").write_text(json.dumps(content))
+    assert read_step_times(tmp_path) == rows
+
+
+@pytest.mark.parametrize(("slower", "noise", "status"), [(1.0, 0.005, 0), (1.06, 0.005, 1), (1.06, 0.1, 3)])
+def test_regress_tells_its_verdict_by_its_exit_status(root, monkeypatch, capsys, slower, noise, status):
+    rng = random.Random(0)
+
+    def timed(version, *others):
+        return {"row": 50.0 * (slower if version.name == "new" else 1.0) * rng.lognormvariate(0, noise)}
+
+    monkeypatch.setattr(regress, "step_times", timed)
+    monkeypatch.setattr(regress, "build", lambda source, home: home)
+    monkeypatch.setattr(regress, "_exact", lambda home, versions: [])
+    found = regress.regress("regression_cpu", "HEAD", [], "cpu", Outputs(None, None, as_json=True))
+    told = json.loads(capsys.readouterr().out)
+    assert found == told["exit_status"] == status
+    assert [finding["cell"] for finding in told["findings"]] == ["row"]
+
+
+def test_what_a_window_cannot_run_is_told_before_anything_is_built(root, monkeypatch):
+    monkeypatch.setattr(regress, "build", lambda *about: pytest.fail("it was built"))
+    with pytest.raises(UserError, match=r"guidance\.yaml:\d+:\d+: .*must come before the judged iteration"):
+        regress.regress("guidance", "HEAD", [], "cpu", Outputs(None, None, as_json=True))
 
 
 @pytest.mark.parametrize(("new_ms", "begun"), [(50.0, 1), (51.5, 3)])

@@ -16,16 +16,16 @@ from tread_bench.interrupts import signals_interrupt
 from tread_bench.progress import Display, make_display
 from tread_bench.regression.alternate import alternate, findings
 from tread_bench.regression.environments import build, checkout, commit_of, export
-from tread_bench.regression.windows import Version, disturbances, step_times, steps_for
+from tread_bench.regression.windows import Version, disturbances, settings, step_times, steps_for
 from tread_bench.store import RunFolder
-from tread_bench.suite_file import find_suite, load_suite
+from tread_bench.suite_file import find_suite, load_plan
 
 
 def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Outputs) -> int:
     """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
     outputs.try_paths()
     suite = find_suite(name).resolve()
-    load_suite(suite, overrides)
+    load_plan(suite, settings(overrides))
     root = checkout()
     commit = commit_of(ref, root)
     display = make_display(Console(stderr=True))

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
 
-from tread_bench.conditions import decisive
+from tread_bench.conditions import by_file_name, decisive
 from tread_bench.errors import UserError
 from tread_bench.records import GpuConditions, Record
 from tread_bench.store import write_json
@@ -77,7 +77,7 @@ def _cell(record: Record) -> CellFigures:
         exact={
             **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),
             "initial_weights_sha256": record.initial_weights_sha256,
-            "config": record.config,
+            "config": by_file_name(record.config),
         },
         conditions=decisive(record.conditions),
         speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),

@@ -13,6 +13,10 @@ from tread_bench.statistics import mean_interval
 MEMORY_SHARE, MEMORY_MIB = 0.01, 8.0  # a CUDA allocator's peak may grow by 1 % and 8 MiB
 _NO_BITS = ("tread-bench",)  # conditions that need not match for equal bits; libraries choose by the model of a CPU
 
+# Of the conditions, what is configuration: set by the suite, or settled on the machine where a suite leaves it to it.
+_SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
+_SETTLED = ("matmul_precision", "tf32", "kernels")
+
 Cells = Mapping[str, CellFigures]
 
 
@@ -43,7 +47,7 @@ def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Fi
 
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
-    before, now = flat(old.exact), flat(new.exact)
+    before, now = (flat({**side.exact, "compute": _compute(side.conditions)}) for side in (old, new))
     changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
     for key in changed:
         was, is_now = _texts(before.get(key, "absent"), now.get(key, "absent"))
@@ -58,7 +62,14 @@ def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tupl
     was, now = old.get("cpu_capability"), new.get("cpu_capability")
     if key == "initial_weights_sha256" and was != now:
         return Verdict.SKIPPED, f"drawn on a CPU with {now}, accepted from one with {was}: the last bits may differ"
+    is_settled = key.startswith(tuple(f"compute.{name}" for name in _SETTLED))
+    if is_settled and (was, old.get("device_name")) != (now, new.get("device_name")):
+        return Verdict.SKIPPED, f"settled on another machine, {new.get('device_name')}"
     return Verdict.FAIL, "must not differ"
+
+
+def _compute(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: conditions[name] for name in (*_SET, *_SETTLED) if name in conditions}
 
 
 def _texts(was: Any, now: Any) -> tuple[str, str]:

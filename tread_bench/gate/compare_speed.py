@@ -10,8 +10,8 @@ import numpy as np
 
 from tread_bench.gate.baseline import CellFigures, Speed
 from tread_bench.gate.findings import Finding, Verdict
-from tread_bench.gate.gpu_rule import moved
-from tread_bench.gate.speed_rule import PAIRS, judge_shift
+from tread_bench.gate.gpu_rule import changed, moved
+from tread_bench.gate.speed_rule import LARGEST_SPREAD, PAIRS, is_fit, judge_shift, spread
 
 ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
 
@@ -22,13 +22,17 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[F
     """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
     pairs = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
     conditions = {row: [side.conditions for side in rows[row]] for row in pairs}
-    why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
+    rules = (_too_few, _disturbed, _noisy)
+    why = {
+        row: _elsewhere(*conditions[row]) or next(filter(None, (rule(*pair) for rule in rules)), None)
+        for row, pair in pairs.items()
+    }
     fit = {row: pair for row, pair in pairs.items() if why[row] is None}
     return [
         *(finding for row, sides in rows.items() for finding in _presence(row, *sides)),
         *(_step_time(row, pairs[row], *told) for row, told in why.items() if told),
         *_ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")}),
-        *(_in_probes(row, pair) for row, pair in fit.items() if all(side.probe_ms for side in pair)),
+        *(_in_probes(row, pair) for row, pair in fit.items() if pair[1].probe_ms or not pair[0].probe_ms),
     ]
 
 
@@ -61,10 +65,16 @@ def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
 def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
     """By what befell the GPU while one of the two was timed, or between them."""
     found = [f"{when}: {what}" for when, side in (("when accepted", old), ("now", new)) for what in _moved(side)]
-    caps = [side.gpu_before and side.gpu_before.power_limit_w for side in (old, new)]
-    if None not in caps and caps[0] != caps[1]:
-        found.append(f"its power limit was {caps[0]} W when accepted, it is {caps[1]} W")
+    found += changed(old.gpu_after, new.gpu_after)
     return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
+
+
+def _noisy(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
+    """Where the pairs of one of the two vary more than a machine lets them that is fit to judge."""
+    for when, side in (("when accepted", old), ("now", new)):
+        if not is_fit(logs := _log_ratios(side)):
+            return Verdict.UNFIT, f"{when}, its pairs vary by {spread(logs):.1%}: more than {LARGEST_SPREAD:.0%}"
+    return None
 
 
 def _moved(speed: Speed) -> list[str]:
@@ -86,7 +96,9 @@ def _log_ratios(speed: Speed) -> list[float]:
 
 
 def _in_probes(row: str, pair: Pair) -> Finding:
-    """A step time in units of the probe beside it."""
+    """A step time in units of the probe beside it; a presence finding tells of a probe that has vanished."""
+    if not pair[0].probe_ms:
+        return _step_time(row, pair, Verdict.SKIPPED, "no probe was timed beside it when it was accepted")
     before, now = (float(np.median(side.step_times_ms)) / (side.probe_ms or math.nan) for side in pair)
     ratio = before / now
     verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from tread_bench.records import GpuConditions
 
 CLOCK_SHARE = 0.05  # that a clock may change by; boost moves in steps of 15 MHz, below 1 %
+CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as widely as their times are judged
 TEMPERATURE_C = 15  # that the temperature may change by
+_CLOCKS = (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz"))
 # What protects the device. A software power cap is none of these: under full load many a GPU stands at its cap all the
 # time, and what that costs is seen in the clock.
 SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
@@ -18,8 +20,23 @@ def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str
     return list(_moved(before, after)) if before and after else []
 
 
+def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[str]:
+    """In words, why times of two runs on one GPU do not compare; empty where nothing was read of the first one."""
+    if accepted is None:
+        return []
+    if now is None:
+        return ["NVML told of it when accepted, and does not now"]
+    pairs = [(name, getattr(accepted, key), getattr(now, key)) for name, key in _CLOCKS]
+    moved = [one for one in pairs if one[1] and one[2] and abs(one[2] - one[1]) > CLOCK_SHARE_OF_RUNS * one[1]]
+    told = [f"its {name} clock was {was} MHz when accepted, it is {is_now} MHz" for name, was, is_now in moved]
+    was, is_now = accepted.power_limit_w, now.power_limit_w
+    if None not in (was, is_now) and was != is_now:
+        told.append(f"its power limit was {was} W when accepted, it is {is_now} W")
+    return told
+
+
 def _moved(before: GpuConditions, after: GpuConditions) -> Iterator[str]:
-    for name, key in (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz")):
+    for name, key in _CLOCKS:
         was, now = getattr(before, key), getattr(after, key)
         if was and now and abs(now - was) > CLOCK_SHARE * was:
             yield f"its {name} clock went from {was} to {now} MHz"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2
 
 from tread_bench.gate.findings import Verdict
 from tread_bench.statistics import holm
@@ -23,7 +24,8 @@ CONFIDENCE = 0.99
 PAIRS, MOST_PAIRS = 20, 60
 LARGEST_SPREAD = 0.02  # of the control's pairs (standard deviation of log ratios) on a machine that is fit to judge
 _TAIL = (1 - CONFIDENCE) / 2
-_RESAMPLES = 9_999  # a p-value is resolved to 1 / 10,000: enough for Holm over fifty cells at 0.5 %
+_RESAMPLES = 9_999  # at least; Holm over many cells needs p-values that are resolved more finely
+_RESAMPLES_PER_CELL = 400  # so that the smallest adjusted p-value, cells / (resamples + 1), is half of _TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class SpeedJudgement:
 def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
     """Each cell's paired log ratios log(old / new) to its judgement. Raises ValueError with fewer than two pairs."""
     medians = {cell: float(np.median(np.asarray(values))) for cell, values in log_ratios.items()}
-    boots = {cell: _bootstrap_medians(values) for cell, values in log_ratios.items()}
+    count = _resamples(len(log_ratios))
+    boots = {cell: _bootstrap_medians(values, count) for cell, values in log_ratios.items()}
     return _judge(medians, boots, {cell: len(np.asarray(values)) for cell, values in log_ratios.items()}, limit)
 
 
@@ -50,7 +53,11 @@ def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float
     medians = {
         cell: float(np.median(np.asarray(new)) - np.median(np.asarray(old))) for cell, (old, new) in samples.items()
     }
-    boots = {cell: _bootstrap_medians(new, 1) - _bootstrap_medians(old) for cell, (old, new) in samples.items()}
+    count = _resamples(len(samples))
+    boots = {
+        cell: _bootstrap_medians(new, count, seed=1) - _bootstrap_medians(old, count)
+        for cell, (old, new) in samples.items()
+    }
     return _judge(medians, boots, {cell: len(np.asarray(new)) for cell, (_, new) in samples.items()}, limit)
 
 
@@ -68,12 +75,16 @@ def _judge(
     return judged
 
 
-def _bootstrap_medians(values: ArrayLike, seed: int = 0) -> NDArray[np.float64]:
+def _resamples(cells: int) -> int:
+    return max(_RESAMPLES, _RESAMPLES_PER_CELL * cells)
+
+
+def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int = 0) -> NDArray[np.float64]:
     """Medians of resamples with replacement (Efron 1979); the same values give the same ones."""
     sample = np.asarray(values, dtype=np.float64)
     if len(sample) < 2 or not np.isfinite(sample).all():
         raise ValueError(f"{len(sample)} pairs: a judgement needs two or more, all of them finite")
-    drawn = np.random.default_rng(seed).integers(len(sample), size=(_RESAMPLES, len(sample)))
+    drawn = np.random.default_rng(seed).integers(len(sample), size=(resamples, len(sample)))
     return np.median(sample[drawn], axis=1)
 
 
@@ -83,5 +94,11 @@ def spread(log_ratios: ArrayLike) -> float:
 
 
 def is_fit(control: ArrayLike) -> bool:
-    """Whether a control of a version against itself shows a machine that is quiet enough."""
-    return spread(control) <= LARGEST_SPREAD
+    """Whether a control of a version against itself shows a machine that is quiet enough.
+
+    It is not where the spread exceeds `LARGEST_SPREAD` by more than chance: where the lower bound of its interval does,
+    s·√((n − 1) / χ²), at `CONFIDENCE` (normal noise). Else half of all checks at that very spread would not be judged.
+    """
+    freedom = len(np.asarray(control)) - 1
+    lower = spread(control) * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom)))
+    return lower <= LARGEST_SPREAD

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import PurePath
 from typing import Any
 
 from pydantic import ValidationError
 
+from tread_bench.conditions import by_file_name
 from tread_bench.config import Cell
 from tread_bench.errors import UserError
 
@@ -50,13 +50,4 @@ def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
         for name, part in value.items():
             yield from _flat(part, f"{key}.{name}" if key else name)
     else:
-        yield key, _file_name(value)
-
-
-def _file_name(value: Any) -> Any:
-    """A file by its name, wherever it lies on a machine."""
-    if isinstance(value, list):
-        return [_file_name(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _file_name(part) for name, part in value.items()}
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+        yield key, by_file_name(value)

@@ -43,23 +43,20 @@ class Timings:
 
 
 def alternate(window: Window, told: Callable[[int], None] = lambda pairs: None) -> Timings:
-    """20 pairs, and up to 60 while a row is not told on a machine that is fit; `told` hears of every pair."""
+    """20 pairs, and up to 60 while a row is not told for which the machine is fit; `told` hears of every pair."""
     timings = Timings()
     while timings.pairs < MOST_PAIRS:
         timings.take_pair(window)
         told(timings.pairs)
-        if timings.pairs % PAIRS == 0 and (_is_told(timings) or not _is_fit(timings)):
+        if timings.pairs % PAIRS == 0 and not _is_any_open(timings):
             break
     return timings
 
 
-def _is_told(timings: Timings) -> bool:
-    judged = judge_speed(timings.log_ratios()).values()
-    return all(one.verdict is not Verdict.INCONCLUSIVE for one in judged)
-
-
-def _is_fit(timings: Timings) -> bool:
-    return all(is_fit(control) for control in timings.control().values())
+def _is_any_open(timings: Timings) -> bool:
+    """Whether more pairs may tell a row."""
+    control, judged = timings.control(), judge_speed(timings.log_ratios())
+    return any(one.verdict is Verdict.INCONCLUSIVE and is_fit(control[row]) for row, one in judged.items())
 
 
 def findings(timings: Timings, disturbed: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:

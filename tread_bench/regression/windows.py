@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from tread_bench.errors import UserError
 from tread_bench.gate.gpu_rule import moved
+from tread_bench.records import Record
 from tread_bench.store import RunFolder
 
 LEAST_STEPS, MOST_STEPS = 8, 200  # timed steps of a row in one window; their median counts
@@ -45,14 +45,19 @@ def step_times(
     Raises:
         UserError: the run fails.
     """
-    asked = [part for setting in (*_BRIEF, f"timing.pairs={steps}", *overrides) for part in ("--set", setting)]
+    asked = [part for setting in settings(overrides, steps) for part in ("--set", setting)]
     where = [str(suite), "--out", str(folder), "--device", device]
     command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
     status, told = _ended(command, folder.parent)
     if status:
         last = "\n".join(told.strip().splitlines()[-8:])
         raise UserError(f"the {version.name} version cannot run {suite.name} (status {status}):\n{last}")
-    return read_step_times(folder / "results.csv")
+    return read_step_times(folder)
+
+
+def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
+    """What a window sets in its suite."""
+    return [*_BRIEF, f"timing.pairs={steps}", *overrides]
 
 
 def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
@@ -74,24 +79,21 @@ def steps_for(times: Mapping[str, float]) -> int:
     return min(max(LEAST_STEPS, math.ceil(WINDOW_MS / min(times.values(), default=WINDOW_MS))), MOST_STEPS)
 
 
-def read_step_times(path: Path) -> dict[str, float]:
-    """Median step time in ms of every row, from a results.csv."""
-    with open(path, newline="", encoding="utf-8") as file:
-        lines = [line for line in csv.DictReader(file) if line["step_time_ms"]]
-    return {row_of(line["cell"]): float(line["step_time_ms"]) for line in lines}
+def read_step_times(folder: Path) -> dict[str, float]:
+    """Row -> median step time in ms, from the records of a run."""
+    return {record.row: record.timing.step_time_ms for record in _records(folder) if record.timing}
 
 
 def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
     """Row -> what its records say befell the GPU between both readings, a text per window in which something did."""
     found: dict[str, list[str]] = {}
-    for folder in map(RunFolder, folders):
-        for record in folder.records(folder.existing_plan()["references"]):
-            timing = record.timing
-            if timing and (told := moved(timing.gpu_before, timing.gpu_after)):
-                found.setdefault(row_of(record.cell), []).append(", ".join(told))
+    for record in (record for folder in folders for record in _records(folder)):
+        timing = record.timing
+        if timing and (told := moved(timing.gpu_before, timing.gpu_after)):
+            found.setdefault(record.row, []).append(", ".join(told))
     return found
 
 
-def row_of(cell: str) -> str:
-    """A cell's id without its digest, which differs between versions: `tread-2-8-s0`."""
-    return cell.rpartition("-")[0]
+def _records(root: Path) -> list[Record]:
+    folder = RunFolder(root)
+    return folder.records(folder.existing_plan()["references"])
