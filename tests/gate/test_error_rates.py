@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tread_bench.gate.findings import Verdict
-from tread_bench.gate.speed_rule import MOST_PAIRS, PAIRS, judge_speed
+from tread_bench.gate.speed_rule import MOST_PAIRS, PAIRS, judge_shift, judge_speed
 from tread_bench.regression.alternate import alternate, findings
 
 CHECKS = 2000
@@ -62,6 +62,20 @@ def test_a_whole_comparison_errs_as_seldom(speed, rows, verdict):
     print(f"speed {speed:g} of the old one, {rows} rows, noise {NOISE:.0%}: {told} of {len(found)} rows")
     assert shares[verdict] >= 0.97
     assert speed < 1 or shares.get(Verdict.FAIL, 0.0) <= 0.001
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("speed", "least"), [(1.0, 0.0), (0.9, 0.99)])
+def test_a_check_of_stored_pairs_errs_as_seldom(speed, least):
+    """Noise within a run; what one process has over another for all its life is not in it."""
+    rng, recorded, found = np.random.default_rng(0), shapes(), []
+    for check in range(CHECKS):
+        old, new = rng.choice(recorded[check % len(recorded)], (2, PAIRS))
+        found.append(judge_shift({"row": (old, new + math.log(speed))})["row"].verdict)
+    share = found.count(Verdict.FAIL) / len(found)
+    print(f"routed / dense {speed:g} of the accepted one, {PAIRS} pairs each, noise {NOISE:.0%}: {share:.2%} fail")
+    assert share >= least
+    assert speed < 1 or share <= 0.001
 
 
 @pytest.mark.parametrize("cells", [1, 50, 300])
