@@ -60,17 +60,21 @@ def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
     for row in rows:
         if row.fid:
             found.setdefault((row.group.backbone, asked.checkpoint(row.first)), []).append(row)
-    several = len({backbone for backbone, _ in found}) > 1
-    made = []
-    for (_, name), members in found.items():
-        guided = [row for row in members if asked.is_guided(row.first)]
-        if guided and len(members) > 1:
-            made.append(_checkpoint(f"{members[0].architecture} {name}" if several else name, members, guided))
-    return made
+    judged = {key: members for key, members in found.items() if len(members) > 1 and any(map(_is_guided, members))}
+    several = len({backbone for backbone, _ in judged}) > 1
+    return [
+        _checkpoint(f"{members[0].architecture} {name}" if several else name, members)
+        for (_, name), members in judged.items()
+    ]
 
 
-def _checkpoint(name: str, members: Sequence[Row], guided: Sequence[Row]) -> Checkpoint:
-    plain = [row for row in members if not asked.is_guided(row.first)]
+def _is_guided(row: Row) -> bool:
+    return asked.is_guided(row.first)
+
+
+def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
+    guided = [row for row in members if _is_guided(row)]
+    plain = [row for row in members if not _is_guided(row)]
     judged_alike = [row for row in plain if row.group == guided[0].group]
     unguided = next((row for row in judged_alike if asked.is_evaluated_only(row.first)), next(iter(judged_alike), None))
     rules = dict.fromkeys(asked.rule(row.first) for row in guided)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -110,6 +110,7 @@ def come_back(state: TokenState) -> TokenState:
 
 
 OnBlock = Callable[[int, TokenState], None]
+Result = TypeVar("Result")
 
 
 def run_blocks(
@@ -146,9 +147,14 @@ def run_blocks(
 def call_block(backbone: Backbone, block: int, state: TokenState, float32: bool = False) -> TokenState:
     """One block as a training step runs it; with `float32` outside autocast, where that is on."""
     run = partial(_run_in_float32, backbone) if float32 else backbone.run_block
+    return checkpointed(backbone, run, block, state)
+
+
+def checkpointed(backbone: Backbone, run: Callable[..., Result], *arguments: object) -> Result:
+    """`run` of the arguments; computed again in the backward pass where the backbone's blocks are."""
     if backbone.gradient_checkpointing and torch.is_grad_enabled():
-        return checkpoint(run, block, state, use_reentrant=False)
-    return run(block, state)
+        return checkpoint(run, *arguments, use_reentrant=False)
+    return run(*arguments)
 
 
 def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
+STRONG_EXCESS, WEAK_EXCESS = 0.05, 0.5  # of a loss over the smallest: what costs little, and what is clearly worse
 _RESAMPLES = 9999
 
 Seeds = Mapping[Any, float]  # seed -> value
@@ -121,14 +122,20 @@ def indistinguishable_from_best(scores: Mapping[str, Seeds], level: float = LEVE
     return (best, *(name for name in others if adjusted.get(name, 1.0) > level))
 
 
-def guidance_rates(
-    losses: Mapping[float, float], strong_excess: float = 0.05, weak_excess: float = 0.5
-) -> tuple[float, float] | None:
-    """Rates (strong, weak) for Sparse Guidance, read off one network's validation loss at several rates.
+class GuidanceRates(NamedTuple):
+    """Rates of the two branches of Sparse Guidance."""
+
+    strong: float
+    weak: float
+    is_clearly_weak: bool  # else the weak rate is the largest that there is
+
+
+def guidance_rates(losses: Mapping[float, float]) -> GuidanceRates | None:
+    """Rates for Sparse Guidance, read off one network's validation loss at several rates.
 
     Our reading, since the paper searches them by FID: the strong branch bypasses as much as costs little, the largest
-    rate whose loss exceeds the smallest by at most the share `strong_excess`; the weak one is clearly worse, the
-    smallest rate above it whose loss exceeds the smallest by `weak_excess` or more, else the largest of all.
+    rate whose loss exceeds the smallest by at most the share `STRONG_EXCESS`; the weak one is clearly worse, the
+    smallest rate above it whose loss exceeds the smallest by `WEAK_EXCESS` or more, else the largest of all.
 
     Args:
         losses: rate -> loss.
@@ -137,10 +144,12 @@ def guidance_rates(
         None where no rate is left for a weak branch.
     """
     best = min(losses.values())
-    strong = max(rate for rate, loss in losses.items() if loss <= best * (1 + strong_excess))
+    strong = max(rate for rate, loss in losses.items() if loss <= best * (1 + STRONG_EXCESS))
     above = sorted(rate for rate in losses if rate > strong)
-    weak = next((rate for rate in above if losses[rate] >= best * (1 + weak_excess)), above[-1] if above else None)
-    return None if weak is None else (strong, weak)
+    if not above:
+        return None
+    clear = [rate for rate in above if losses[rate] >= best * (1 + WEAK_EXCESS)]
+    return GuidanceRates(strong, (clear or above[-1:])[0], bool(clear))
 
 
 def _differences(a: Seeds, b: Seeds) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,11 +14,12 @@ from reports.comparison import Row
 from reports.figures import style
 from reports.figures.marks import cells, upright
 from reports.figures.style import INK, MUTED, Picture, clean
-from reports.numbers import decimals, number
+from reports.numbers import DASH, decimals, number
 from tread_bench.records import RoutedFigures
-from tread_bench.statistics import Estimate, mean_interval
+from tread_bench.statistics import STRONG_EXCESS, WEAK_EXCESS, Estimate, GuidanceRates, guidance_rates, mean_interval
 
 PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Krause et al. 2026)
+_RINGS = {"strong": "o", "weak": "s"}  # branch -> what stands around its rate
 
 
 class Point(NamedTuple):
@@ -46,15 +47,19 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     return Picture(
         name=f"gap{suffix}", title="Gap between training and inference", svg=svg, png=png,
         headers=("row", "rate γ", "validation loss", "95 % interval", "beyond dense", "95 % interval", "seeds",
-                 "mean similarity", "lowest of a block"),
-        table=[_numbers(point, places) for point in points],
+                 "branch of Sparse Guidance", "mean similarity", "lowest of a block"),
+        table=[_numbers(point, places, rates) for own, rates in _with_rates(points) for point in own],
         description="Validation loss beyond dense by rate. "
-        + "; ".join(f"{row.label}: {_words(row, points, places)}" for row in _rows(points)),
+        + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in _with_rates(points))
+        + f". Rates for Sparse Guidance, strong and weak: {_told(points)}.",
         caption="The trained network run routed at rate γ, judged on the held-out images of the validation loss: loss "
         "at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its dense "
         "one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, small dots "
-        "the seeds. Sparse Guidance needs a strong branch that stays near 0 and a weak one that does not; dotted "
-        "lines are the rates 0.5 and 0.9 that its authors use.",
+        "the seeds. Sparse Guidance needs a strong branch that stays near 0 and a weak one that does not. By our "
+        "reading its strong rate (in a circle) is the largest whose mean loss is at most "
+        f"{100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one (in a square) the smallest above that whose "
+        f"mean loss is at least {100 * WEAK_EXCESS:g} % above, else the largest measured. This gives, strong and weak: "
+        f"{_told(points)}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
     )  # fmt: skip
 
 
@@ -84,41 +89,67 @@ def _point(row: Row, rate: float, seeds: Sequence[RoutedFigures], dense: Sequenc
     )  # fmt: skip
 
 
-def _rows(points: Sequence[Point]) -> list[Row]:
-    return [row for row, _ in groupby(points, lambda point: point.row)]
+def _with_rates(points: Sequence[Point]) -> list[tuple[list[Point], GuidanceRates | None]]:
+    """The points of each row, and the rates that they give for Sparse Guidance."""
+    rows = [list(own) for _, own in groupby(points, lambda point: point.row)]
+    return [(own, guidance_rates({point.rate: point.loss.mean for point in own})) for own in rows]
 
 
-def _words(row: Row, points: Sequence[Point], places: int) -> str:
-    own = [point for point in points if point.row is row]
+def _words(own: Sequence[Point], places: int) -> str:
     return ", ".join(f"{number(point.gap.mean, places, True)} at {point.rate:g}" for point in own)
 
 
-def _numbers(point: Point, places: int) -> tuple[str, ...]:
+def _told(points: Sequence[Point]) -> str:
+    return "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in _with_rates(points))
+
+
+def _pair(rates: GuidanceRates | None) -> str:
+    if rates is None:
+        return "none, since at the largest rate measured the loss is still low"
+    return f"{rates.strong:g} and {rates.weak:g}{'' if rates.is_clearly_weak else ' (the largest measured)'}"
+
+
+def _branch(rate: float, rates: GuidanceRates | None) -> str:
+    """Whose rate it is: strong, weak or ""."""
+    if rates is None or rate not in rates[:2]:
+        return ""
+    return "strong" if rate == rates.strong else "weak"
+
+
+def _numbers(point: Point, places: int, rates: GuidanceRates | None) -> tuple[str, ...]:
     return (
         point.row.label, f"{point.rate:g}", *cells(point.loss, places), *cells(point.gap, places, signed=True),
-        str(point.loss.n), number(point.cosine.mean, 3), number(point.lowest, 3),
+        str(point.loss.n), _branch(point.rate, rates) or DASH, number(point.cosine.mean, 3), number(point.lowest, 3),
     )  # fmt: skip
 
 
 def _figure(points: Sequence[Point]) -> Figure:
-    rows = _rows(points)
-    figure = Figure(figsize=(9.6, max(3.5, 0.26 * len(rows) + 0.8)), layout="constrained")
+    found = _with_rates(points)
+    figure = Figure(figsize=(9.6, max(3.5, 0.26 * len(found) + 1.3)), layout="constrained")
     loss, alike = figure.subplots(1, 2)
-    looks = style.looks(row.is_dense for row in rows)
-    for row, (colour, marker) in zip(rows, looks, strict=True):
-        own = [point for point in points if point.row is row]
+    looks = style.looks(own[0].row.is_dense for own, _ in found)
+    for (own, rates), (colour, marker) in zip(found, looks, strict=True):
         for axes, means in ((loss, [p.gap.mean for p in own]), (alike, [p.cosine.mean for p in own])):
             axes.plot([point.rate for point in own], means, color=colour, linewidth=1.2)
         for point in own:
             upright(loss, point.rate, point.gap, colour, marker, point.excess)
             upright(alike, point.rate, point.cosine, colour, marker)
+            if branch := _branch(point.rate, rates):
+                loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
     _settle(loss, "validation loss at γ minus at 0")
     _settle(alike, "similarity of routed to dense outputs")
     handles = [
-        Line2D([], [], color=c, marker=m, label=clean(row.label)) for row, (c, m) in zip(rows, looks, strict=True)
+        Line2D([], [], color=c, marker=m, label=clean(own[0].row.label))
+        for (own, _), (c, m) in zip(found, looks, strict=True)
     ]
+    if any(rates for _, rates in found):
+        handles += [Line2D([], [], color=MUTED, label=f"{branch} rate", **_ring(branch, 9)) for branch in _RINGS]
     figure.legend(handles=handles, loc="outside right upper")
     return figure
+
+
+def _ring(branch: str, size: float = 14) -> dict[str, Any]:
+    return {"marker": _RINGS[branch], "markersize": size, "fillstyle": "none", "linestyle": "none"}
 
 
 def _settle(axes: Axes, what: str) -> None:

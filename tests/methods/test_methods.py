@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.methods.subjects import BACKBONES, METHODS, cell_of, inputs, network_of, rows, trainer_of
+from tread_bench import cell, draws
 from tread_bench.backbone import Skip, come_back, leave
 from tread_bench.methods import build_method
 from tread_bench.training.loop import train
@@ -62,12 +63,23 @@ def test_without_routing_a_step_is_dense_bit_for_bit(method, backbone):
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("method", ["mask", "sprint"])
-def test_without_routing_a_step_is_what_it_is_judged_by(method, backbone):
-    cell = cell_of(method, backbone, options={"path_drop": 0.0} if method == "sprint" else {})
-    network = network_of(cell, perturbed=True).eval()
+def test_without_routing_a_step_of_mask_is_what_it_is_judged_by(backbone):
+    network = network_of(cell_of("mask", backbone), perturbed=True).eval()
     with torch.no_grad():
         assert torch.equal(predict(network, routing=0.0), network(*inputs()))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_without_routing_a_sample_of_sprint_is_as_judged_or_loses_its_deep_path(backbone):
+    network, batch = network_of(cell_of("sprint", backbone), perturbed=True).eval(), inputs(64)
+    with torch.no_grad():
+        trained, whole = predict(network, 64, routing=0.0, batch=batch), network(*batch)
+        shallow = network.method.judge_shallow(network.backbone, *batch)
+        without_path_drop = dataclasses.replace(rows(64, routing=0.0), path_drop=False)
+        assert torch.equal(network.train_forward(*batch, without_path_drop).output, whole)
+    lost = torch.from_numpy(draws.uniform(0, "path drop", 0, 64) < 0.1)
+    assert 0 < lost.sum() < 16
+    torch.testing.assert_close(trained, torch.where(lost.view(-1, 1, 1, 1), shallow, whole), rtol=0, atol=1e-5)
 
 
 @every
@@ -231,6 +243,13 @@ def test_a_sample_that_loses_the_deep_path_is_predicted_as_by_the_shallow_one(ba
         trained, shallow = predict(network), network.method.judge_shallow(network.backbone, *inputs())
     alike = [torch.allclose(a, b, atol=1e-5) for a, b in zip(trained, shallow, strict=True)]
     assert 0 < sum(alike) < 6
+
+
+def test_dense_gradients_per_block_are_measured_without_path_drop():
+    trainers = [trainer_of(cell_of("sprint", options={"path_drop": share}), perturbed=True) for share in (0.0, 0.9)]
+    none, most = map(cell._gradient_norms, trainers)
+    assert none.dense == most.dense
+    assert all(with_drop < without for with_drop, without in zip(most.training[1:4], none.training[1:4], strict=True))
 
 
 def test_other_methods_say_that_they_have_no_shallow_path():

@@ -115,12 +115,16 @@ RULES: dict[str, tuple[dict[str, Any], float, float, float, float]] = {
     "sparse": ({"name": "sparse", "strong": 0.5, "weak": 0.9, "blocks": "2:8", "decay": "none", "label_weak": True,
                 "snapshot": None, "interval": None}, 11.4, 1.5, 10.0, 1.2),
     "autoguidance": ({"name": "autoguidance", "snapshot": 300, "row": None}, 12.2, 1.7, 6.0, 2.0),
+    "autoguidance-small": ({"name": "autoguidance", "snapshot": 1200, "row": "small"}, 12.4, 1.7, 6.0, 1.5),
 }  # fmt: skip
 SCALES = (1.2, 1.5, 1.8, 2.2)
 
 
 def guidance(seeds: int = 4) -> list[Record]:
-    """Two checkpoints, each under every rule at four scales and path-drop at one; the trained rows are unguided."""
+    """Two checkpoints, each under every rule at four scales and path-drop at one; the trained rows are unguided.
+
+    A third, smaller one is a weak model alone.
+    """
     trained = {"dense": ("", 16.9), "tread": ("2:8@0.5", 18.0)}
     found = [record(row, routes, s, fid, 1.1, cell=f"{row}-{s}", reference=f"dense-{s}", sampling_macs=600_000_000)
              for row, (routes, fid) in trained.items() for s in range(seeds)]  # fmt: skip
@@ -133,7 +137,10 @@ def guidance(seeds: int = 4) -> list[Record]:
             ]  # fmt: skip
         settings = {"name": "path_drop", "blocks": "2:8", "label_weak": False}
         found += [_guided(source, "path-drop", settings, 1.5, fid - 3, routes, s, 1.5) for s in range(seeds)]
-    return found
+    small = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "num_blocks": 6}
+    return found + [
+        record("small", "", s, 22.0, cell=f"small-{s}", reference=f"small-{s}", **small) for s in range(seeds)
+    ]
 
 
 def _guided(

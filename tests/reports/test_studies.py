@@ -15,6 +15,8 @@ from reports.architectures import by_architecture, side_by_side
 from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.cost import macs_until, points_of
+from reports.figures.gap import _figure as gap_figure
+from reports.figures.gap import points_of as gap_points
 from reports.page import render
 from reports.table_view import comparison_view
 from reports.tables import comparison, results_frame
@@ -236,10 +238,17 @@ def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
     several = guidance.scope(rows["guidance"])
     assert "path_drop ran at one scale only, so that rule is not judged" in several and "optimistic" in several
     told = {name: said for name, _, said in guidance.statements(rows["guidance"])}
-    assert set(told) == {"dense", "tread"} and "the other 2 rules in the table" in told["tread"]
+    assert set(told) == {"dense", "tread"} and "the other 3 rules in the table" in told["tread"]
     said = guidance.lead(rows["guidance"])
     assert said.count("with sparse 0.5/0.9 at 1.5") == 2 and "path_drop" not in said
     assert "best of 4 scales" in told["dense"] and "route" not in guidance.lead(rows["guidance"])
+
+
+def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_changes_no_name(rows, drawn):
+    assert {row.group.backbone for row in rows["guidance"]} > {row.group.backbone for row in rows["methods"]}
+    assert [made.name for made in guidance.checkpoints(rows["guidance"])] == ["dense", "tread"]
+    lines = {line[:3]: line for line in drawn["guidance"]["guidance"].table}
+    assert lines["dense", "autoguidance by row small from iteration 1200 (best scale)", "1.8"][-1] == "1.50"
 
 
 def test_of_rules_at_one_scale_each_none_is_called_best():
@@ -260,10 +269,12 @@ def test_where_no_rule_helps_no_guidance_is_called_best():
 def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows):
     labels = [row.label for row in rows["guidance"]]
     assert len(set(labels)) == len(labels)
+    (guided,) = (part for part in by_architecture(rows["guidance"]) if len(part) > 1)
+    labels = [row.short_label for row in guided]
     assert {"dense, cfg at 1.5", "2:8@0.5, sparse 0.5/0.9 at 1.8"} <= set(labels)
-    view = comparison_view(rows["guidance"])
+    view = comparison_view(guided)
     titles = [title for title, _ in view.headers]
-    shown = {row.label: dict(zip(titles, cells, strict=True)) for row, cells in view.rows}
+    shown = {row.short_label: dict(zip(titles, cells, strict=True)) for row, cells in view.rows}
     cell = shown["dense, cfg at 1.5"]
     assert (cell["Guidance"].text, cell["Scale"].text, cell["Sampling GMACs"].text) == ("cfg", "1.50", "1.200")
     assert cell["Δ FID"].text.startswith("−") and shown["dense"]["Δ FID"].text == "reference"
@@ -277,6 +288,31 @@ def test_the_gap_is_paired_with_the_same_seed_at_rate_0(drawn):
     assert table["dense", "0.5"][4] == f"+{factor * 0.8 * 0.25:.5f}" and table["dense", "0"][4] == "+0.00000"
     mean = 1 - 0.1 * 0.9 * np.mean(np.arange(1, 13)) / 12
     assert table["2:8@0.5", "0.9"][-2:] == (f"{mean:.3f}", f"{1 - 0.1 * 0.9:.3f}")
+
+
+def test_the_gap_names_marks_and_tells_the_rates_that_each_row_gives_for_sparse_guidance(rows, drawn):
+    """Mean loss 0.303 + 1.075 · strength γ², strong up to 5 % and weak from 50 % above 0.303."""
+    picture = drawn["train_inference_gap"]["gap"]
+    rates = {"dense": (0.1, 0.5), "0:10@0.5": (0.2, 0.7), "2:8@0.5": (0.3, 0.9)}
+    branch = picture.headers.index("branch of Sparse Guidance")
+    named = [(line[0], line[1], line[branch]) for line in picture.table if line[branch] != "–"]
+    assert named == [
+        (row, f"{rate}", "weak" if k else "strong") for row, both in rates.items() for k, rate in enumerate(both)
+    ]
+    points = [point for row in rows["train_inference_gap"] for point in gap_points(row)]
+    loss = gap_figure(points).axes[0]
+    ringed = [line.get_xdata()[0] for line in loss.lines if line.get_fillstyle() == "none"]
+    assert ringed == [rate for both in rates.values() for rate in both]
+    told = "dense: 0.1 and 0.5; 0:10@0.5: 0.2 and 0.7; 2:8@0.5: 0.3 and 0.9 (the largest measured)"
+    assert told in picture.caption and told in picture.description
+    assert "at most 5 % above" in picture.caption and "at least 50 % above" in picture.caption
+
+
+def test_a_network_that_no_rate_harms_gives_no_rates():
+    flat = [r.model_copy(update={"gap": made._gap(0.0, r.seed)}) for r in made.gaps()]
+    (picture,) = (p for p in pictures(comparison(flat)) if p.name == "gap")
+    assert "dense: none, since at the largest rate measured the loss is still low" in picture.caption
+    assert {line[picture.headers.index("branch of Sparse Guidance")] for line in picture.table} == {"–"}
 
 
 def test_objectives_are_judged_apart_and_their_losses_never_together(rows, drawn):
@@ -356,6 +392,7 @@ def test_a_study_that_failed_altogether_still_gets_its_page(tmp_path, plan, name
     assert "No cell" in (tmp_path / "index.html").read_text(encoding="utf-8") or name in (
         "location_scaling",
         "objectives",
+        "guidance",
     )
 
 

@@ -13,7 +13,7 @@ from tread_bench.backbone import Backbone
 from tread_bench.config import Cell, Compute, StepOptions
 from tread_bench.data import open_data
 from tread_bench.errors import UserError
-from tread_bench.numerics import check_step_options, matmul_error, resolve_numerics, step_options
+from tread_bench.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.objectives import build_objective
 from tread_bench.training import compiling
 from tread_bench.training.build import build_network
@@ -24,6 +24,7 @@ from tread_bench.training.step import Trainer
 # torch.compile looks at gradients and hides the warning itself, where warnings are no errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 CPU = torch.device("cpu")
+DEVICES = [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
 DIT = {"name": "DiT", "depth": 6, "hidden": 16, "heads": 2, "patch": 2}
 FAMILIES = {
     "DiT": DIT,
@@ -82,6 +83,11 @@ def gradient(trainer):
 
 def error(found, exact):
     return ((found - exact).norm() / exact.norm()).item()
+
+
+def weights(trainer):
+    """All of them, in one vector."""
+    return torch.cat([p.detach().flatten() for p in trainer.parameters]).cpu()
 
 
 def fingerprint(trainer):
@@ -192,22 +198,54 @@ def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
     assert again.scaler.skipped_steps == whole.scaler.skipped_steps > 1
 
 
+CHECKPOINTED = {"tread": ROUTED, **NEIGHBOURS}
+
+
+@pytest.mark.parametrize("method", CHECKPOINTED)
 @pytest.mark.parametrize("backbone", FAMILIES)
-def test_gradient_checkpointing_changes_no_bit(backbone):
+def test_gradient_checkpointing_changes_no_bit(backbone, method):
     """Drop path of DiS, ZigMa and DRWKV included."""
-    kept, again = (make_trainer(ROUTED, FAMILIES[backbone], gradient_checkpointing=g) for g in (False, True))
+    cell = CHECKPOINTED[method]
+    kept, again = (make_trainer(cell, FAMILIES[backbone], gradient_checkpointing=g) for g in (False, True))
     assert torch.equal(losses(again), losses(kept))
     assert fingerprint(again) == fingerprint(kept)
 
 
-def test_gradient_checkpointing_keeps_less_for_the_backward_pass():
-    def kept(on):
-        trainer, sizes = make_trainer(gradient_checkpointing=on), []
-        with torch.autograd.graph.saved_tensors_hooks(lambda t: (sizes.append(t.numel()), t)[1], lambda t: t):
-            trainer.loss(trainer.batch(0))
-        return sum(sizes)
+def saved_for_backward(cell, gradient_checkpointing):
+    """Numbers that one forward pass keeps."""
+    trainer, sizes = make_trainer(cell, gradient_checkpointing=gradient_checkpointing), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (sizes.append(t.numel()), t)[1], lambda t: t):
+        trainer.loss(trainer.batch(0))
+    return sum(sizes)
 
-    assert kept(True) < kept(False) / 2
+
+@pytest.mark.parametrize("method", CHECKPOINTED)
+def test_gradient_checkpointing_keeps_less_for_the_backward_pass(method):
+    cell = CHECKPOINTED[method]
+    assert saved_for_backward(cell, True) < saved_for_backward(cell, False) / 2
+
+
+def test_a_checkpointed_decoder_keeps_little_more_where_it_is_deeper():
+    """Of each further block its input and its conditioning alone: (B, T, D) and (B, D) = (8, 16, 16) and (8, 16)."""
+
+    def saved(depth):
+        decoder = {"name": "mask", "decoder_depth": depth, "decoder_heads": 2}
+        return saved_for_backward({"method": decoder, "routes": "0:-1@0.5"}, True)
+
+    assert saved(8) - saved(2) == 6 * (8 * 16 * 16 + 8 * 16)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+def test_fused_adamw_goes_where_the_plain_one_goes(device):
+    """Operations are rounded in another order: after 8 steps 1e-4 of the way that the weights went, at most."""
+    fused, plain = (make_trainer(training={"weight_decay": 0.1}, device=device) for _ in range(2))
+    (group,) = plain.optimizer.param_groups
+    assert group["fused"]
+    group["fused"] = False
+    first = weights(plain)
+    losses(fused, 8), losses(plain, 8)
+    assert not torch.equal(weights(fused), weights(plain))
+    assert error(weights(fused) - first, weights(plain) - first) < 1e-4
 
 
 @pytest.mark.parametrize("micro_batch", [1, 3, 4, 8, 100])
@@ -370,6 +408,25 @@ def test_tf32_is_used_exactly_where_it_is_asked_for():
     assert matmul_error("highest", "cuda") < 1e-5 < matmul_error("high", "cuda") < 1e-2
     assert resolve_numerics(Compute(matmul_precision="high"), "cuda")["tf32"]
     assert not resolve_numerics(Compute(), "cuda")["tf32"]
+
+
+def losses_under(precision, cell, device):
+    """Of a network that is wide enough for TF32 to pay."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        apply_numerics({"threads": 1, "device": device, "matmul_precision": precision})
+        return losses(make_trainer(cell, {**DIT, "hidden": 128}, device=torch.device(device))).cpu()
+    finally:
+        apply_numerics({"threads": 1, "device": device, "matmul_precision": before})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cell", [DENSE, ROUTED], ids=["dense", "tread"])
+def test_tf32_gives_the_loss_within_a_rounding(cell):
+    """Where the bits beyond its 11 are cut off, a factor loses at most 2^-10 and a product 2^-9."""
+    plain, other = (losses_under(precision, cell, "cuda") for precision in ("highest", "high"))
+    assert not torch.equal(plain, other)
+    torch.testing.assert_close(other, plain, rtol=2**-9, atol=0)
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():

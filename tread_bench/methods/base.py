@@ -21,13 +21,15 @@ from tread_bench.routes import Route
 class Rows:
     """Which samples of a seed's endless sequence a batch holds, what every draw is a function of, and how it is routed.
 
-    `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense.
+    `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense. SPRINT's samples
+    lose their deep path at any share, as released; without `path_drop` none does.
     """
 
     seed: int
     first: int
     count: int
     routing: float = 1.0
+    path_drop: bool = True
 
 
 @dataclass(frozen=True, slots=True)

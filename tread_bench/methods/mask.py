@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
-from tread_bench.backbone import Backbone, OnBlock, TokenState, come_back, leave
+from tread_bench.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
 from tread_bench.config import Cell, MaskMethod
 from tread_bench.methods.auxiliary import Auxiliary
 from tread_bench.methods.base import Method, Prediction, Rows, first_state, init_linear, run_range
@@ -131,7 +131,7 @@ class Mask(Method):
         prefix, image = x[:, : state.num_prefix], x[:, state.num_prefix :]
         x = torch.cat([prefix, image + self.positions], dim=1)
         for block in self.decoder:
-            x = block(x, state.c)
+            x = checkpointed(backbone, block, x, state.c)
         return backbone.finish(state.with_stream(x))
 
     def _pixels(self, kept_BK: Tensor, grid: tuple[int, int]) -> Tensor:

@@ -2,7 +2,8 @@
 
 h = linear([g, f]): f are all tokens before the route, g those behind it, with mask tokens where tokens were dropped; h
 goes on through the blocks after the route. A share of the training samples loses the whole deep path (path-drop), so
-that the network can also be asked without it. Judged with all tokens on both paths.
+that the network can also be asked without it; as in the released fine-tuning, the dense part has it too. Judged with
+all tokens on both paths.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Sprint(Method):
         on_block: OnBlock | None = None,
     ) -> Prediction:
         kept = self.draw(backbone, rows, x.device)
-        drop_B = draws.uniform(rows.seed, "path drop", rows.first, rows.count) < self.path_drop
+        share = self.path_drop if rows.path_drop else 0.0
+        drop_B = draws.uniform(rows.seed, "path drop", rows.first, rows.count) < share
         shallow = self._shallow(backbone, x, t, y, on_block)
         deep = self._deep(backbone, shallow, kept.get(0), on_block)
         without_B = torch.from_numpy(drop_B).to(x.device).view(-1, 1, 1)
