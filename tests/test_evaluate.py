@@ -47,7 +47,7 @@ SUITE = f"""{BASE}
 """
 
 
-def quiet(*news):
+def quiet(*news, **style):
     """Nobody watches."""
 
 
@@ -115,11 +115,26 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
         ("evaluate: tread, method: dense", "12:26", "method has no effect: this row takes over what row 'tread'"),
         ("evaluate: tread, objective: edm", "12:37", "objective: row 'tread', which this one evaluates, was trained"),
         ("evaluate: {row: tread, run: nowhere}", "12:25", "nowhere is no run folder"),
-        ("sampling: {guidance: {name: autoguidance, snapshot: 2}}", "12:61", "give it a row of its own with evaluate"),
-        ("evaluate: tread, sampling: {guidance: {name: autoguidance, snapshot: 8}}", "12:78", "before the judged"),
-        ("sampling: {guidance: {name: sparse, blocks: 2:9}}", "12:53", "the backbone has 4 blocks"),
-        ("sampling: {guidance: sparse}", "12:20", "needs blocks, and this cell has no routes: add blocks: 2:8"),
-        ("sampling: {guidance: {name: cfg, interval: [2, 3]}}", "12:52", "times of objective flow lie in 0..1"),
+        (
+            "sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 2}}",
+            "12:80",
+            "give it a row of its own with evaluate",
+        ),
+        (
+            "evaluate: tread, sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 8}}",
+            "12:97",
+            "before the judged",
+        ),
+        (
+            "evaluate: {row: tread, iteration: 2}, "
+            "sampling: {guidance: {name: autoguidance, row: tread}, guidance_scale: 2}",
+            "12:94",
+            "before the judged iteration, 2",
+        ),
+        ("sampling: {guidance_scale: 2, guidance: {name: sparse, blocks: 2:9}}", "12:72", "the backbone has 4 blocks"),
+        ("sampling: {guidance_scale: 2, guidance: sparse}", "12:39", "has no routes: add blocks: 2:8"),
+        ("sampling: {guidance_scale: 2, guidance: {name: cfg, interval: [2, 3]}}", "12:71", "flow lie in 0..1"),
+        ("sampling: {guidance: cfg}", "12:30", "set guidance_scale"),
         ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
         ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
         ("metrics: {routed_rates: [0.5]}", "7:3", "needs blocks"),
@@ -226,6 +241,35 @@ def test_a_run_trains_first_times_what_it_trained_and_then_has_nothing_to_do(tmp
     assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
 
 
+SMALLER = f"""{BASE}
+  small: {{backbone.depth: 2}}
+  guided:
+    matrix: {{evaluate: [dense, tread], sampling.guidance_scale: [0, 2]}}
+    sampling: {{guidance: {{name: autoguidance, row: small}}}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["dense", "tread"])
+def test_a_smaller_row_guides_and_at_scale_0_it_alone_is_left(smaller, source):
+    folder, records = smaller
+    weak, (alone, guided) = records["small"], (records[f"guided evaluate={source} guidance_scale={s}"] for s in (0, 2))
+    images = {row: (folder.cell(r.cell) / r.last.samples).read_bytes() for row, r in records.items()}
+    assert images[alone.row] == images["small"] and alone.last.fid == weak.last.fid
+    assert images[guided.row] not in (images["small"], images[source])
+    assert guided.sampling_macs == 3 * (guided.cost.dense_forward_macs + weak.cost.dense_forward_macs)
+    assert weak.cost.dense_forward_macs < guided.cost.dense_forward_macs
+
+
+@pytest.fixture(scope="module")
+def smaller(tmp_path_factory):
+    """A whole run whose weak model is a row of half the depth."""
+    folder = tmp_path_factory.mktemp("smaller")
+    made = run(planned(folder, SMALLER), SMALLER, folder / "run", Options(), Lines(quiet))
+    assert [(record.status, record.reason) for record in made.records] == [("done", "")] * 7
+    return RunFolder(folder / "run"), {record.row: record for record in made.records}
+
+
 def sample(folder, *arguments):
     return CliRunner().invoke(app, ["sample", str(folder.root), *map(str, arguments)])
 
@@ -272,11 +316,40 @@ def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
         (("--cell", "tread", "--labels", "3,10"), "must be classes 0 to 9"),
         (("--cell", "tread", "--iteration", 5), "keeps no weights of iteration 5 (kept: 2, 8)"),
         (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
+        (("--cell", "tread", "--guidance", "cfg"), "set guidance_scale (--scale of sample), such as 1.5"),
+        (("--cell", "cfg evaluate=tread guidance_scale=1", "--guidance", "sparse"), "set guidance_scale"),
+        (("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, snapshot: 8}"), "before the judged"),
+        (
+            ("--cell", "tread", "--scale", 2, "--iteration", 2, "--guidance", "{name: autoguidance, row: tread}"),
+            "sampling.guidance.snapshot 8: must come before the judged iteration, 2",
+        ),
+        (
+            ("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense, snapshot: 3}"),
+            "row 'dense' keeps its weights of iteration 2, 8 alone",
+        ),
+        (("--cell", "tread", "--scale", 2, "--guidance", "{name: path_drop, blocks: '0:-1'}"), "leaves no block"),
     ],
 )
 def test_sample_says_what_is_wrong(folder, arguments, message):
     made = sample(folder, *arguments)
     assert made.exit_code == 1 and message in str(made.exception)  # main prints it and ends with status 2
+
+
+def test_sample_keeps_the_scale_of_the_cell_for_another_rule(plan, folder):
+    (cell,) = plan.rows["cfg evaluate=tread guidance_scale=2"]
+    made = sample(folder, "--cell", cell.id, "--num", 1, "--guidance", "{name: path_drop, blocks: '1:2'}", "--json")
+    assert made.exit_code == 0, made.exception
+    assert Path(json.loads(made.stdout)["grid"]).parent.name.startswith("path_drop-2-")
+
+
+def test_sample_takes_no_weak_network_of_another_objective(plan, folder, tmp_path):
+    folder = copied(folder, tmp_path)
+    path = folder.cell(plan.rows["dense"][0].id) / "cell.json"
+    about = json.loads(path.read_text())
+    about["config"]["objective"] = {"name": "edm"}
+    path.write_text(json.dumps(about))
+    made = sample(folder, "--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense}")
+    assert "row 'dense' was trained on other data or for another objective" in str(made.exception)
 
 
 def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):

@@ -40,11 +40,13 @@ class Branch:
     drops_path: bool = False
 
     def routes_at(self, step: int, steps: int) -> tuple[Route, ...]:
-        """The routes of step `step` (from 0) of `steps`: rate x (1 + cos(pi step / steps)) / 2 where it decays."""
-        if self.drops_path:
-            return ()
-        factor = (1 + math.cos(math.pi * step / steps)) / 2 if self.decays else 1
-        return tuple(Route(route.start, route.end, route.rate * factor) for route in self.routes if route.rate * factor)
+        """The routes of step `step` (from 0) of `steps`, those at rate 0 left out."""
+        share = 0.0 if self.drops_path else self.share_at(step, steps)
+        return tuple(route.at_share(share) for route in self.routes if route.rate * share)
+
+    def share_at(self, step: int, steps: int) -> float:
+        """Share of the rates that applies at a step: (1 + cos(pi step / steps)) / 2 where they decay."""
+        return (1 + math.cos(math.pi * step / steps)) / 2 if self.decays else 1.0
 
     @property
     def dropped_blocks(self) -> frozenset[int]:

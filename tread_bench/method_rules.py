@@ -23,8 +23,11 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
         yield Problem(message, draft.latest(("selector",), ("method",)))
     yield from _decoder(cell, spec)
     yield from _schedule(cell, family, spec, draft)
+    if isinstance(cell.method, MaskMethod) and cell.method.mae_weight:
+        for message in _single_values(spec):
+            yield Problem(f"method mask: {message}, or method.mae_weight: 0", ("method",))
     for index, loss in enumerate(cell.auxiliary):
-        found = _mae(loss, cell) if isinstance(loss, MaeLoss) else _repa(loss, cell, family.num_blocks(spec) - 1)
+        found = _mae(loss, cell, spec) if isinstance(loss, MaeLoss) else _repa(loss, cell, family.num_blocks(spec) - 1)
         for key, message in found:
             yield Problem(message, ("auxiliary", index, *((key,) if key else ())))
         if loss.name in (other.name for other in cell.auxiliary[:index]):
@@ -85,6 +88,9 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
     if schedule.warmup > schedule.until:
         message = f"schedule.warmup {schedule.warmup:g}: must end before the dense part, at {schedule.until:g} (until)"
         yield Problem(message, draft.latest(("schedule", "warmup"), ("schedule", "until")))
+    elif cell.evaluate is None:
+        for key, message in _unreached(cell):
+            yield Problem(message, draft.latest(("schedule", key), ("training", "iterations")))
     if schedule.dense_learning_rate is not None and schedule.until == 1:
         message = "schedule.dense_learning_rate has no effect without a dense part: set schedule.until below 1"
         yield Problem(message, ("schedule", "dense_learning_rate"))
@@ -102,6 +108,17 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
             yield Problem(f"schedule.warmup: {message}", draft.latest(("schedule", "warmup"), ("routes",)))
 
 
+def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:
+    """Key and message of each part of the schedule that has not a single step."""
+    schedule, iterations = cell.schedule, cell.training.iterations
+    if schedule.warmup and not round(schedule.warmup * iterations):
+        yield "warmup", f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is no step: set it to 0"
+    part = {0: "before", iterations: "after"}.get(round(schedule.until * iterations))
+    if schedule.until < 1 and part:
+        message = f"schedule.until {schedule.until:g} of {iterations} iterations leaves no step {part} it"
+        yield "until", f"{message}: move it, or leave it out"
+
+
 def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
     """The first route that a family refuses at a number of tokens which the warm-up passes."""
     tokens = spec.num_tokens
@@ -115,7 +132,13 @@ def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[s
                 return
 
 
-def _mae(loss: MaeLoss, cell: Cell) -> Iterator[tuple[str, str]]:
+def _single_values(spec: BackboneSpec) -> Iterator[str]:
+    """What the loss on dropped pixels, which divides by each patch's standard deviation, cannot be computed of."""
+    if spec.patch**2 * spec.channels == 1:
+        yield "its loss on pixels normalises each patch, and here a patch is a single value: set backbone.patch: 2"
+
+
+def _mae(loss: MaeLoss, cell: Cell, spec: BackboneSpec) -> Iterator[tuple[str, str]]:
     """Key and message of what is wrong."""
     method, routes = cell.method.name, len(cell.routes)
     if method not in BYPASSING:
@@ -124,6 +147,8 @@ def _mae(loss: MaeLoss, cell: Cell) -> Iterator[tuple[str, str]]:
         yield "", f"auxiliary mae needs tokens that bypass a route, and method {method} {has_own}: {way_out}"
     elif loss.route_weights is not None and len(loss.route_weights) != routes:
         yield "route_weights", f"route_weights {list(loss.route_weights)}: give one for each of the {routes} routes"
+    for message in _single_values(spec):
+        yield "", f"auxiliary mae: {message}, or remove it"
 
 
 def _repa(loss: RepaLoss, cell: Cell, last: int) -> Iterator[tuple[str, str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tread_bench.branches import Branch
 from tread_bench.config import Cell
-from tread_bench.registry import BackboneSpec, Family
+from tread_bench.registry import BackboneSpec, Family, no_extra_rule
 from tread_bench.routes import Route, resolve_routes
 from tread_bench.suite_errors import Loc, Problem, dotted
 
@@ -59,21 +61,46 @@ def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[Route, ...]:
 def _guidance_problems(setting: Setting) -> Iterator[Problem]:
     rule: Any = setting.cell.sampling.guidance
     branches = [branch for branch in rule.branches if branch is not None]
-    if not setting.spec.num_classes and not all(branch.label for branch in branches):
-        message = f"sampling.guidance {rule.name} leaves out the label, but these data have none: choose another"
-        yield Problem(message, (*GUIDANCE, "name"))
+    if not all(branch.label for branch in branches):
+        for message in _no_empty_label(setting):
+            yield Problem(f"sampling.guidance {rule.name} leaves out the label, {message}", (*GUIDANCE, "name"))
     yield from _interval_problems(setting.cell)
     if hasattr(rule, "blocks"):
         rates = () if rule.name == "path_drop" else (rule.strong, rule.weak)
-        yield from _block_problems(setting, f"sampling.guidance {rule.name}", rule.blocks, rates, (*GUIDANCE, "blocks"))
+        at = (*GUIDANCE, "blocks")
+        found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.blocks, rates, at))
+        yield from found or _decay_problems(setting)
+
+
+def _no_empty_label(setting: Setting) -> Iterator[str]:
+    if not setting.spec.num_classes:
+        yield "but these data have none: choose another"
+    elif not setting.cell.training.label_dropout:
+        yield "which the network never was without: set training.label_dropout above 0, such as 0.1, or choose another"
 
 
 def _interval_problems(cell: Cell) -> Iterator[Problem]:
-    interval = getattr(cell.sampling.guidance, "interval", None)
+    interval, steps = getattr(cell.sampling.guidance, "interval", None), cell.sampling.steps
+    if interval is None:
+        return
+    low, high = interval
     first, last = cell.objective.time_range
-    if interval and (interval[0] >= last or interval[1] <= first):
-        rule = f"times of objective {cell.objective.name} lie in {first:g}..{last:g}; none of them is guided"
-        yield Problem(f"sampling.guidance.interval {list(interval)}: {rule}", (*GUIDANCE, "interval"))
+    times = [cell.objective.sampling_time(step, steps) for step in _around(cell, high)]
+    message = ""
+    if low >= last or high < first:
+        message = f"times of objective {cell.objective.name} lie in {first:g}..{last:g}; none of them is guided"
+    elif times[1] <= low:
+        between = f"the sampler's times {times[0]:.4g} and {times[1]:.4g} (sampling.steps {steps})"
+        message = f"lies between {between}, so that no step is guided; widen it"
+    if message:
+        yield Problem(f"sampling.guidance.interval {list(interval)}: {message}", (*GUIDANCE, "interval"))
+
+
+def _around(cell: Cell, time: float) -> tuple[int, int]:
+    """The last step whose time is above, and the first whose time is not."""
+    steps = cell.sampling.steps
+    step = bisect_left(range(steps), -time, key=lambda step: -cell.objective.sampling_time(step, steps))
+    return max(0, step - 1), step
 
 
 def _gap_problems(setting: Setting) -> Iterator[Problem]:
@@ -101,6 +128,53 @@ def _block_problems(
     else:
         try:
             for rate in rates or (0.0,):
-                setting.at_rate(blocks, rate)
+                routes = setting.at_rate(blocks, rate)
         except ValueError as error:
             yield Problem(f"{dotted(loc)}: {error}", loc)
+        else:
+            for message in () if rates else _not_removable(setting, routes):
+                yield Problem(f"{dotted(loc)}: path_drop {message}", loc)
+
+
+def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]:
+    """Why no network is left without the blocks of these routes."""
+    dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
+    last = setting.family.num_blocks(setting.spec) - 1
+    skips = setting.family.long_skips(setting.spec)
+    halved = [(first, end) for first, end in skips if (first in dropped) != (end in dropped)]
+    if len(dropped) > last:
+        yield "leaves no block to its weak branch: keep some"
+    elif halved:
+        a, b = halved[0]
+        start = max(1, min(*dropped, last - max(dropped)))
+        yield (
+            f"would leave out one end of the long skip of {setting.family.name} that joins block {a} to block {b}; "
+            f"take blocks that are symmetrical about the middle, such as {start}:{last - start}"
+        )
+
+
+def _decay_problems(setting: Setting) -> Iterator[Problem]:
+    """The first rate that a family refuses on the way down."""
+    rule: Any = setting.cell.sampling.guidance
+    if getattr(rule, "decay", "none") == "none" or setting.family.check_routes is no_extra_rule:
+        return
+    try:
+        for branch, rate in zip(rule.branches, (rule.strong, rule.weak), strict=True):
+            for passed in _rates(setting, branch, rate):
+                setting.at_rate(rule.blocks, passed)
+    except ValueError as error:
+        message = f"sampling.guidance.decay {rule.decay}: on the way down, {error}; or leave decay out"
+        yield Problem(message, (*GUIDANCE, "decay"))
+
+
+def _rates(setting: Setting, branch: Branch, rate: float) -> Iterator[float]:
+    """`rate` over the steps of sampling, once for each number of tokens that is kept."""
+    tokens, steps = setting.spec.num_tokens, setting.cell.sampling.steps
+
+    def kept(step: int) -> int:
+        return Route(0, 0, rate * branch.share_at(step, steps)).kept(tokens)
+
+    step = 0
+    while step < steps:
+        yield rate * branch.share_at(step, steps)
+        step = bisect_right(range(steps), kept(step), lo=step, key=kept)

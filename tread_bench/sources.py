@@ -136,13 +136,20 @@ def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: st
         return Problem(f"{message}give it a row of its own with evaluate: ROW", loc)
     try:
         weak = judged.source if row is None else sources.find(row, label, cell.evaluate.run)
-        iteration = weak.iteration(rule.snapshot, "sampling.guidance.snapshot")
+        return guiding(cell, judged, weak)
     except ValueError as error:
         return Problem(str(error), loc)
+
+
+def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
+    """The weights of `weak` that guide the judged ones, by the cell's rule. Raises ValueError."""
+    rule: Any = cell.sampling.guidance
+    iteration = weak.iteration(rule.snapshot, "sampling.guidance.snapshot")
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
-        return Problem(f"sampling.guidance.row {row!r} was trained on other data or for another objective", loc)
-    if row is None and iteration >= judged.iteration:
-        return Problem(f"sampling.guidance.snapshot {iteration}: must come before the judged iteration", loc)
+        raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
+    if weak.row == judged.source.row and iteration >= judged.iteration:
+        message = f"sampling.guidance.snapshot {iteration}: must come before the judged iteration, {judged.iteration}"
+        raise ValueError(message)
     return Weights(weak, iteration)
 
 

@@ -13,6 +13,7 @@ from tread_bench.suite_errors import SuiteError
 DIT = {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
 UVIT = {"name": "U-ViT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
 DRWKV = {"name": "DRWKV", "depth": 13, "hidden": 32, "patch": 2}
+MASK = {"name": "mask", "decoder_heads": 4}
 
 
 def plan_of(row, backbone=DIT):
@@ -35,6 +36,11 @@ MISTAKES = [
     ({"method": "tread", "routes": "2:8@0.5", "schedule": {"warmup": 0.6, "until": 0.5}}, "schedule", "dense part"),
     ({"method": "tread", "routes": "2:8@0.5", "schedule.dense_learning_rate": 1}, "dense_learning_rate", "until"),
     ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0}, "schedule.until", "greater than 0"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.999}, "schedule.until", "no step after it"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.001}, "schedule.until", "no step before it"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.001}, "schedule.warmup", "is no step"),
+    ({"method": MASK, "routes": "0:-1@0.5", "backbone.patch": 1}, "method", "method.mae_weight: 0"),
+    ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
     ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "tread, drop, sprint"),
     ({"method": "mask", "routes": "0:-1@0.5", "auxiliary": ["mae"]}, "auxiliary", "method.mae_weight"),
     (
@@ -116,6 +122,10 @@ def test_tokens_that_are_no_grid_are_refused_during_a_warm_up_too():
     with pytest.raises(SuiteError, match=r"leave the warm-up out"):
         plan_of(row, on_grid)
     assert plan_of(row, DRWKV).cells
+
+
+def test_a_patch_of_one_value_is_fine_without_a_loss_on_it():
+    assert plan_of({"method": {**MASK, "mae_weight": 0}, "routes": "0:-1@0.5", "backbone.patch": 1}).cells
 
 
 def test_rows_that_differ_in_how_they_train_are_compared_with_the_plainly_dense_one():

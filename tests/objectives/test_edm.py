@@ -89,6 +89,8 @@ def test_sampling_levels_are_equally_far_apart_in_the_root_and_end_in_zero():
     steps = [a ** (1 / 7) - b ** (1 / 7) for a, b in itertools.pairwise(levels[:-1])]
     assert steps == pytest.approx([steps[0]] * 17)
     assert Edm(EdmObjective()).sampling_times(1) == [pytest.approx(80), 0]
+    widest = EdmObjective(sigma_min=1e-6, sigma_max=1e6, rho=1)
+    assert Edm(widest).sampling_times(3) == pytest.approx([1e6, (1e6 + 1e-6) / 2, 1e-6, 0], rel=1e-12)
 
 
 def test_sampling_starts_from_noise_of_the_highest_level():

@@ -34,7 +34,9 @@ def test_the_dense_part_has_its_own_learning_rate():
     assert [learning_rate(step, warmed, own) for step in (0, 3, 8)] == [0.25, 1, 0.1]
 
 
-@pytest.mark.parametrize("schedule", [{}, {"warmup": 0.37}, {"until": 0.55}, {"warmup": 0.2, "until": 0.21}], ids=str)
+@pytest.mark.parametrize(
+    "schedule", [{}, {"warmup": 0.37}, {"until": 0.55}, {"warmup": 0.2, "until": 0.21}, {"until": 0.0001}], ids=str
+)
 def test_stretches_are_all_steps_with_as_many_bypassed_tokens_each(schedule):
     schedule = RoutingSchedule(**schedule)
 

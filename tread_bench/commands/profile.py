@@ -91,7 +91,8 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route
 
 def _guided(request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[Route, ...]) -> dict[str, Any]:
     """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
-    sampling = changed_sampling(Sampling(), request.guidance)
+    some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
+    sampling = changed_sampling(some_scale, request.guidance)
     if getattr(sampling.guidance, "row", None) is not None:
         raise UserError("profile knows one backbone, and row names another: leave it out")
     cell = Cell(

@@ -108,6 +108,12 @@ class SparseGuidance(Routed):
         None, description="weights of the weak branch: iteration or share of the source's training; empty: the same"
     )
 
+    @model_validator(mode="after")
+    def _weak_is_weaker(self) -> SparseGuidance:
+        if self.strong >= self.weak:
+            raise ValueError(f"strong {self.strong:g} must be less than weak {self.weak:g}, rates of bypassed tokens")
+        return self
+
     @property
     def branches(self) -> tuple[Branch, Branch]:
         strong, weak = (

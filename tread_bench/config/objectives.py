@@ -20,6 +20,10 @@ class FlowObjective(Model):
         """Data and noise."""
         return 0.0, 1.0
 
+    def sampling_time(self, step: int, steps: int) -> float:
+        """Where step `step` of `steps` starts: equal steps from 1 to 0."""
+        return (steps - step) / steps
+
 
 class EdmObjective(Model):
     """EDM: a preconditioned denoiser of x + sigma noise, with log-normal noise levels (Karras et al. 2022, Table 1)."""
@@ -42,6 +46,13 @@ class EdmObjective(Model):
     def time_range(self) -> tuple[float, float]:
         """The lowest and the highest noise level."""
         return self.sigma_min, self.sigma_max
+
+    def sampling_time(self, step: int, steps: int) -> float:
+        """Level of step `step` of `steps`: equal distances in sigma^(1 / rho) between the ends, then 0 (eq. 5)."""
+        if step == steps:
+            return 0.0
+        first, last, distances = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho), max(1, steps - 1)
+        return float(((distances - step) * first + step * last) / distances) ** self.rho
 
 
 ObjectiveChoice = Annotated[FlowObjective | EdmObjective, Field(discriminator="name")]

@@ -33,7 +33,9 @@ class Sampling(Model):
     churn: Churn | None = Field(None, description="noise added while sampling, with objective edm; empty: none")
     guidance: GuidanceChoice = Unguided()
     guidance_scale: Float = Field(
-        1.0, ge=0, description="s in D_weak + s (D_strong - D_weak); 1 is the strong branch alone, one call"
+        1.0,
+        ge=0,
+        description="s in D_weak + s (D_strong - D_weak), which a rule must be given; 1 is the strong branch alone",
     )
 
     @model_validator(mode="after")
@@ -41,6 +43,15 @@ class Sampling(Model):
         if self.guidance.name == "none" and self.guidance_scale != 1:
             raise ValueError(
                 f"guidance_scale {self.guidance_scale:g} has no effect with guidance none; set guidance: cfg"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _guidance_needs_scale(self) -> Sampling:
+        if self.guidance.name != "none" and "guidance_scale" not in self.model_fields_set:
+            raise ValueError(
+                f"guidance {self.guidance.name} has no scale, and 1 would be no guidance: "
+                "set guidance_scale (--scale of sample), such as 1.5"
             )
         return self
 

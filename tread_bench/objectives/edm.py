@@ -87,10 +87,7 @@ class Edm:
 
     def sampling_times(self, steps: int) -> list[float]:
         """Levels at equal distances in sigma^(1 / rho) from sigma_max to sigma_min, then 0 (eq. 5)."""
-        root = 1 / self.config.rho
-        ends = self.config.sigma_max**root, self.config.sigma_min**root
-        levels = torch.linspace(*ends, steps, dtype=torch.float64) ** self.config.rho
-        return [*levels.tolist(), 0.0]
+        return [self.config.sampling_time(step, steps) for step in range(steps + 1)]
 
     def prior(self, noise: Tensor) -> Tensor:
         """sigma_max noise."""

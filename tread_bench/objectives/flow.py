@@ -48,7 +48,7 @@ class Flow:
 
     def sampling_times(self, steps: int) -> list[float]:
         """Equal steps from 1 to 0."""
-        return torch.linspace(1, 0, steps + 1, dtype=torch.float64).tolist()
+        return [self.config.sampling_time(step, steps) for step in range(steps + 1)]
 
     def prior(self, noise: Tensor) -> Tensor:
         return noise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench.backbone import Backbone, TokenState
+from tread_bench.backbone import Backbone
 from tread_bench.branches import Branch, calls
 from tread_bench.config import Sampling
 from tread_bench.methods import Network, Rows
@@ -35,8 +35,7 @@ class Guided:
         times: of the sampler, steps + 1.
 
     Raises:
-        ValueError: a branch without label of a model without labels, a weak branch without its network, or blocks that
-            cannot be left out.
+        ValueError: a branch without label of a model without labels, or a weak branch without its network.
     """
 
     def __init__(
@@ -85,8 +84,6 @@ class Guided:
             raise ValueError("this guidance leaves out the label; this model has none (num_classes=0): choose another")
         if branch.other_weights and self.weak_network is None:
             raise ValueError("this guidance reads other weights for its weak branch: hand over their network")
-        if branch.dropped_blocks:
-            check_removable(self.network.backbone, branch.dropped_blocks)
 
 
 def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, dropped: frozenset[int]) -> Tensor:
@@ -96,30 +93,3 @@ def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, d
         if block not in dropped:
             state = backbone.run_block(block, state)
     return backbone.finish(state)
-
-
-@torch.no_grad()
-def check_removable(backbone: Backbone, dropped: frozenset[int]) -> None:
-    """Raises ValueError where a long skip has one end among these blocks and the other outside."""
-    depths: list[int] = [0]  # open skips before each block and after the last
-    spec, device = backbone.spec, next(backbone.parameters()).device
-
-    def note(block: int, state: TokenState) -> None:
-        depths.append(len(state.skips))
-
-    x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)
-    backbone(x, torch.full((1,), 0.5, device=device), None, on_block=note)
-    for first, last in _runs(dropped):
-        if min(depths[first : last + 2]) < depths[first] or depths[last + 1] != depths[first]:
-            middle = backbone.num_blocks - 1
-            raise ValueError(
-                f"path_drop of blocks {first}:{last}: a long skip of {backbone.family.name} leads out of them; "
-                f"leave out as many on both sides of the middle, such as {min(first, middle - first)}:"
-                f"{max(first, middle - first)}"
-            )
-
-
-def _runs(blocks: frozenset[int]) -> list[tuple[int, int]]:
-    """First and last of each stretch of neighbouring blocks."""
-    starts = sorted(block for block in blocks if block - 1 not in blocks)
-    return list(zip(starts, sorted(block for block in blocks if block + 1 not in blocks), strict=True))

@@ -15,7 +15,12 @@ def warmup_factor(step: int, warmup: int) -> float:
 
 def dense_from(iterations: int, schedule: RoutingSchedule) -> int | None:
     """The first step of the dense part; None where there is none."""
-    return None if schedule.until == 1 else round(schedule.until * iterations)
+    return None if schedule.until == 1 else routed_steps(iterations, schedule)
+
+
+def routed_steps(iterations: int, schedule: RoutingSchedule) -> int:
+    """Steps before the dense part."""
+    return round(schedule.until * iterations)
 
 
 def routing_share(step: int, iterations: int, schedule: RoutingSchedule) -> float:
@@ -47,7 +52,7 @@ def stretches(
     def at(step: int) -> tuple[int, ...]:
         return bypassed(routing_share(step, iterations, schedule))
 
-    step, end = 0, dense_from(iterations, schedule) or iterations
+    step, end = 0, routed_steps(iterations, schedule)
     while step < end:
         last = bisect_right(range(end), at(step), lo=step, key=at)
         yield last - step, routing_share(step, iterations, schedule)
@@ -58,5 +63,5 @@ def stretches(
 
 def mean_share(iterations: int, schedule: RoutingSchedule) -> float:
     """Mean of `routing_share` over all steps."""
-    end, warmup = dense_from(iterations, schedule) or iterations, round(schedule.warmup * iterations)
+    end, warmup = routed_steps(iterations, schedule), round(schedule.warmup * iterations)
     return (end - (warmup + 1) / 2 if warmup else end) / iterations
