@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -11,6 +12,8 @@ from typing import NamedTuple
 from reports import asked
 from reports.comparison import Row
 from reports.numbers import number
+from tread_bench.records import Record
+from tread_bench.routes import format_routes, parse_routes, resolve_routes
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
@@ -78,6 +81,64 @@ def several_routes_note() -> str:
         f"auxiliary loss, converged {number(several)} times as fast as dense, its second, with one route and none, "
         f"{number(single, 0)} times."
     )
+
+
+def published_fid(row: Row) -> float | None:
+    """FID in TREAD's tables of a row on latents: the same model, method, routes, guidance and number of images seen."""
+    first = row.first
+    if first.config.get("data", {}).get("name") != "latents" or not row.blocks:
+        return None
+    seen = row.group.iteration * int(first.config.get("training", {}).get("batch", 0))
+    wanted = (_listed_model(row), _listed_method(first), _listed_metric(first))
+    alike = (
+        line
+        for line in _lines()
+        if line["table"].startswith("TREAD Table") and (line["model"], line["method"], line["metric"]) == wanted
+    )
+    found = (line for line in alike if (_images_seen(line), _listed_routes(line, row.blocks)) == (seen, first.routes))
+    return next((float(line["value"]) for line in found), None)
+
+
+def _listed_model(row: Row) -> str:
+    """As the tables name it; of models that they give by their size alone, where it is that size."""
+    family, params = row.first.family, round((row.cost("params") or 0) / 1e6)
+    if row.first.method == "mask" and row.group.backbone == "DiT-XL/2":
+        return "MaskDiT-XL/2"
+    if family in ("DRWKV", "DiS", "LightningDiT"):
+        model = GAIN_MODELS[family]
+        return model if any((line["model"], line["params"]) == (model, f"{params}M") for line in _lines()) else ""
+    side = row.first.config["data"].get("image_size")
+    return f"{row.group.backbone} ImageNet-512" if side == 64 else row.group.backbone
+
+
+def _listed_method(record: Record) -> str:
+    ends_dense = asked.method(record) == "tread" and asked.schedule(record).until < 1
+    return "tread fine-tuned" if ends_dense else asked.method(record)
+
+
+def _listed_metric(record: Record) -> str:
+    guidance = record.config.get("sampling", {}).get("guidance", {})
+    if not asked.is_guided(record):
+        return "fid"
+    if guidance.get("name") != "cfg":
+        return ""
+    return "fid_interval" if guidance.get("interval") else "fid_cfg"
+
+
+def _images_seen(line: Mapping[str, str]) -> int:
+    """Of "400K" iterations of `batch` images, or of epochs of 5,000 iterations of 256."""
+    if line["iterations"].endswith("K"):
+        return int(line["iterations"].removesuffix("K")) * 1000 * int(line["batch"])
+    return int(line["iterations"].removesuffix(" epochs")) * 5000 * 256
+
+
+def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
+    """In block numbers; the tables leave out TREAD's own rule and its rate."""
+    if line["method"].startswith("dense"):
+        return ""
+    usual = "0:-1@0.5" if line["method"] == "mask" else "2:-4@0.5"
+    written = usual.partition("@")[0] + line["routes"] if line["routes"].startswith("@") else line["routes"] or usual
+    return format_routes(resolve_routes(parse_routes(written), blocks))
 
 
 def published_gain(row: Row) -> PublishedGain | None:

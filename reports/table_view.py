@@ -9,6 +9,7 @@ from reports import asked
 from reports.comparison import Row
 from reports.guidance import is_swept
 from reports.numbers import DASH, decimals, interval, number
+from reports.published import published_fid
 from tread_bench.statistics import Estimate
 
 _TITLES = {"fid": "FID", "kid": "KID", "validation_loss": "Val. loss"}
@@ -40,6 +41,11 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("Seeds", "finished, of those that have a record", _seeds),
         *_guidance_columns(rows),
         *_metric_columns(rows, "fid"),
+        (
+            "Published",
+            "FID in the TREAD paper of that model, route, guidance and length of training, another protocol",
+            lambda row: _plain(published_fid(row), 2),
+        ),
         *_metric_columns(rows, "validation_loss"),
         ("Speed-up", "of a training step, measured beside dense", _speedup),
         (

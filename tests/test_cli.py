@@ -202,6 +202,7 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
         (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile knows one backbone"),
+        (("profile", "U-ViT-S/2", "--guidance", "{name: path_drop, blocks: '1:2'}"), "long skip of U-ViT"),
         (("sample", "nowhere", "--cell", "dense"), "nowhere is no run folder"),
         (("report", "."), "plan.json"),
     ],

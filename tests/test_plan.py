@@ -268,6 +268,35 @@ def test_missing_files_are_mistakes_only_where_files_are_checked(tmp_path):
         expand(suite)
 
 
+LATENTS = {"name": "latents", "train": [__file__], "held_out": [__file__], "num_classes": 10}
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({}, "data.decoder and data.images"),
+        ({"decoder": __file__}, "data.images"),
+        ({"images": [__file__]}, "data.decoder"),
+    ],
+)
+def test_latents_are_judged_through_a_decoder_against_real_images_or_not_at_all(given, missing):
+    data = {"data": {**LATENTS, **given}}
+    ((loc, message),) = problems_of(base=data)
+    assert loc == ("base", "data", "name")
+    assert message.startswith(f"data latents without {missing}: ") and message.endswith("set metrics.generate: false")
+    assert plan_of(base={**data, "metrics.generate": False}).cells
+
+
+def test_files_of_pictures_are_needed_only_where_pictures_are_judged():
+    data = {"data": {**LATENTS, "decoder": "gone.pt2", "images": ["gone.parquet"]}}
+    told = [(loc, message.partition(";")[0]) for loc, message in problems_of(base=data)]
+    assert told == [
+        (("base", "data", "decoder"), "no such file: gone.pt2"),
+        (("base", "data", "images", 0), "no such file: gone.parquet"),
+    ]
+    assert plan_of(base={**data, "metrics.generate": False}).cells
+
+
 def test_a_file_of_ten_thousand_cells_is_planned_within_seconds_and_without_torch(tmp_path):
     routes = [f"{i}:{j}@0.{rate}" for i in range(4) for j in range(5, 10) for rate in range(1, 6)]
     matrix = {"training.learning_rate": [i * 1e-5 for i in range(1, 101)], "routes": routes}

@@ -64,7 +64,8 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
 def _train_and_judge(job: Job, tell: Tell) -> Record:
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
-    evaluator = Evaluator(job.cell, job.data, trainer.objective, job.folder.cell(job.about["cell"]))
+    folder = job.folder.cell(job.about["cell"])
+    evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
     evaluator.check()
     history = _train(job, trainer, evaluator, tell)
     blank, earlier = job.blank(), history.conditions[:-1]
@@ -131,7 +132,7 @@ def _judge_again(job: Job, tell: Tell) -> Record:
     _, network = job.trained(job.about["sources"]["network"])
     guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
     objective, data = build_objective(cell.objective), job.data
-    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide)
+    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide, job.device)
     evaluator.check()
     evaluation = evaluator(network, iteration, 0.0, job.about["seed"], progress)
     gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
@@ -160,8 +161,8 @@ def _gradient_norms(trainer: Trainer) -> GradientNorms:
 
 
 def _dense(batch: Batch) -> Batch:
-    """The same samples at a step without routing."""
-    return replace(batch, rows=replace(batch.rows, routing=0.0))
+    """The same samples at a step without routing; none loses SPRINT's deep path."""
+    return replace(batch, rows=replace(batch.rows, routing=0.0, path_drop=False))
 
 
 def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tread_bench.config import Cell, Evaluate, RoutingSchedule, Suite
+from tread_bench.config import Cell, Evaluate, RoutingSchedule, Suite, picture_shape
 from tread_bench.layers import draft_rows
 from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Family
@@ -259,8 +259,9 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     """The most that a cell keeps: its last checkpoints, the weights of its snapshots, a grid of 8-bit samples per
     evaluation, and small files.
     """
-    spec, training = planned.spec, planned.cell.training
-    grid = SAMPLES_KEPT * spec.channels * (spec.image_size + 1) ** 2
+    training = planned.cell.training
+    channels, side = picture_shape(planned.cell.data)
+    grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = len(planned.cell.metrics.at or (training.iterations,))
     weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
     return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.config import MAX_NUMBER, Cell, ParquetData, iteration_at
+from tread_bench.config import MAX_NUMBER, Cell, LatentsData, ParquetData, iteration_at
 from tread_bench.layers import Draft, DraftRow
 from tread_bench.method_rules import method_problems, weight_files
 from tread_bench.names import unknown
@@ -130,6 +130,7 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     if "training" in wrong:
         sound["training"] = {"iterations": 1}
         sound.pop("metrics", None)
+        sound.pop("schedule", None)
     if "objective" in wrong:
         sound.pop("sampling", None)
         sound.pop("metrics", None)
@@ -215,6 +216,13 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.data.name == "random_latents":
         message = "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
+    if isinstance(cell.data, LatentsData) and not (cell.data.decoder and cell.data.images):
+        missing = " and ".join(f"data.{key}" for key in ("decoder", "images") if not getattr(cell.data, key))
+        message = (
+            f"data latents without {missing}: samples are judged as decoded images, against real ones; give both "
+            "decoder and images, or set metrics.generate: false"
+        )
+        yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     for key, least in (("kid_subset_size", cell.metrics.kid_subset_size), ("neighbours", cell.metrics.neighbours + 1)):
         if cell.metrics.num_samples < least:
             message = f"metrics.num_samples {cell.metrics.num_samples}: metrics.{key} needs {least} or more; change one"
@@ -255,9 +263,12 @@ def _missing_files(cell: Cell) -> Iterator[Problem]:
     named: list[tuple[Loc, str | None]] = [
         (("metrics", key), getattr(cell.metrics, key)) for key in ("extractor_weights", "inception_weights")
     ]
-    if isinstance(cell.data, ParquetData):
+    if isinstance(cell.data, ParquetData | LatentsData):
         for key, files in (("train", cell.data.train), ("held_out", cell.data.held_out)):
             named += [(("data", key, i), file) for i, file in enumerate(files)]
+    if isinstance(cell.data, LatentsData) and cell.metrics.generate:
+        named += [(("data", "decoder"), cell.data.decoder)]
+        named += [(("data", "images", i), file) for i, file in enumerate(cell.data.images)]
     for loc, file in (*named, *weight_files(cell)):
         if file is not None and not os.path.isfile(file):  # unlike Path.is_file, quiet where a name is too long
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."

@@ -18,7 +18,8 @@ from tread_bench.suite_yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # they hold keys of a cell, which `--set` takes alone
 _FILES = (
-    *("data.train", "data.held_out", "metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
+    *("data.train", "data.held_out", "data.decoder", "data.images"),
+    *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
     "auxiliary.weights",
 )
 

@@ -14,7 +14,7 @@ OF_SAMPLES = ("fid", "sfid", "kid", "inception_score", "precision", "recall", "p
 
 @pytest.fixture
 def evaluate(digits, tmp_path):
-    def run(**metrics):
+    def run(device="cpu", **metrics):
         cell = Cell(
             backbone={"name": "DiT", "depth": 2, "hidden": 16, "heads": 2, "patch": 4},
             training={"iterations": 1},
@@ -24,7 +24,7 @@ def evaluate(digits, tmp_path):
         model = cell.backbone.family().build(cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"))
         model.initialise(0)
         network = Network(model, build_method(cell, model))
-        evaluator = Evaluator(cell, digits, build_objective(cell.objective), tmp_path)
+        evaluator = Evaluator(cell, digits, build_objective(cell.objective), tmp_path, device=device)
         evaluator.check()
         return evaluator, evaluator(network, 1, 0.0, seed=0)
 
@@ -39,3 +39,11 @@ def test_without_generation_the_losses_are_the_same_and_nothing_is_said_of_sampl
     evaluator, with_samples = evaluate()
     assert with_samples.num_samples == 16 and with_samples.fid is not None and evaluator.sampling_macs()
     assert with_samples.validation_loss_per_time == without.validation_loss_per_time
+
+
+@pytest.mark.gpu
+def test_features_on_a_gpu_give_the_same_figures_but_for_rounding(evaluate):
+    (_, here), (evaluator, there) = evaluate(), evaluate(device="cuda")
+    assert evaluator.extractor.device.type == "cuda"
+    for figure in ("fid", "kid", "inception_score", "precision", "recall"):
+        assert getattr(there, figure) == pytest.approx(getattr(here, figure), rel=1e-3, abs=1e-5)

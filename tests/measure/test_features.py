@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.config import DataChoice, DigitsData, Metrics, ParquetData
+from tread_bench.config import DataChoice, DigitsData, LatentsData, Metrics, ParquetData
 from tread_bench.data import DataSource, ImageSet
 from tread_bench.errors import UserError
 from tread_bench.measure import classifier, feature_training
@@ -108,6 +109,14 @@ def test_unlabelled_images_train_no_classifier() -> None:
     images = ImageSet(np.zeros((2, 3, 8, 8), np.uint8), np.zeros(2, np.int64))
     with pytest.raises(UserError, match="num_classes is 0"):
         train_classifier(DataSource(images, images, 0), iterations=1)
+
+
+def test_latents_train_no_classifier(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    save_file({"latents": torch.zeros(20, 4, 32, 32), "labels": torch.arange(20)}, path)
+    data = LatentsData(name="latents", train=(str(path),), held_out=(str(path),))
+    with pytest.raises(UserError, match="sees images, and these data are latents"):
+        train_and_save(data, tmp_path / "judge.safetensors", iterations=1)
 
 
 def test_the_digits_network_is_registered_with_torch_fidelity_once() -> None:

@@ -13,11 +13,11 @@ import torch
 import typer
 
 from tread_bench.commands.guidance import changed_sampling
-from tread_bench.config import Cell, iteration_at
+from tread_bench.config import Cell, picture_shape
 from tread_bench.costs import sampling_macs
-from tread_bench.data import to_uint8
 from tread_bench.errors import UserError
 from tread_bench.job import Job
+from tread_bench.measure.decoder import open_decoder, to_pixels
 from tread_bench.measure.pictures import grid_png, image_png
 from tread_bench.methods import Network
 from tread_bench.names import unknown
@@ -25,6 +25,7 @@ from tread_bench.objectives import build_objective
 from tread_bench.plan import canonical_json, digest
 from tread_bench.routed import setting_of, with_blocks
 from tread_bench.sampling import generate
+from tread_bench.sources import Source, Weights, guiding
 from tread_bench.store import RunFolder, write_atomically
 
 Trained = tuple[Cell, Network]
@@ -55,7 +56,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     cell = _asked(trained[0], job.cell, request)
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
-    objective = build_objective(cell.objective)
+    objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
     made = generate(
         trained[1],
         objective,
@@ -66,7 +67,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
         weak[1] if weak else None,
         labels,
     )
-    pixels = torch.cat([to_uint8(images.cpu()) for images in made])
+    pixels = torch.cat([to_pixels(images, decoder) for images in made])
     out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
     files = {f"{k:05d}.png": image_png(image) for k, image in enumerate(pixels)} | {"grid.png": grid_png(pixels)}
     for name, content in files.items():
@@ -104,8 +105,9 @@ def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
     if isinstance(complete, list):
         raise UserError("\n".join(problem.message for problem in complete))
-    if complete.data.channels not in (1, 3):
-        raise UserError(f"images of {complete.data.channels} channels are no pictures: sample needs 1 or 3")
+    if (channels := picture_shape(complete.data)[0]) not in (1, 3):
+        way_out = ", or latents with data.decoder" if complete.data.name == "latents" else ""
+        raise UserError(f"images of {channels} channels are no pictures: sample needs 1 or 3{way_out}")
     return complete
 
 
@@ -114,15 +116,22 @@ def _weak(job: Job, source: Mapping[str, Any], cell: Cell) -> Trained | None:
     rule: Any = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
-    row = getattr(rule, "row", None)
-    name = source["cell"] if row is None else _cell_of_row(source["run"] or job.folder.root, row, job.about["seed"])
-    read = {"cell": name, "run": source["run"], "iteration": 0}
-    last = Job.open(Path(source["run"]) if source["run"] else job.folder.root, name).cell.training.iterations
-    return job.trained({**read, "iteration": last if rule.snapshot is None else iteration_at(rule.snapshot, last)})
+    root, row = Path(source["run"] or job.folder.root), getattr(rule, "row", None)
+    judged = Job.open(root, source["cell"])
+    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.about["seed"]))
+    try:
+        found = guiding(cell, Weights(_as_source(judged), source["iteration"]), _as_source(weak))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return job.trained({"cell": weak.about["cell"], "run": source["run"], "iteration": found.iteration})
 
 
-def _cell_of_row(root: Path | str, row: str, seed: int) -> str:
-    folder = RunFolder(Path(root))
+def _as_source(job: Job) -> Source:
+    return Source(job.about["row"], job.cell)
+
+
+def _cell_of_row(root: Path, row: str, seed: int) -> str:
+    folder = RunFolder(root)
     abouts = list(filter(None, (folder.about(cell) for cell in (folder.plan() or {"references": ()})["references"])))
     for about in abouts:
         if (about["row"], about["seed"]) == (row, seed):

@@ -10,7 +10,7 @@ from tread_bench.config.auxiliary import Auxiliary, MaeLoss, RepaLoss
 from tread_bench.config.backbones import BackboneChoice, Routes
 from tread_bench.config.base import MAX_NUMBER
 from tread_bench.config.compute import Compute, Kernels, Limits, StepOptions, Timing
-from tread_bench.config.data import DataChoice, DigitsData, ParquetData, RandomLatentsData
+from tread_bench.config.data import DataChoice, DigitsData, LatentsData, ParquetData, RandomLatentsData, picture_shape
 from tread_bench.config.evaluate import Evaluate
 from tread_bench.config.guidance import GuidanceChoice, GuidanceRule, iteration_at
 from tread_bench.config.methods import (
@@ -50,6 +50,7 @@ __all__ = [
     "GuidanceChoice",
     "GuidanceRule",
     "Kernels",
+    "LatentsData",
     "LayerSkipMethod",
     "Limits",
     "MaeLoss",
@@ -72,4 +73,5 @@ __all__ = [
     "Training",
     "TreadMethod",
     "iteration_at",
+    "picture_shape",
 ]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tread_bench.data.source import DataSource, ImageSet, flip, from_uint8, open_data, to_uint8
+from tread_bench.data.source import DataSource, ImageSet, Pictures, Samples, flip, from_uint8, open_data, to_uint8
 
-__all__ = ["DataSource", "ImageSet", "flip", "from_uint8", "open_data", "to_uint8"]
+__all__ = ["DataSource", "ImageSet", "Pictures", "Samples", "flip", "from_uint8", "open_data", "to_uint8"]

@@ -1,27 +1,30 @@
 """Local Parquet files in Hugging Face's image schema: a struct column of `bytes` and `path`, and an integer label.
 
-Every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB), and 512 encoded
-images on top while reading.
+To train on, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
+and 512 encoded images on top while reading. Images to judge latents by are decoded as they are needed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
-from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.config import LatentsData, ParquetData
+from tread_bench.data.source import DataSource, ImageSet, files_sha256
 from tread_bench.errors import UserError
-
-if TYPE_CHECKING:
-    from tread_bench.config import ParquetData
 
 _ROWS_AT_A_TIME = 512
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
@@ -31,6 +34,46 @@ _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr
 def read_parquet(choice: ParquetData) -> DataSource:
     """Both splits. Raises UserError naming file, row (from 0) and rule."""
     return DataSource(_read_split(choice, choice.train), _read_split(choice, choice.held_out), choice.num_classes)
+
+
+class ParquetPictures:
+    """The real images that samples of latents are judged against, colour, opened when first asked for, none kept.
+
+    Raises:
+        UserError: naming file, row (from 0) and rule.
+    """
+
+    def __init__(self, latents: LatentsData) -> None:
+        self.choice = ParquetData(
+            name="parquet",
+            train=latents.images,
+            held_out=latents.images,
+            image_size=latents.decoded_size,
+            num_classes=0,
+            image_column=latents.image_column,
+        )
+
+    @cached_property
+    def files(self) -> list[pq.ParquetFile]:
+        found = [_open(self.choice, path) for path in self.choice.train]
+        if not sum(file.metadata.num_rows for file in found):
+            raise UserError(f"{', '.join(self.choice.train)}: no rows; data.images needs at least one image")
+        return found
+
+    def __len__(self) -> int:
+        return sum(file.metadata.num_rows for file in self.files)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the files, and of the column that is read."""
+        return hashlib.sha256(f"{self.choice.image_column} {files_sha256(self.choice.train)}".encode()).hexdigest()
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """All images in their order, (B, 3, H, W) uint8, `size` at a time."""
+        pairs = zip(self.files, self.choice.train, strict=True)
+        rows = (image for file, path in pairs for image, _ in _rows(self.choice, file, path, "data.decoded_size"))
+        while batch := list(islice(rows, size)):
+            yield torch.from_numpy(np.stack(batch))
 
 
 def _read_split(choice: ParquetData, paths: tuple[str, ...]) -> ImageSet:
@@ -70,18 +113,20 @@ def _columns(choice: ParquetData) -> list[str]:
     return [choice.image_column, choice.label_column] if choice.num_classes else [choice.image_column]
 
 
-def _rows(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[tuple[NDArray[np.uint8], int]]:
+def _rows(
+    choice: ParquetData, file: pq.ParquetFile, path: str, size_key: str = "data.image_size"
+) -> Iterator[tuple[NDArray[np.uint8], int]]:
     row = 0
     for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=_columns(choice)):
         for record in batch.to_pylist():
             try:
-                yield _decode(choice, record[choice.image_column]), _label(choice, record)
+                yield _decode(choice, record[choice.image_column], size_key), _label(choice, record)
             except ValueError as error:
                 raise UserError(f"{path}, row {row}: {error}") from None
             row += 1
 
 
-def _decode(choice: ParquetData, cell: dict[str, Any] | None) -> NDArray[np.uint8]:
+def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> NDArray[np.uint8]:
     """(C, H, W) uint8."""
     if not cell or not cell["bytes"]:
         raise ValueError(f"{choice.image_column} holds no image bytes; images must stand inside the file")
@@ -89,7 +134,7 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None) -> NDArray[np.uint
     try:
         image = Image.open(io.BytesIO(cell["bytes"]), formats=_FORMATS)
         if image.size != (side, side):
-            raise ValueError(f"image of {image.width}x{image.height} pixels where data.image_size is {side}")
+            raise ValueError(f"image of {image.width}x{image.height} pixels where {size_key} is {side}")
         if image.mode not in accepted:
             raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
         array = np.asarray(image.convert(target))

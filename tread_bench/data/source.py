@@ -1,20 +1,23 @@
 """What a data source is, and the one rule between the model's range and stored pixels.
 
 Pixels are kept as uint8, and the model sees `from_uint8` of them: training, validation and the reference of the metrics
-share one set of values, whatever a source's own format was.
+share one set of values, whatever a source's own format was. Latents are read as they are needed.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from tread_bench.errors import UserError
 
 if TYPE_CHECKING:
     from tread_bench.config import DataChoice
@@ -41,6 +44,39 @@ def flip(images: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask[:, None, None, None], images.flip(-1), images)
 
 
+class Samples(Protocol):
+    """What networks are trained and validated on."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W) of one sample."""
+
+    @property
+    def sha256(self) -> str:
+        """Of content and labels in their order."""
+
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) float32, as the network sees them."""
+
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        """(B,) int64."""
+
+
+class Pictures(Protocol):
+    """Real images that generated ones are judged against."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def sha256(self) -> str:
+        """Of content and order."""
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """All images in their order, (B, C, H, W) uint8, `size` at a time."""
+
+
 @dataclass(frozen=True)
 class ImageSet:
     """Images of one split, in memory.
@@ -55,6 +91,16 @@ class ImageSet:
 
     def __len__(self) -> int:
         return len(self.pixels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return self.pixels.shape[1:]
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """All images in their order, (B, C, H, W) uint8, `size` at a time."""
+        for first in range(0, len(self), size):
+            yield self.uint8(np.arange(first, min(first + size, len(self))))
 
     def images(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) float32 in [-1, 1]."""
@@ -79,19 +125,32 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Images to train on and others held out; `num_classes` 0 means without labels."""
+    """Samples to train on and others held out; `num_classes` 0 means without labels.
 
-    train: ImageSet
-    held_out: ImageSet
+    `pictures` are what generated images are judged against; None: the training images.
+    """
+
+    train: Samples
+    held_out: Samples
     num_classes: int
+    pictures: Pictures | None = None
 
     @property
     def image_size(self) -> int:
-        return self.train.pixels.shape[-1]
+        return self.train.shape[-1]
 
     @property
     def channels(self) -> int:
-        return self.train.pixels.shape[1]
+        return self.train.shape[0]
+
+    @property
+    def reference(self) -> Pictures:
+        """Raises UserError where there are no images, but latents."""
+        if self.pictures is not None:
+            return self.pictures
+        if isinstance(self.train, ImageSet):
+            return self.train
+        raise UserError("data latents: no real images to judge by; set data.images, or metrics.generate: false")
 
     @cached_property
     def sha256(self) -> str:
@@ -99,8 +158,17 @@ class DataSource:
         return hashlib.sha256(f"{self.train.sha256} {self.held_out.sha256}".encode()).hexdigest()
 
 
+def files_sha256(paths: Sequence[str]) -> str:
+    """Of the contents of files, in their order."""
+    digests = []
+    for path in paths:
+        with open(path, "rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+
 def open_data(choice: DataChoice) -> DataSource:
-    """Read a data source into memory. Raises UserError with file, row and rule where the data do not fit."""
+    """Open a data source. Raises UserError with file, row and rule where the data do not fit."""
     if choice.name == "digits":
         from tread_bench.data.digits import read_digits
 
@@ -109,6 +177,10 @@ def open_data(choice: DataChoice) -> DataSource:
         from tread_bench.data.random_latents import draw_latents
 
         return draw_latents(choice)
+    if choice.name == "latents":
+        from tread_bench.data.latents import open_latents
+
+        return open_latents(choice)
     from tread_bench.data.parquet import read_parquet
 
     return read_parquet(choice)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from tread_bench.config import Cell
 from tread_bench.costs import sampling_macs
-from tread_bench.data import DataSource, to_uint8
+from tread_bench.data import DataSource
 from tread_bench.errors import UserError
+from tread_bench.measure.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.features import Extractor, choose_extractor
 from tread_bench.measure.fingerprint import protocol
 from tread_bench.measure.generation import check_sample_counts, evaluate_images
@@ -40,16 +41,27 @@ class Guide:
 
 
 class Evaluator:
-    """Judges models of one cell; the feature network and the reference are read once, when first needed."""
+    """Judges models of one cell; decoder, feature network (on `device`) and reference are read when first needed."""
 
     def __init__(
-        self, cell: Cell, data: DataSource, objective: Objective, folder: Path, guide: Guide | None = None
+        self,
+        cell: Cell,
+        data: DataSource,
+        objective: Objective,
+        folder: Path,
+        guide: Guide | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self.cell, self.data, self.objective, self.folder, self.guide = cell, data, objective, folder, guide
+        self.device = device
 
     @cached_property
     def extractor(self) -> Extractor:
-        return choose_extractor(self.cell.metrics, self.cell.data)
+        return choose_extractor(self.cell.metrics, self.cell.data).to(self.device)
+
+    @cached_property
+    def decoder(self) -> Decoder | None:
+        return open_decoder(self.cell.data)
 
     @cached_property
     def reference(self) -> Reference:
@@ -62,6 +74,7 @@ class Evaluator:
             if getattr(metrics, key) > held_out:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         if metrics.generate:
+            _ = self.decoder
             check_sample_counts(metrics, len(self.reference.statistics.features))
 
     def __call__(
@@ -97,7 +110,7 @@ class Evaluator:
         shown: list[Tensor] = []
         images = self._images(network, seed, shown, progress)
         figures = evaluate_images(images, self.extractor, self.reference, self.cell.metrics)
-        fingerprint, details = protocol(self.cell, self.extractor, self.reference)
+        fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
         grid = self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration)
         return {**figures, "protocol": fingerprint, "protocol_details": details, "samples": grid}
 
@@ -109,7 +122,7 @@ class Evaluator:
         count, batch = metrics.num_samples, metrics.batch
         for images in generate(network, self.objective, self.cell.sampling, seed, count, batch, weak):
             progress()
-            pixels = to_uint8(images.cpu())
+            pixels = to_pixels(images, self.decoder)
             if sum(map(len, shown)) < SAMPLES_KEPT:
                 shown.append(pixels)
             yield pixels

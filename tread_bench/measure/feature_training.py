@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.data import DataSource, ImageSet, open_data
+from tread_bench.data import DataSource, ImageSet, Samples, open_data
 from tread_bench.draws import integers, permuted
 from tread_bench.errors import UserError
 from tread_bench.measure.classifier import Classifier, ClassifierSpec, classifier_file
@@ -49,19 +49,29 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         classifier = Classifier(default_spec(data))
+    train, held_out = _images(data.train), _images(data.held_out)
     optimiser = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=iterations)
     classifier.train()
     for step in range(iterations):
-        pixels, labels = _batch(data.train, seed, step * _BATCH)
+        pixels, labels = _batch(train, seed, step * _BATCH)
         loss = F.cross_entropy(classifier(pixels)[1], labels)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
     classifier.eval().requires_grad_(False)
-    _standardise(classifier, data.train)
-    return classifier, accuracy(classifier, data.held_out)
+    _standardise(classifier, train)
+    return classifier, accuracy(classifier, held_out)
+
+
+def _images(samples: Samples) -> ImageSet:
+    if not isinstance(samples, ImageSet):
+        raise UserError(
+            "a feature network sees images, and these data are latents: train it with a suite of data parquet whose "
+            "images are data.images"
+        )
+    return samples
 
 
 def _standardise(classifier: Classifier, images: ImageSet) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch_fidelity import FeatureExtractorBase
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
-from tread_bench.config import EXTRACTORS
+from tread_bench.config import EXTRACTORS, picture_shape
 from tread_bench.errors import UserError
 from tread_bench.measure.classifier import DIGITS_CLASSIFIER, DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.names import unknown
@@ -99,7 +99,7 @@ def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
     weights = DIGITS_WEIGHTS
     if name == TRAINED:
         weights = Path(_given(metrics.extractor_weights, name, "metrics.extractor_weights"))
-    return open_classifier(weights, (data.channels, data.image_size))
+    return open_classifier(weights, picture_shape(data))
 
 
 def _suiting(metrics: Metrics, data: DataChoice) -> str:

@@ -6,11 +6,13 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from tread_bench.measure.decoder import BATCH
 from tread_bench.measure.generation import IS_SPLITS, METRICS_SEED
 from tread_bench.measure.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
     from tread_bench.config import Cell
+    from tread_bench.measure.decoder import Decoder
     from tread_bench.measure.features import Extractor
     from tread_bench.measure.reference import Reference
 
@@ -24,7 +26,9 @@ def protocol_fingerprint(**details: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def protocol(cell: Cell, extractor: Extractor, reference: Reference) -> tuple[str, dict[str, Any]]:
+def protocol(
+    cell: Cell, extractor: Extractor, reference: Reference, decoder: Decoder | None = None
+) -> tuple[str, dict[str, Any]]:
     """The fingerprint, and its details for the page. Guidance is no part of it: it is what samples are compared by.
 
     Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
@@ -46,9 +50,19 @@ def protocol(cell: Cell, extractor: Extractor, reference: Reference) -> tuple[st
         "kid": f"{metrics.kid_subsets} subsets of {metrics.kid_subset_size}, cubic kernel, seed {METRICS_SEED}",
         "inception_score": f"{IS_SPLITS} splits, seed {METRICS_SEED}",
         "precision_recall": f"{metrics.neighbours} neighbours",
+        **(_decoding(decoder) if decoder else {}),
         **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
     }
     return protocol_fingerprint(**details), details | _caution(metrics.num_samples, extractor.dims)
+
+
+def _decoding(decoder: Decoder) -> dict[str, Any]:
+    return {
+        "compared": "decoded samples with real images of data.images, which have not been through the autoencoder",
+        "decoder_sha256": decoder.sha256,
+        "latent_scale": decoder.scale,
+        "decoding": f"float32, latents / scale, {BATCH} at a time",
+    }
 
 
 def _caution(num_samples: int, dims: int) -> dict[str, str]:

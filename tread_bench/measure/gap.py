@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from tread_bench.backbone import OnBlock, TokenState
 from tread_bench.config import Metrics
-from tread_bench.data import ImageSet
+from tread_bench.data import Samples
 from tread_bench.measure.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.validation import held_out_batch
 from tread_bench.methods import Network, Rows
@@ -24,7 +24,7 @@ from tread_bench.routes import Route
 
 
 @torch.no_grad()
-def routed_gap(network: Network, objective: Objective, held_out: ImageSet, metrics: Metrics) -> RoutedGap:
+def routed_gap(network: Network, objective: Objective, held_out: Samples, metrics: Metrics) -> RoutedGap:
     """Loss and block outputs at each of `metrics.routed_rates` on `metrics.routed_blocks`.
 
     Images, noise and times are those of the dense validation loss and of the layer similarity; an image's mask is the
@@ -55,7 +55,7 @@ def routed_gap(network: Network, objective: Objective, held_out: ImageSet, metri
 
 
 def _losses(
-    network: Network, objective: Objective, held_out: ImageSet, metrics: Metrics, routes: Sequence[Route]
+    network: Network, objective: Objective, held_out: Samples, metrics: Metrics, routes: Sequence[Route]
 ) -> dict[str, float]:
     totals = dict.fromkeys(objective.validation_times, 0.0)
     for first in range(0, metrics.validation_samples, metrics.batch):
@@ -71,7 +71,7 @@ def _losses(
 def _cosines(
     network: Network,
     objective: Objective,
-    held_out: ImageSet,
+    held_out: Samples,
     metrics: Metrics,
     routes: Sequence[Route],
     times: Sequence[float],

@@ -1,4 +1,4 @@
-"""FID, KID, Inception score, precision and recall of generated images against the training images.
+"""FID, KID, Inception score, precision and recall of generated images against real ones.
 
 The maths is torch-fidelity's, on float64; what it lacks is here: statistics that stream and merge. FID: Heusel et al.
 2017; KID: Binkowski et al. 2018, eq. 3 with the cubic kernel; Inception score: Salimans et al. 2016; precision and

@@ -1,4 +1,4 @@
-"""Statistics of the training images that generated ones are judged against, kept under the hash of what made them."""
+"""Statistics of the real images that generated ones are judged against, kept under the hash of what made them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -19,7 +18,7 @@ from tread_bench.measure.generation import FeatureStatistics
 from tread_bench.store import write_atomically
 
 if TYPE_CHECKING:
-    from tread_bench.data import DataSource, ImageSet
+    from tread_bench.data import DataSource, Pictures
     from tread_bench.measure.features import Extractor
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
@@ -36,8 +35,8 @@ class Reference:
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
-    """Statistics of all training images, computed once per process and once per cache folder."""
-    images = data.train
+    """Statistics of all real images, computed once per process and once per cache folder."""
+    images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
         path = cache_folder() / f"{key}.safetensors"
@@ -49,7 +48,7 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     return _IN_THIS_PROCESS[key]
 
 
-def _key(images: ImageSet, extractor: Extractor) -> str:
+def _key(images: Pictures, extractor: Extractor) -> str:
     """Contents, preprocessing, and what moves last bits: a cell ends the same whether it finds an entry or makes it."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     capability = torch.backends.cpu.get_cpu_capability()
@@ -57,14 +56,13 @@ def _key(images: ImageSet, extractor: Extractor) -> str:
     return hashlib.sha256(repr((images.sha256, extractor.sha256, preprocessing, machine)).encode()).hexdigest()
 
 
-def statistics_of(images: ImageSet, extractor: Extractor) -> FeatureStatistics:
+def statistics_of(images: Pictures, extractor: Extractor) -> FeatureStatistics:
     """Computed afresh; features are kept of every n-th image, n the least that keeps at most 10,000."""
     statistics = FeatureStatistics(extractor.dims)
     stride = -(-len(images) // REFERENCE_FEATURES)
-    for first in range(0, len(images), _BATCH):
-        index = np.arange(first, min(first + _BATCH, len(images)))
-        features, _ = extractor.features(images.uint8(index))
-        statistics.add(features, kept=slice(-first % stride, None, stride))
+    for pixels in images.batches(_BATCH):
+        features, _ = extractor.features(pixels)
+        statistics.add(features, kept=slice(-statistics.count % stride, None, stride))
     return statistics
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tread_bench.data import ImageSet
+from tread_bench.data import Samples
 from tread_bench.measure.validation import held_out_batch
 from tread_bench.methods import Network
 from tread_bench.objectives import Objective
@@ -20,7 +20,7 @@ TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times a
 
 @torch.no_grad()
 def layer_similarity(
-    network: Network, objective: Objective, held_out: ImageSet, num_samples: int, times: Sequence[float]
+    network: Network, objective: Objective, held_out: Samples, num_samples: int, times: Sequence[float]
 ) -> Similarity:
     """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
 

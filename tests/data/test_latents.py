@@ -1,0 +1,139 @@
+"""Latents in safetensors files: what comes back, what stays on disk, and one clear error for each way to be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.data.test_parquet import COLOUR, SIDE, png
+from tests.data.test_parquet import write as write_images
+from tread_bench.config import LatentsData
+from tread_bench.data import DataSource, open_data
+from tread_bench.errors import UserError
+
+LATENTS = torch.randn(7, 4, 2, 2, generator=torch.Generator().manual_seed(0))
+LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+
+
+def write(path: Path, latents: Any = LATENTS, labels: Any = LABELS) -> str:
+    tensors = {"latents": latents, "labels": labels}
+    save_file({name: tensor for name, tensor in tensors.items() if tensor is not None}, path)
+    return str(path)
+
+
+def read(train: str, *more: str, **choice: Any) -> DataSource:
+    form = {"image_size": 2, "num_classes": 3, "held_out": (train,), **choice}
+    return open_data(LatentsData(name="latents", train=(train, *more), **form))
+
+
+def test_any_order_over_several_files_gives_the_scaled_latents_and_their_labels(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.safetensors", LATENTS[:3], LABELS[:3])
+    second = write(tmp_path / "b.safetensors", LATENTS[3:], LABELS[3:])
+    data, index = read(first, second, scale=0.5), np.array([6, 0, 3, 2, 3])
+    assert torch.equal(data.train.images(index), LATENTS[index] * 0.5)
+    assert torch.equal(data.train.labels(index), LABELS[index])
+    assert (len(data.train), len(data.held_out), data.channels, data.image_size) == (7, 3, 4, 2)
+    assert data.sha256 != read(second, first).sha256
+
+
+def test_half_precision_is_read_as_float32_of_the_same_value(tmp_path: Path) -> None:
+    images = read(write(tmp_path / "a.safetensors", LATENTS.half()), scale=1).train.images(np.arange(7))
+    assert images.dtype == torch.float32
+    assert torch.equal(images, LATENTS.half().float())
+
+
+def test_without_classes_no_labels_are_needed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.safetensors", labels=None)
+    assert read(path, num_classes=0).train.labels(np.array([0, 6])).tolist() == [0, 0]
+
+
+def test_latents_stay_on_disk(tmp_path: Path) -> None:
+    many = torch.zeros(1000, 4, 64, 64)  # 64 MB
+    many[:, 0, 0, 0] = torch.arange(1000)
+    path = write(tmp_path / "a.safetensors", many, torch.zeros(1000, dtype=torch.int64))
+    del many
+    before = psutil.Process().memory_full_info().uss
+    data = read(path, image_size=64, scale=1)
+    assert data.train.images(np.array([999, 5]))[:, 0, 0, 0].tolist() == [999, 5]
+    assert psutil.Process().memory_full_info().uss - before < 16e6
+
+
+WRONG: dict[str, tuple[Any, Any, str]] = {
+    "no latents": (None, LABELS, r"no tensor 'latents'; it has labels"),
+    "no labels": (LATENTS, None, r"no tensor 'labels'; it has latents"),
+    "channels": (
+        LATENTS[:, :3].clone(),
+        LABELS,
+        r"latents of shape \(7, 3, 2, 2\) where data\.channels .* \(N, 4, 2, 2\)",
+    ),
+    "flat": (LATENTS.flatten(1), LABELS, r"latents of shape \(7, 16\)"),
+    "bfloat16": (LATENTS.bfloat16(), LABELS, r"latents are BF16; store float16"),
+    "few labels": (LATENTS, LABELS[:6].clone(), r"labels are I64 of shape \(6,\); store int64 \(I64\) of shape \(7,\)"),
+    "label type": (LATENTS, LABELS.int(), r"labels are I32"),
+    "label": (LATENTS, LABELS + 1, r"label 2: 3 where data\.num_classes allows 0 to 2"),
+    "negative": (LATENTS, LABELS - 1, r"label 0: -1 where"),
+    "empty": (LATENTS[:0], LABELS[:0], r"no latents; a split needs at least one"),
+}
+
+
+@pytest.mark.parametrize(("latents", "labels", "told"), WRONG.values(), ids=WRONG.keys())
+def test_a_wrong_file_is_named_with_the_rule(tmp_path: Path, latents: Any, labels: Any, told: str) -> None:
+    path = write(tmp_path / "a.safetensors", latents, labels)
+    with pytest.raises(UserError, match=told) as raised:
+        read(path)
+    assert str(raised.value).startswith(path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_value_that_is_not_finite_is_named_when_it_is_read(tmp_path: Path, value: float) -> None:
+    latents = LATENTS.clone()
+    latents[5, 1, 0, 1] = value
+    data = read(write(tmp_path / "a.safetensors", LATENTS), write(tmp_path / "b.safetensors", latents))
+    data.train.images(np.array([11, 13]))
+    with pytest.raises(UserError, match=r"b\.safetensors, latent 5: holds NaN or infinite values"):
+        data.train.images(np.array([11, 12, 13]))
+
+
+def test_files_that_are_no_safetensors(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.safetensors: no such file"):
+        read(str(tmp_path / "none.safetensors"))
+    (tmp_path / "text.safetensors").write_text("latents")
+    with pytest.raises(UserError, match=r"text\.safetensors: no readable safetensors file"):
+        read(str(tmp_path / "text.safetensors"))
+
+
+def test_real_images_come_in_batches_in_their_order(tmp_path: Path) -> None:
+    files = [
+        write_images(tmp_path / f"{k}.parquet", [png(i) for i in part], None)
+        for k, part in enumerate(np.split(COLOUR, [2]))
+    ]
+    latents = write(tmp_path / "a.safetensors")
+    data = read(latents, decoder="d.pt2", images=tuple(files), decoded_size=SIDE)
+    batches = list(data.reference.batches(3))
+    assert [len(batch) for batch in batches] == [3, 2]
+    assert np.array_equal(torch.cat(batches).numpy(), COLOUR.transpose(0, 3, 1, 2))
+    other = read(latents, decoder="d.pt2", images=tuple(files[::-1]), decoded_size=SIDE)
+    assert other.reference.sha256 != data.reference.sha256
+    with pytest.raises(UserError, match=r"row 0: image of 4x4 pixels where data\.decoded_size is 8"):
+        next(read(latents, images=tuple(files), decoded_size=8).reference.batches(3))
+
+
+def test_real_images_are_opened_when_they_are_asked_for(tmp_path: Path) -> None:
+    gone, empty = str(tmp_path / "gone.parquet"), write_images(tmp_path / "empty.parquet", [], None)
+    latents = write(tmp_path / "a.safetensors")
+    pictures = read(latents, images=(gone,)).reference
+    with pytest.raises(UserError, match=r"gone\.parquet: no such file"):
+        len(pictures)
+    with pytest.raises(UserError, match=r"empty\.parquet: no rows"):
+        len(read(latents, images=(empty,)).reference)
+
+
+def test_without_real_images_there_is_no_reference(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"set data\.images"):
+        _ = read(write(tmp_path / "a.safetensors")).reference

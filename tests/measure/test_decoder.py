@@ -1,0 +1,259 @@
+"""Decoders from torch.export files: the same pictures as the module gives, and nothing but arithmetic."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tread_bench.config import LatentsData
+from tread_bench.data import to_uint8
+from tread_bench.errors import UserError
+from tread_bench.measure.decoder import BATCH, Decoder, open_decoder, to_pixels
+
+
+class SmallDecoder(nn.Module):
+    """The operations of SD-VAE's decoder: convolution, group norm, attention, upsampling."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enter, self.leave = nn.Conv2d(4, 16, 3, padding=1), nn.Conv2d(16, 3, 3, padding=1)
+        self.norm, self.qkv = nn.GroupNorm(4, 16), nn.Linear(16, 48)
+
+    def forward(self, latents: Tensor) -> Tensor:
+        x = F.silu(self.norm(self.enter(latents)))
+        q, k, v = self.qkv(x.flatten(2).transpose(1, 2)).chunk(3, -1)
+        x = x + F.scaled_dot_product_attention(q, k, v).transpose(1, 2).unflatten(2, x.shape[2:])
+        return torch.tanh(self.leave(F.interpolate(x, scale_factor=2.0)))
+
+
+def write(path: Path, module: nn.Module, shape: tuple[int, ...] = (BATCH, 4, 4, 4), **options: Any) -> Path:
+    torch.export.save(torch.export.export(module.eval(), (torch.zeros(shape),), **options), path)
+    return path
+
+
+def data(path: Path, **choice: Any) -> LatentsData:
+    form = {"image_size": 4, "decoded_size": 8, "images": ("i",), **choice}
+    return LatentsData(name="latents", train=("t",), held_out=("h",), decoder=str(path), **form)
+
+
+@pytest.fixture(scope="module")
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    return SmallDecoder()
+
+
+@pytest.fixture(scope="module")
+def path(module: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("decoder") / "decoder.pt2", module)
+
+
+def test_pictures_are_those_of_the_module_on_unscaled_latents(module: nn.Module, path: Path) -> None:
+    latents = torch.randn(BATCH, 4, 4, 4)
+    decoder = Decoder(data(path, scale=0.25))
+    with torch.no_grad():
+        assert torch.equal(decoder(latents), module(latents * 4))
+        assert torch.equal(to_pixels(latents, decoder), to_uint8(module(latents * 4)))
+
+
+@pytest.mark.parametrize("count", [1, BATCH - 1, BATCH + 1, 2 * BATCH + 5])
+def test_a_picture_does_not_depend_on_how_many_are_decoded(path: Path, count: int) -> None:
+    latents, decoder = torch.randn(3 * BATCH, 4, 4, 4), Decoder(data(path))
+    assert torch.equal(decoder(latents[:count]), decoder(latents)[:count])
+
+
+def test_the_precision_of_the_training_does_not_reach_the_decoder(path: Path) -> None:
+    latents, decoder = torch.randn(3, 4, 4, 4), Decoder(data(path))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(decoder(latents), decoder(latents).float())
+        inside = decoder(latents)
+    assert torch.equal(inside, decoder(latents))
+
+
+def test_latents_that_are_not_finite_have_no_pixels(path: Path) -> None:
+    with pytest.raises(FloatingPointError, match="the model diverged"):
+        to_pixels(torch.full((2, 4, 4, 4), torch.nan), Decoder(data(path)))
+
+
+def test_without_a_decoder_samples_are_the_images() -> None:
+    images = torch.rand(2, 1, 3, 3) * 2 - 1
+    assert torch.equal(to_pixels(images, None), to_uint8(images))
+    assert open_decoder(LatentsData(name="latents", train=("t",), held_out=("h",))) is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ({"image_size": 8}, r"must map float32 \(16, 4, 8, 8\) to float32 \(16, 3, 8, 8\)"),
+        ({"decoded_size": 16}, r"maps float32 \(16, 4, 4, 4\) to float32 \(16, 3, 8, 8\)"),
+        ({"channels": 16}, r"set data\.channels, data\.image_size or data\.decoded_size"),
+    ],
+)
+def test_a_decoder_of_other_shapes_is_refused(path: Path, choice: dict[str, Any], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        Decoder(data(path, **choice))
+
+
+def test_an_open_batch_is_refused(module: nn.Module, tmp_path: Path) -> None:
+    path = write(tmp_path / "open.pt2", module, dynamic_shapes=({0: torch.export.Dim("batch")},))
+    with pytest.raises(UserError, match=r"open\.pt2: .*a size is left open .*its input of fixed sizes"):
+        Decoder(data(path))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"none\.pt2: cannot read data\.decoder \(No such file"):
+        Decoder(data(tmp_path / "none.pt2"))
+
+
+# Files that somebody else wrote
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.marker),)
+
+
+Members = dict[str, bytes]
+
+
+def pickled(trap: Trap) -> bytes:
+    buffer = io.BytesIO()
+    torch.save({"trap": trap}, buffer)
+    return buffer.getvalue()
+
+
+def sample_inputs(members: Members, trap: Trap) -> Members:
+    return {name: pickled(trap) if name.endswith("model.pt") else content for name, content in members.items()}
+
+
+def pickled_weight(members: Members, trap: Trap) -> Members:
+    name = next(name for name in members if name.endswith("model_weights_config.json"))
+    config = json.loads(members[name])
+    about = next(iter(config["config"].values()))
+    about["use_pickle"] = True
+    return {**members, name: json.dumps(config).encode(), f"d/data/weights/{about['path_name']}": pickled(trap)}
+
+
+def legacy_weights(members: Members, trap: Trap) -> Members:
+    return {**members, "d/data/weights/model.pt": pickled(trap)}
+
+
+def opaque_constant(members: Members, trap: Trap) -> Members:
+    config = {
+        "config": {"c": {"path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None}}
+    }
+    name = next(name for name in members if name.endswith("constants_config.json"))
+    found = {**members, name: json.dumps(config).encode()}
+    return {**found, "d/data/constants/opaque_obj_0": pickle.dumps(trap)}
+
+
+def symbolic_size(members: Members, trap: Trap) -> Members:
+    text = f"__import__('os').mkdir('{trap.marker}')"
+    return _graph(
+        members, lambda graph: next(iter(graph["tensor_values"].values()))["sizes"].__setitem__(0, _expression(text))
+    )
+
+
+def _expression(text: str) -> dict[str, Any]:
+    return {"as_expr": {"expr_str": text, "hint": {"as_int": 16}}}
+
+
+def guard(members: Members, trap: Trap) -> Members:
+    text = f"__import__('os').mkdir('{trap.marker}') is None"
+    return _program(members, lambda program: program.update(guards_code=[text]))
+
+
+def injected_name(members: Members, trap: Trap) -> Members:
+    """An argument's name whose default is computed when the function is defined."""
+    name = next(name for name in members if name.endswith("models/model.json"))
+    text = f"latents=__import__('os').mkdir('{trap.marker}')"
+    return {**members, name: members[name].replace(b'"latents"', json.dumps(text).encode())}
+
+
+def factory(members: Members, trap: Trap) -> Members:
+    context = {"default_factory_module": "antigravity", "default_factory_name": "fly", "dict_context": []}
+    spec = [1, {"type": "collections.defaultdict", "context": json.dumps(context), "children_spec": []}]
+
+    def change(program: dict[str, Any]) -> None:
+        program["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] = json.dumps(spec)
+
+    return _program(members, change)
+
+
+def other_operator(members: Members, trap: Trap) -> Members:
+    return _graph(members, lambda graph: graph["nodes"][0].update(target="torch.hub.load"))
+
+
+def from_file(members: Members, trap: Trap) -> Members:
+    return _graph(members, lambda graph: graph["nodes"][0].update(target="torch.ops.aten.from_file.default"))
+
+
+def _graph(members: Members, change: Callable[[dict[str, Any]], object]) -> Members:
+    return _program(members, lambda program: change(program["graph_module"]["graph"]))
+
+
+def _program(members: Members, change: Callable[[dict[str, Any]], object]) -> Members:
+    name = next(name for name in members if name.endswith("models/model.json"))
+    program = json.loads(members[name])
+    change(program)
+    return {**members, name: json.dumps(program).encode()}
+
+
+def two_of_a_name(members: Members, trap: Trap) -> Members:
+    return {**members, "D/MODELS/MODEL.JSON": b"{}"}
+
+
+def library(members: Members, trap: Trap) -> Members:
+    return {**members, "d/data/aotinductor/model/a.so": b"\x7fELF"}
+
+
+DAMAGES = (sample_inputs, pickled_weight, legacy_weights, opaque_constant, symbolic_size)
+FURTHER = (guard, injected_name, factory, other_operator, from_file, two_of_a_name, library)
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, *FURTHER])
+def test_a_file_that_would_run_something_is_refused_before_it_does(
+    path: Path, tmp_path: Path, damage: Callable[[Members, Trap], Members]
+) -> None:
+    trap = Trap(tmp_path / "sprung")
+    with zipfile.ZipFile(path) as archive:
+        members = {f"d/{name.partition('/')[2]}": archive.read(name) for name in archive.namelist()}
+    changed = tmp_path / "changed.pt2"
+    for name, found in (("same", members), ("changed", damage(members, trap))):
+        with zipfile.ZipFile(tmp_path / f"{name}.pt2", "w") as archive:
+            for member, content in found.items():
+                archive.writestr(member, content)
+    assert Decoder(data(tmp_path / "same.pt2")).program
+    with pytest.raises(UserError, match=r"changed\.pt2: no torch\.export program, or not safe to load"):
+        Decoder(data(changed))
+    assert not trap.marker.exists()
+
+
+def test_files_that_are_no_program(tmp_path: Path) -> None:
+    for content in (b"", b"PK\x05\x06" + bytes(18), b"text", pickle.dumps({"a": 1})):
+        (tmp_path / "a.pt2").write_bytes(content)
+        with pytest.raises(UserError, match=r"a\.pt2: no torch\.export program"):
+            Decoder(data(tmp_path / "a.pt2"))
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_pictures_are_the_same_but_for_rounding(path: Path) -> None:
+    latents, decoder = torch.randn(BATCH + 3, 4, 4, 4), Decoder(data(path))
+    found = decoder(latents.cuda())
+    assert found.device.type == "cuda"
+    assert torch.allclose(found.cpu(), decoder(latents), atol=1e-5)

@@ -1,0 +1,122 @@
+"""Latents of a frozen autoencoder in local safetensors files, read sample by sample as they are needed.
+
+A file holds `latents` (N, C, H, W), float16 or float32, as the encoder gives them, and `labels` (N,), int64. Labels
+stay in memory; latents stay on disk.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from tread_bench.config import LatentsData
+from tread_bench.data.parquet import ParquetPictures
+from tread_bench.data.source import DataSource, files_sha256
+from tread_bench.errors import UserError
+
+
+def open_latents(choice: LatentsData) -> DataSource:
+    """Both splits, and the real images where they are named. Raises UserError naming file and rule."""
+    pictures = ParquetPictures(choice) if choice.images else None
+    return DataSource(LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, pictures)
+
+
+class LatentSet:
+    """Latents of one split.
+
+    Raises:
+        UserError: naming file and rule, where a file is not in the form above or a label out of range.
+    """
+
+    def __init__(self, choice: LatentsData, paths: tuple[str, ...]) -> None:
+        self.choice, self.paths = choice, paths
+        self.shape = (choice.channels, choice.image_size, choice.image_size)
+        files = [_open(path) for path in paths]
+        self._slices = [_latents(file, path, self.shape) for file, path in zip(files, paths, strict=True)]
+        counts = [latents.get_shape()[0] for latents in self._slices]
+        self._ends = np.cumsum(counts)
+        if not len(self):
+            raise UserError(f"{', '.join(paths)}: no latents; a split needs at least one")
+        read = zip(files, paths, counts, strict=True)
+        self._classes = np.concatenate([_labels(choice, file, path, count) for file, path, count in read])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) float32, times the scale. Raises UserError where one holds NaN or infinite values."""
+        found = torch.empty(len(index), *self.shape)
+        for place in np.argsort(index, kind="stable"):  # in the order of the files
+            found[place] = self._read(int(index[place]))
+        return found * self.choice.scale
+
+    def _read(self, item: int) -> Tensor:
+        number = int(np.searchsorted(self._ends, item, side="right"))
+        row = item - int(self._ends[number - 1]) if number else item
+        latent: Tensor = self._slices[number][row]
+        if not torch.isfinite(latent).all():
+            raise UserError(f"{self.paths[number]}, latent {row}: holds NaN or infinite values; encode it again")
+        return latent
+
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        """(B,) int64; all 0 where there are no classes."""
+        return torch.from_numpy(self._classes[index])
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the files, in their order."""
+        return files_sha256(self.paths)
+
+
+def _open(path: str) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: no readable safetensors file: {error}") from None
+
+
+def _tensor(file: Any, path: str, name: str) -> Any:
+    """A slice of the file's tensor of that name, which is not read yet."""
+    names = file.keys()
+    if name not in names:
+        raise UserError(f"{path}: no tensor {name!r}; it has {', '.join(names) or 'none'}")
+    return file.get_slice(name)
+
+
+def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Any:
+    latents = _tensor(file, path, "latents")
+    found, dtype = tuple(latents.get_shape()), latents.get_dtype()
+    if dtype not in ("F16", "F32"):
+        raise UserError(f"{path}: latents are {dtype}; store float16 (F16) or float32 (F32)")
+    if found[1:] != shape or len(found) != 4:
+        raise UserError(
+            f"{path}: latents of shape {found} where data.channels and data.image_size ask for "
+            f"(N, {', '.join(map(str, shape))})"
+        )
+    return latents
+
+
+def _labels(choice: LatentsData, file: Any, path: str, count: int) -> NDArray[np.int64]:
+    if not choice.num_classes:
+        return np.zeros(count, dtype=np.int64)
+    labels = _tensor(file, path, "labels")
+    found, dtype = tuple(labels.get_shape()), labels.get_dtype()
+    if dtype != "I64" or found != (count,):
+        raise UserError(f"{path}: labels are {dtype} of shape {found}; store int64 (I64) of shape ({count},)")
+    classes: NDArray[np.int64] = file.get_tensor("labels").numpy()
+    wrong = np.flatnonzero((classes < 0) | (classes >= choice.num_classes))
+    if len(wrong):
+        first = int(wrong[0])
+        raise UserError(
+            f"{path}, label {first}: {classes[first]} where data.num_classes allows 0 to {choice.num_classes - 1}"
+        )
+    return classes
