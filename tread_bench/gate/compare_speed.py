@@ -11,7 +11,7 @@ import numpy as np
 from tread_bench.gate.baseline import CellFigures, Speed
 from tread_bench.gate.findings import Finding, Verdict
 from tread_bench.gate.gpu_rule import changed, moved
-from tread_bench.gate.speed_rule import LARGEST_SPREAD, PAIRS, is_fit, judge_shift, spread
+from tread_bench.gate.speed_rule import LIMIT, PAIRS, SpeedJudgement, is_fit, judge_shift, largest_spread, spread
 
 ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
 
@@ -22,11 +22,7 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[F
     """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
     pairs = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
     conditions = {row: [side.conditions for side in rows[row]] for row in pairs}
-    rules = (_too_few, _disturbed, _noisy)
-    why = {
-        row: _elsewhere(*conditions[row]) or next(filter(None, (rule(*pair) for rule in rules)), None)
-        for row, pair in pairs.items()
-    }
+    why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
     fit = {row: pair for row, pair in pairs.items() if why[row] is None}
     return [
         *(finding for row, sides in rows.items() for finding in _presence(row, *sides)),
@@ -69,12 +65,12 @@ def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
     return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
 
 
-def _noisy(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
-    """Where the pairs of one of the two vary more than a machine lets them that is fit to judge."""
-    for when, side in (("when accepted", old), ("now", new)):
-        if not is_fit(logs := _log_ratios(side)):
-            return Verdict.UNFIT, f"{when}, its pairs vary by {spread(logs):.1%}: more than {LARGEST_SPREAD:.0%}"
-    return None
+def _noise(pair: Pair, limit: float) -> str:
+    """How much the pairs of one of the two vary, where that is too much to judge a loss down to `limit`."""
+    for when, side in zip(("when accepted", "now"), pair, strict=True):
+        if not is_fit(logs := _log_ratios(side), limit):
+            return f"{when}, its pairs vary by {spread(logs):.1%}: more than {largest_spread(limit):.1%}"
+    return ""
 
 
 def _moved(speed: Speed) -> list[str]:
@@ -84,10 +80,16 @@ def _moved(speed: Speed) -> list[str]:
 def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:
     """Routed over dense within a run, against the same ratio of the other run."""
     logs = {row: (_log_ratios(old), _log_ratios(new)) for row, (old, new) in pairs.items()}
-    for row, judged in judge_shift(logs).items():
-        before, now = (math.exp(float(np.median(side))) for side in logs[row])
-        reason = f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
-        yield Finding(row, "speed", "dense / routed", judged.verdict, f"{before:.3f}", f"{now:.3f}", reason)
+    noise = {row: told for row, pair in pairs.items() if (told := _noise(pair, LIMIT))}
+    judged = judge_shift({row: sides for row, sides in logs.items() if row not in noise})
+    for row, sides in logs.items():
+        before, now = (f"{math.exp(float(np.median(side))):.3f}" for side in sides)
+        verdict, reason = (Verdict.UNFIT, noise[row]) if row in noise else _told(judged[row])
+        yield Finding(row, "speed", "dense / routed", verdict, before, now, reason)
+
+
+def _told(judged: SpeedJudgement) -> tuple[Verdict, str]:
+    return judged.verdict, f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
 
 
 def _log_ratios(speed: Speed) -> list[float]:
@@ -99,6 +101,8 @@ def _in_probes(row: str, pair: Pair) -> Finding:
     """A step time in units of the probe beside it; a presence finding tells of a probe that has vanished."""
     if not pair[0].probe_ms:
         return _step_time(row, pair, Verdict.SKIPPED, "no probe was timed beside it when it was accepted")
+    if noise := _noise(pair, ABSOLUTE_LIMIT):
+        return _step_time(row, pair, Verdict.UNFIT, noise)
     before, now = (float(np.median(side.step_times_ms)) / (side.probe_ms or math.nan) for side in pair)
     ratio = before / now
     verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL

@@ -93,12 +93,17 @@ def spread(log_ratios: ArrayLike) -> float:
     return float(np.std(np.asarray(log_ratios, dtype=np.float64), ddof=1))
 
 
-def is_fit(control: ArrayLike) -> bool:
+def is_fit(control: ArrayLike, limit: float = LIMIT) -> bool:
     """Whether a control of a version against itself shows a machine that is quiet enough.
 
-    It is not where the spread exceeds `LARGEST_SPREAD` by more than chance: where the lower bound of its interval does,
+    It is not where the spread exceeds `largest_spread` by more than chance: where the lower bound of its interval does,
     s·√((n − 1) / χ²), at `CONFIDENCE` (normal noise). Else half of all checks at that very spread would not be judged.
     """
     freedom = len(np.asarray(control)) - 1
     lower = spread(control) * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom)))
-    return lower <= LARGEST_SPREAD
+    return lower <= largest_spread(limit)
+
+
+def largest_spread(limit: float) -> float:
+    """The most that pairs may vary by: 2 % where a loss of 3 % is judged, and in proportion."""
+    return LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)
