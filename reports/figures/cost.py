@@ -9,11 +9,11 @@ import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reports import asked
 from reports.comparison import Row
 from reports.figures import style
+from reports.figures.marks import logarithmic
 from reports.figures.style import MUTED, SURFACE, Picture, clean
 from reports.numbers import decimals, interval, number, scaled_macs
 from tread_bench.statistics import Estimate, mean_interval
@@ -168,14 +168,6 @@ def _settle_axes(axes: Axes) -> None:
     """After all lines are drawn: on a logarithmic axis seaborn would average logarithms."""
     axes.set(xlim=(0, None))
     logarithmic(axes)
-
-
-def logarithmic(axes: Axes) -> None:
-    """The axis of FIDs, with plain numbers."""
-    axes.set(yscale="log")
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _t_interval(values: Sequence[float]) -> tuple[float, float]:

@@ -7,12 +7,11 @@ from textwrap import fill
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullLocator
 
 from reports import asked
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.marks import cells, upright
+from reports.figures.marks import cells, logarithmic, upright
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.guidance import Checkpoint, checkpoints, fid_of
 from reports.numbers import DASH, decimals, number
@@ -114,10 +113,8 @@ def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
     rows += [made.unguided for made in found if made.unguided]
     fids = [fid for row in rows for fid in row.scores["fid"].values()]
     low, high = max(min(fids), 1e-3), max(*fids, 1e-3)
-    axes.set(yscale="log", ylim=(low / 1.15, high * 1.15))
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=(1, 2, 5, 10)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set(ylim=(low / 1.15, high * 1.15))
+    logarithmic(axes)
 
 
 def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from reports.figures.style import BETTER, MUTED, SURFACE, WORSE
@@ -52,6 +53,16 @@ def upright(axes: Axes, x: float, estimate: Estimate, colour: str, marker: str, 
         axes.plot([x, x], estimate.bounds, color=colour, linewidth=1.6, solid_capstyle="butt")
     axes.plot([x], [estimate.mean], color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE,
               markeredgewidth=0.8, linestyle="none")  # fmt: skip
+
+
+def logarithmic(axes: Axes) -> None:
+    """The axis of FIDs, with plain numbers: 1, 2, 5, 10, ... where it spans a factor of 5, else in equal steps."""
+    axes.set(yscale="log")
+    low, high = axes.get_ylim()
+    equal = MaxNLocator(6, steps=(1, 2, 5, 10))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12) if high >= 5 * low else equal)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def settle_forest(axes: Axes, still: float) -> None:

@@ -14,8 +14,8 @@ from reports import asked
 from reports.architectures import by_architecture
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.cost import Point, logarithmic, points_of
-from reports.figures.marks import cells, upright
+from reports.figures.cost import Point, points_of
+from reports.figures.marks import cells, logarithmic, upright
 from reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals
 from reports.published import finetune_note
@@ -87,9 +87,9 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
             upright(above, x, point.fid, colour, marker, point.fids)
     _shade(above, [rows[index] for index in members])
     _strips(below, [rows[index] for index in members])
-    logarithmic(above)
     fids = [fid for point in points for fid in point.fids]
     above.set_ylim(0.85 * min(fids), 1.15 * max(fids))  # an interval of two seeds may reach below 0
+    logarithmic(above)
     above.set_ylabel("FID", color=MUTED)
     above.tick_params(length=0)
     handles = [

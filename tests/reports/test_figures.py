@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from synthetic_records import (
     BLOCKS,
     DRAWN,
@@ -28,6 +29,7 @@ from synthetic_records import (
 from reports.figures import NAMES, pictures
 from reports.figures.across_times import adjacent_times
 from reports.figures.cost import draw, points_of
+from reports.figures.marks import logarithmic
 from reports.figures.panels import SHOWN, panels, shown_and_folded
 from reports.figures.style import COLOURS, DIVERGING, MARKERS, clean, looks, theme
 from reports.published import placement_difference
@@ -252,3 +254,16 @@ def test_panels_of_an_architecture_stand_in_one_line():
     heights = [round(axes.get_position().y0, 6) for axes in made.axes]
     assert len(set(heights[:6])) == len(set(heights[6:])) == 1 and heights[0] > heights[6]
     assert made.leads == made.in_first_column == ([True] + [False] * 5) * 2
+
+
+@pytest.mark.parametrize(
+    ("fids", "labels"), [((2.6, 30), ["5", "10", "20"]), ((8, 18), ["8", "10", "12", "14", "16", "18"])]
+)
+def test_an_axis_of_fids_has_numbers_all_along(fids, labels):
+    axes = Figure().subplots()
+    axes.set_ylim(*fids)
+    logarithmic(axes)
+    axes.figure.draw_without_rendering()
+    low, high = axes.get_ylim()
+    shown = [label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert shown == labels
