@@ -37,21 +37,26 @@ class Point(NamedTuple):
         return mean_interval(self.excess)
 
 
+_Own = tuple[list[Point], GuidanceRates | None]  # of one row: its points, and the rates that they give
+
+
 def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Validation loss at each rate beyond that of the dense network, and how alike routed and dense outputs are."""
     points = [point for row in rows for point in points_of(row)]
     if not points:
         return None
     places = decimals(point.loss.mean for point in points) + 1
-    svg, png = style.save(_figure(points))
+    found = _with_rates(points)
+    told = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
+    svg, png = style.save(_figure(found))
     return Picture(
         name=f"gap{suffix}", title="Gap between training and inference", svg=svg, png=png,
         headers=("row", "rate γ", "validation loss", "95 % interval", "beyond dense", "95 % interval", "seeds",
                  "branch of Sparse Guidance", "mean similarity", "lowest of a block"),
-        table=[_numbers(point, places, rates) for own, rates in _with_rates(points) for point in own],
+        table=[_numbers(point, places, rates) for own, rates in found for point in own],
         description="Validation loss beyond dense by rate. "
-        + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in _with_rates(points))
-        + f". Rates for Sparse Guidance, strong and weak: {_told(points)}.",
+        + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in found)
+        + f". Rates for Sparse Guidance, strong and weak: {told}.",
         caption="The trained network run routed at rate γ, judged on the held-out images of the validation loss: loss "
         "at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its dense "
         "one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, small dots "
@@ -59,7 +64,7 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "reading its strong rate (in a circle) is the largest whose mean loss is at most "
         f"{100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one (in a square) the smallest above that whose "
         f"mean loss is at least {100 * WEAK_EXCESS:g} % above, else the largest measured. This gives, strong and weak: "
-        f"{_told(points)}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
+        f"{told}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
     )  # fmt: skip
 
 
@@ -89,7 +94,7 @@ def _point(row: Row, rate: float, seeds: Sequence[RoutedFigures], dense: Sequenc
     )  # fmt: skip
 
 
-def _with_rates(points: Sequence[Point]) -> list[tuple[list[Point], GuidanceRates | None]]:
+def _with_rates(points: Sequence[Point]) -> list[_Own]:
     """The points of each row, and the rates that they give for Sparse Guidance."""
     rows = [list(own) for _, own in groupby(points, lambda point: point.row)]
     return [(own, guidance_rates({point.rate: point.loss.mean for point in own})) for own in rows]
@@ -97,10 +102,6 @@ def _with_rates(points: Sequence[Point]) -> list[tuple[list[Point], GuidanceRate
 
 def _words(own: Sequence[Point], places: int) -> str:
     return ", ".join(f"{number(point.gap.mean, places, True)} at {point.rate:g}" for point in own)
-
-
-def _told(points: Sequence[Point]) -> str:
-    return "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in _with_rates(points))
 
 
 def _pair(rates: GuidanceRates | None) -> str:
@@ -123,8 +124,7 @@ def _numbers(point: Point, places: int, rates: GuidanceRates | None) -> tuple[st
     )  # fmt: skip
 
 
-def _figure(points: Sequence[Point]) -> Figure:
-    found = _with_rates(points)
+def _figure(found: Sequence[_Own]) -> Figure:
     figure = Figure(figsize=(9.6, max(3.5, 0.26 * len(found) + 1.3)), layout="constrained")
     loss, alike = figure.subplots(1, 2)
     looks = style.looks(own[0].row.is_dense for own, _ in found)

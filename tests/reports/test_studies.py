@@ -16,6 +16,7 @@ from reports.family_verdict import lead, scope, statements
 from reports.figures import NAMES, pictures
 from reports.figures.cost import macs_until, points_of
 from reports.figures.gap import _figure as gap_figure
+from reports.figures.gap import _with_rates as with_rates
 from reports.figures.gap import points_of as gap_points
 from reports.page import render
 from reports.table_view import comparison_view
@@ -300,7 +301,7 @@ def test_the_gap_names_marks_and_tells_the_rates_that_each_row_gives_for_sparse_
         (row, f"{rate}", "weak" if k else "strong") for row, both in rates.items() for k, rate in enumerate(both)
     ]
     points = [point for row in rows["train_inference_gap"] for point in gap_points(row)]
-    loss = gap_figure(points).axes[0]
+    loss = gap_figure(with_rates(points)).axes[0]
     ringed = [line.get_xdata()[0] for line in loss.lines if line.get_fillstyle() == "none"]
     assert ringed == [rate for both in rates.values() for rate in both]
     told = "dense: 0.1 and 0.5; 0:10@0.5: 0.2 and 0.7; 2:8@0.5: 0.3 and 0.9 (the largest measured)"

@@ -9,7 +9,6 @@ from tread_bench.records import GpuConditions
 CLOCK_SHARE = 0.05  # that a clock may change by; boost moves in steps of 15 MHz, below 1 %
 CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as widely as their times are judged
 TEMPERATURE_C = 15  # that the temperature may change by
-_CLOCKS = (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz"))
 # What protects the device. A software power cap is none of these: under full load many a GPU stands at its cap all the
 # time, and what that costs is seen in the clock.
 SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
@@ -26,20 +25,25 @@ def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[s
         return []
     if now is None:
         return ["NVML told of it when accepted, and does not now"]
-    pairs = [(name, getattr(accepted, key), getattr(now, key)) for name, key in _CLOCKS]
-    moved = [one for one in pairs if one[1] and one[2] and abs(one[2] - one[1]) > CLOCK_SHARE_OF_RUNS * one[1]]
-    told = [f"its {name} clock was {was} MHz when accepted, it is {is_now} MHz" for name, was, is_now in moved]
+    clocks = _other_clocks(accepted, now, CLOCK_SHARE_OF_RUNS)
+    told = [f"its {name} clock was {was} MHz when accepted, it is {is_now} MHz" for name, was, is_now in clocks]
     was, is_now = accepted.power_limit_w, now.power_limit_w
     if None not in (was, is_now) and was != is_now:
         told.append(f"its power limit was {was} W when accepted, it is {is_now} W")
     return told
 
 
-def _moved(before: GpuConditions, after: GpuConditions) -> Iterator[str]:
-    for name, key in _CLOCKS:
+def _other_clocks(before: GpuConditions, after: GpuConditions, share: float) -> Iterator[tuple[str, int, int]]:
+    """Clocks that are not the same within a share of the first reading: name and both, in MHz."""
+    for name, key in (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz")):
         was, now = getattr(before, key), getattr(after, key)
-        if was and now and abs(now - was) > CLOCK_SHARE * was:
-            yield f"its {name} clock went from {was} to {now} MHz"
+        if was and now and abs(now - was) > share * was:
+            yield name, was, now
+
+
+def _moved(before: GpuConditions, after: GpuConditions) -> Iterator[str]:
+    for name, clock, later in _other_clocks(before, after, CLOCK_SHARE):
+        yield f"its {name} clock went from {clock} to {later} MHz"
     was, now = before.temperature_c, after.temperature_c
     if was is not None and now is not None and abs(now - was) > TEMPERATURE_C:
         yield f"its temperature went from {was} to {now} °C"
