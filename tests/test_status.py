@@ -159,7 +159,7 @@ def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
     end(folder, last, "outcome.json")
     assert "nobody works on it, all is trained;" in headline(status_of(folder))
     (folder.cell(last) / "record.json").write_text("{")
-    assert "1 of 4 cells cannot be read: delete the files" in headline(status_of(folder))
+    assert "1 of 4 cells cannot be read, for the reasons" in headline(status_of(folder))
 
 
 def test_a_cell_of_another_machine_runs_while_it_is_heard_of(folder):
@@ -178,7 +178,7 @@ def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
     end(folder, routed)
     told = status_of(folder).cells
     assert [cell.state for cell in told] == ["unreadable", "unreadable", "done", "unreadable"]
-    assert all("delete it to make it again" in cell.reason for cell in told if cell.state == "unreadable")
+    assert all("move it away and run its suite again" in cell.reason for cell in told if cell.state == "unreadable")
 
 
 def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder):

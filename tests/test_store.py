@@ -69,7 +69,7 @@ def test_a_newer_version_is_refused_with_its_number_and_the_way_out(folder, name
 
 @pytest.mark.parametrize("version", [0, -1, "2", None, 1.5, True])
 def test_a_version_that_is_none_is_refused(version):
-    with pytest.raises(VersionError, match="is no version"):
+    with pytest.raises(VersionError, match="is not a version"):
         migrated({"schema_version": version}, "record", Path("record.json"))
 
 

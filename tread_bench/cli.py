@@ -7,11 +7,35 @@ import os
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+FORGETS = (
+    "What is removed or replaced"  # heading in a command's help: a misspelt option is never taken for one of these
+)
+
+
+class Commands(TyperGroup):
+    """The commands; of an unknown option they suggest no option that removes or replaces something."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if possible := getattr(error, "possibilities", None):
+                error.possibilities = sorted(set(possible) - _forgetting(error.ctx.command))  # type: ignore[attr-defined]
+            raise
+
+
+def _forgetting(command: Any) -> set[str]:
+    options = (one for one in command.params if getattr(one, "rich_help_panel", None) == FORGETS)
+    return {name for option in options for name in option.opts}
+
 
 app = typer.Typer(
+    cls=Commands,
     name="tread-bench",
     help="Decide whether, where and how to route tokens in a diffusion backbone.",
     no_args_is_help=True,
@@ -95,8 +119,13 @@ def run(
     smoke: Annotated[
         bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")
     ] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="run failed cells again")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="forget what the run folder holds of this suite")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="run failed cells again", rich_help_panel=FORGETS)
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option("--fresh", help="forget what the run folder holds of this suite", rich_help_panel=FORGETS),
+    ] = False,
     accept_other_numerics: Annotated[
         bool, typer.Option("--accept-other-numerics", help="go on though numerical choices changed; records say so")
     ] = False,
@@ -219,7 +248,7 @@ def status(
 @app.command()
 def clean(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
-    yes: Annotated[bool, typer.Option("--yes", help="remove without asking")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
 ) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after saying what that is."""
     from tread_bench.commands.clean import clean_folder
@@ -231,7 +260,9 @@ def clean(
 def check(
     run_dir: Annotated[Path, typer.Argument(help="a finished run folder")],
     baseline: Annotated[Path, typer.Option("--baseline", help="JSON file of accepted figures")],
-    accept: Annotated[bool, typer.Option("--accept", help="write the run's figures as the new baseline")] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
+    ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
     as_json: JsonOption = False,

@@ -24,7 +24,10 @@ def migrated(content: dict[str, Any], kind: Kind, path: Path) -> dict[str, Any]:
     """
     version = content.get("schema_version", 1)  # plan.json and cell.json of version 1 do not say it
     if type(version) is not int or version < 1:
-        raise VersionError(f"{path}: schema_version {version!r} is no version; delete the file to make it again")
+        raise VersionError(
+            f"{path}: schema_version {version!r} is not a version; restore the file, or move it away and run its suite "
+            "again"
+        )
     if version > SCHEMA_VERSION:
         raise VersionError(
             f"{path} was written by a newer tread-bench (schema version {version}; this one reads up to "

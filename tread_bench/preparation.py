@@ -40,8 +40,7 @@ def settle(plan: Plan, folder: RunFolder, site: Site, options: Options) -> dict[
     if changed and not options.accept_other_numerics:
         raise StoreError(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
-            "compare: give another --out, --fresh to begin again, or --accept-other-numerics to go on and have every "
-            "record say so"
+            "compare: give another --out, or --accept-other-numerics to go on and have every record say so"
         )
     if before is None or options.shard is None:
         return {**found, "accept_other_numerics": options.accept_other_numerics}

@@ -16,7 +16,7 @@ from tread_bench.cell_costs import Work
 from tread_bench.heartbeat import Progress, read_progress
 from tread_bench.locks import is_locked
 from tread_bench.remaining import Remaining, work_of
-from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, read_json
+from tread_bench.store import LOST_WITH_RUNNER, WAY_OUT, RunFolder, StoreError, read_json
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")
@@ -152,7 +152,7 @@ def _parsed(path: Path, changed_ns: int) -> dict[str, Any] | None:
             return {"row": content["row"], "seed": content["seed"], "config": json.dumps(content["config"])}
         return {"status": content["status"], "reason": content["reason"], "attempts": content.get("attempts", [])}
     except (AttributeError, KeyError, TypeError):
-        raise StoreError(f"{path} is not what this program writes; delete it to make it again") from None
+        raise StoreError(f"{path} is not what this program writes; {WAY_OUT}") from None
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:

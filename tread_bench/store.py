@@ -26,6 +26,7 @@ _TEMPORARY = ".tmp"
 _REMOVED = ".removed"
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
 LOST_WITH_RUNNER = "broken off with its runner"
+WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
 
 
 class StoreError(UserError):
@@ -117,7 +118,7 @@ class RunFolder:
         """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
         plan = self._read(self.plan_path, "plan")
         if plan is not None and (absent := [key for key in _PLAN_KEYS if key not in plan]):
-            raise StoreError(f"{self.plan_path} lacks {', '.join(absent)}; delete it and run its suite again")
+            raise StoreError(f"{self.plan_path} lacks {', '.join(absent)}; {WAY_OUT}")
         return plan
 
     def about(self, cell_id: str) -> dict[str, Any] | None:
@@ -151,9 +152,7 @@ class RunFolder:
         try:
             return datetime.fromisoformat(plan["started"]).astimezone(UTC)
         except (TypeError, ValueError, OverflowError):
-            raise StoreError(
-                f"{self.plan_path}: started {plan['started']!r} is no ISO 8601 time; delete it and run its suite again"
-            ) from None
+            raise StoreError(f"{self.plan_path}: started {plan['started']!r} is no ISO 8601 time; {WAY_OUT}") from None
 
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError for one that cannot be read."""
@@ -172,13 +171,13 @@ class RunFolder:
         except ValidationError as error:
             raise StoreError(
                 f"{path} is no record of this version ({error.error_count()} problems); "
-                "delete it to run the cell again, or use the version that wrote it"
+                f"use the version that wrote it, {WAY_OUT}"
             ) from None
 
     def _read(self, path: Path, kind: Kind) -> dict[str, Any] | None:
         content = read_json(path)
         if content is not None and not isinstance(content, dict):
-            raise StoreError(f"{path} holds no JSON object; delete it to make it again")
+            raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
         return None if content is None else migrated(content, kind, path)
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
@@ -309,5 +308,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read ({error}); delete it to make it again") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable") from None
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} cannot be read as JSON ({error}); {WAY_OUT}") from None

@@ -124,7 +124,7 @@ def _left_as(status: Status, is_trained: bool) -> str:
     """How a run was left that nobody works on."""
     cells, counts = len(status.cells), status.counts
     if unreadable := counts.get("unreadable"):
-        return f"and {unreadable} of {cells} cells cannot be read: delete the files that are named for them"
+        return f"and {unreadable} of {cells} cells cannot be read, for the reasons that are named for them"
     if counts.get("lost"):
         return "it was broken off"
     return "all is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not begun"

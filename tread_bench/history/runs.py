@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from tread_bench.errors import UserError
 from tread_bench.records import Record
-from tread_bench.store import RunFolder, StoreError
+from tread_bench.store import WAY_OUT, RunFolder, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _read(path: Path) -> Run:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise StoreError(f"{folder.plan_path}: {where}: {first['msg']}; delete it and run its suite again") from None
+        raise StoreError(f"{folder.plan_path}: {where}: {first['msg']}; {WAY_OUT}") from None
     done = tuple(record for record in folder.records(about.references) if record.status == "done")
     if not done:
         raise StoreError(f"{path} has no finished cell; `tread-bench run` goes on with it")

@@ -1,0 +1,85 @@
+"""No text of this program talks anybody into losing something."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tread_bench import store
+from tread_bench.cli import FORGETS, app
+from tread_bench.store import RunFolder, StoreError, read_json
+
+CHECKOUT = Path(__file__).parents[2]
+COMMANDS = typer.main.get_command(app).commands
+REMOVING = {"--fresh", "--retry-failed", "--yes", "--accept"}
+
+
+def texts(path: Path) -> list[str]:
+    """All string constants of a module but its docstrings and comments."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, documented)}
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [text for text in constants if isinstance(text, str) and text not in docstrings]
+
+
+def test_no_message_advises_to_delete_anything():
+    modules = [
+        path for package in ("tread_bench", "backbones", "reports") for path in CHECKOUT.glob(f"{package}/**/*.py")
+    ]
+    found = {(path.name, text) for path in modules for text in texts(path) if re.search(r"\bdelet", text, re.I)}
+    assert len(modules) > 100 and not found
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_that_removes_or_replaces_stands_under_that_heading(name):
+    options = {opt: param for param in COMMANDS[name].params for opt in param.opts if opt.startswith("--")}
+    assert {opt for opt, param in options.items() if getattr(param, "rich_help_panel", None) == FORGETS} == (
+        options.keys() & REMOVING
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "meant"),
+    [
+        ("run", "--rows", None),
+        ("run", "--fres", None),
+        ("run", "--retry", None),
+        ("clean", "--ye", None),
+        ("check", "--accep", None),
+        ("run", "--seed", "--seeds"),
+    ],
+)
+def test_a_misspelt_option_is_never_taken_for_one_that_removes(command, typed, meant):
+    done = CliRunner().invoke(app, [command, "x", typed])
+    assert done.exit_code == 2 and typed in done.output
+    suggested = set(re.findall(r"--[a-z-]+", done.output)) - {typed, "--help"}
+    assert not suggested & REMOVING
+    assert meant is None or meant in suggested
+
+
+@pytest.mark.parametrize("reason", ["Permission denied", "Input/output error"])
+def test_a_file_that_the_system_does_not_hand_out_is_not_called_damaged(tmp_path, monkeypatch, reason):
+    number = {"Permission denied": 13, "Input/output error": 5}[reason]
+
+    def refuse(path, *arguments, **options):
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(store.Path, "read_text", refuse)
+    with pytest.raises(StoreError, match=rf"record.json cannot be read \({reason}\); make it readable$"):
+        RunFolder(tmp_path).record("a")
+
+
+def test_a_damaged_file_is_told_with_its_damage_and_kept(tmp_path):
+    (tmp_path / "record.json").write_text('{"a": ')
+    with pytest.raises(
+        StoreError, match=r"record.json cannot be read as JSON \(.*char 6\)\); restore it, or move it away"
+    ):
+        read_json(tmp_path / "record.json")
+    assert (tmp_path / "record.json").exists()
