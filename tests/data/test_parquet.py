@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from PIL import Image
 
 from tread_bench.config import ParquetData
 from tread_bench.data import DataSource, open_data
+from tread_bench.data.parquet import _decode
 from tread_bench.errors import UserError
 
 SIDE = 4
@@ -99,6 +102,64 @@ def test_a_wrong_row_is_named_with_its_file_and_rule(tmp_path: Path, image: Any,
     with pytest.raises(UserError, match=message) as raised:
         read(path)
     assert str(raised.value).startswith(f"{path}, row 3: ")
+
+
+IMAGES = pa.array([png(COLOUR[0])], pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+WRONG_COLUMNS = {
+    "text": (
+        [("image", pa.array([{"bytes": "x"}])), ("label", pa.array([0]))],
+        "column 'image' is struct<bytes: string>",
+    ),
+    "floats": ([("image", IMAGES), ("label", pa.array([0.5]))], "column 'label' is double, not integers"),
+    "booleans": ([("image", IMAGES), ("label", pa.array([True]))], "column 'label' is bool, not integers"),
+    "two of images": ([("image", IMAGES), ("image", IMAGES), ("label", pa.array([0]))], "2 columns 'image'"),
+    "two of labels": ([("image", IMAGES), ("label", pa.array([0])), ("label", pa.array([0]))], "2 columns 'label'"),
+}
+
+
+@pytest.mark.parametrize(("columns", "message"), WRONG_COLUMNS.values(), ids=WRONG_COLUMNS.keys())
+def test_a_wrong_column_is_named_with_its_file(tmp_path: Path, columns: Any, message: str) -> None:
+    names, arrays = zip(*columns, strict=True)
+    pq.write_table(pa.Table.from_arrays(list(arrays), list(names)), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=message) as raised:
+        read(str(tmp_path / "a.parquet"))
+    assert str(raised.value).startswith(f"{tmp_path / 'a.parquet'}: ")
+
+
+def test_a_corrupt_page_is_named_with_its_file_and_rows(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "a.parquet", [png(image) for image in COLOUR], [0] * 5))
+    second = pq.ParquetFile(path).metadata.row_group(1).column(0)
+    content = bytearray(path.read_bytes())
+    start = second.dictionary_page_offset or second.data_page_offset
+    content[start : start + second.total_compressed_size] = b"\xff" * second.total_compressed_size
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.parquet, rows from 2 on: cannot be read"):
+        read(str(path))
+
+
+def damaged_tiffs() -> Iterator[bytes]:
+    """A TIFF whose tags are each given every type in turn, and one value more or less."""
+    buffer = io.BytesIO()
+    Image.fromarray(COLOUR[0]).save(buffer, "TIFF")
+    whole = buffer.getvalue()
+    first = int.from_bytes(whole[4:8], "little")
+    tags = range(first + 2, first + 2 + 12 * int.from_bytes(whole[first : first + 2], "little"), 12)
+    for tag, kind, count in product(tags, range(14), (0, 1, 2, 3)):
+        content = bytearray(whole)
+        content[tag + 2], content[tag + 4] = kind, count
+        yield bytes(content)
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow warns of what it reads all the same
+def test_a_tiff_is_read_or_named_whatever_is_wrong_with_it(tmp_path: Path) -> None:
+    choice = ParquetData(name="parquet", train=("a",), held_out=("a",), image_size=SIDE, num_classes=0)
+    told = 0
+    for content in damaged_tiffs():
+        try:
+            assert _decode(choice, {"bytes": content}, "data.image_size").shape == (3, SIDE, SIDE)
+        except ValueError:
+            told += 1
+    assert told
 
 
 def test_a_colour_image_is_not_made_grey_quietly(tmp_path: Path) -> None:

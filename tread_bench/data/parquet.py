@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -94,19 +95,29 @@ def _open(choice: ParquetData, path: str) -> pq.ParquetFile:
         file = pq.ParquetFile(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: no readable Parquet file: {error}") from None
     schema = file.schema_arrow
     for column, key in zip(_columns(choice), ("image_column", "label_column"), strict=False):
         if column not in schema.names:
             raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
-    kind = schema.field(choice.image_column).type
-    if not pa.types.is_struct(kind) or kind.get_field_index("bytes") < 0:
+        if (count := schema.names.count(column)) > 1:
+            raise UserError(f"{path}: {count} columns {column!r}; give each column a name of its own")
+    if not _holds_images(kind := schema.field(choice.image_column).type):
         raise UserError(
             f"{path}: column {choice.image_column!r} is {kind}, not Hugging Face's image schema "
             "struct<bytes: binary, path: string>"
         )
+    if choice.num_classes and not pa.types.is_integer(kind := schema.field(choice.label_column).type):
+        raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
     return file
+
+
+def _holds_images(kind: pa.DataType) -> bool:
+    """Whether a column is a struct with one field `bytes` of bytes."""
+    if not pa.types.is_struct(kind) or (place := kind.get_field_index("bytes")) < 0:
+        return False
+    return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
 
 
 def _columns(choice: ParquetData) -> list[str]:
@@ -116,14 +127,25 @@ def _columns(choice: ParquetData) -> list[str]:
 def _rows(
     choice: ParquetData, file: pq.ParquetFile, path: str, size_key: str = "data.image_size"
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
-    row = 0
-    for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=_columns(choice)):
-        for record in batch.to_pylist():
-            try:
-                yield _decode(choice, record[choice.image_column], size_key), _label(choice, record)
-            except ValueError as error:
-                raise UserError(f"{path}, row {row}: {error}") from None
-            row += 1
+    for row, record in enumerate(_records(choice, file, path)):
+        try:
+            yield _decode(choice, record[choice.image_column], size_key), _label(choice, record)
+        except ValueError as error:
+            raise UserError(f"{path}, row {row}: {error}") from None
+
+
+def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
+    """The rows of a file, as many as its footer says."""
+    first, count = 0, file.metadata.num_rows
+    try:
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice)):
+                yield from batch.to_pylist()
+                first += len(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path}, rows from {first} on: cannot be read: {error}; write the file again") from None
+    if first != count:
+        raise UserError(f"{path}: {first} rows where its footer says {count}; write the file again")
 
 
 def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> NDArray[np.uint8]:
@@ -131,16 +153,24 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> 
     if not cell or not cell["bytes"]:
         raise ValueError(f"{choice.image_column} holds no image bytes; images must stand inside the file")
     side, (target, accepted) = choice.image_size, _MODES[choice.channels]
-    try:
+    with _decoder_errors_told():
         image = Image.open(io.BytesIO(cell["bytes"]), formats=_FORMATS)
-        if image.size != (side, side):
-            raise ValueError(f"image of {image.width}x{image.height} pixels where {size_key} is {side}")
-        if image.mode not in accepted:
-            raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
+    if image.size != (side, side):
+        raise ValueError(f"image of {image.width}x{image.height} pixels where {size_key} is {side}")
+    if image.mode not in accepted:
+        raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
+    with _decoder_errors_told():
         array = np.asarray(image.convert(target))
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ValueError(f"no readable image: {error}") from None
     return array.reshape(side, side, choice.channels).transpose(2, 0, 1)
+
+
+@contextmanager
+def _decoder_errors_told() -> Iterator[None]:
+    """Raises ValueError for whatever a decoder raises: on damaged bytes that is any exception."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"no readable image: {error}") from None
 
 
 def _label(choice: ParquetData, record: dict[str, Any]) -> int:
