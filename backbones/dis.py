@@ -69,7 +69,7 @@ class DiS(Backbone):
         self.time_embed = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
         self.label_emb = LabelEmbedder(spec.num_classes, width) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
-        rates = drop_rates(spec.drop_path, spec.depth + 1)
+        rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
         blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
         self.in_blocks = nn.ModuleList(blocks[:half])
         self.mid_block = blocks[half]

@@ -67,9 +67,12 @@ def _projections(inner: int, rank: int) -> tuple[nn.Conv1d, nn.Linear, nn.Linear
     return conv, nn.Linear(inner, rank + 2 * STATE, bias=False), nn.Linear(rank, inner)
 
 
-def drop_rates(rate: float, blocks: int) -> list[float]:
-    """Rate of each block's drop path as DiS and ZigMa count it: 0 twice, then growing linearly."""
-    return [0.0, *torch.linspace(0, rate, blocks, device="cpu").tolist()][:blocks]
+def drop_rates(rate: float, depth: int, blocks: int) -> list[float]:
+    """Rate of each block's drop path as DiS and ZigMa release it: 0, then linear from 0 to `rate` over `depth` blocks.
+
+    DiS has one block more than its depth, so its last block has the whole rate; ZigMa has none, and stops short of it.
+    """
+    return [0.0, *torch.linspace(0, rate, depth, device="cpu").tolist()][:blocks]
 
 
 def init_mamba(name: str, module: nn.Module, depth: int) -> None:

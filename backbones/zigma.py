@@ -123,7 +123,8 @@ class ZigMa(Backbone):
             self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
         positions = torch.empty(1, spec.num_tokens, spec.hidden)
         self.pos_embed = nn.Parameter(positions) if spec.learned_positions else None
-        self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in drop_rates(spec.drop_path, spec.depth))
+        rates = drop_rates(spec.drop_path, spec.depth, spec.depth)
+        self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in rates)
         self.drop_path = DropPath(spec.drop_path)
         self.norm_f = nn.RMSNorm(spec.hidden, eps=1e-5)
         self.final_layer = FinalLayer(spec)

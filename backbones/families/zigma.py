@@ -20,7 +20,9 @@ class ZigMaSpec(TextSpec):
 
     depth: int = Field(24, ge=1)
     hidden: int = Field(368, ge=1)
-    drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
+    drop_path: float = Field(
+        0.1, ge=0, lt=1, description="just above the last block's rate, linear from 0; in training only"
+    )
     scan: Literal["zigzagN8", "v2"] = Field(
         "zigzagN8", description="eight continuous paths, one per block in turn; v2: row by row, there and back"
     )

@@ -188,6 +188,13 @@ def test_bfloat16_autocast_is_finite_and_near_float32(routes):
     assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
 
 
+def test_drop_path_reaches_its_rate_at_the_last_block_as_released():
+    """0 at the first block, then linear over the `depth` blocks after it; the release has depth + 1 blocks."""
+    model = create_backbone("DiS", seed=0, **{**SMALL, "drop_path": 0.3})
+    blocks = [*model.in_blocks, model.mid_block, *model.out_blocks]
+    assert [block.drop_path.drop_prob for block in blocks] == pytest.approx([0, 0, 0.1, 0.2, 0.3])
+
+
 def test_drop_path_drops_whole_samples_in_training_only():
     model = small(drop_path=0.9, hidden=8)
     x, t, y = (v[:1].repeat_interleave(64, 0) for v in inputs())

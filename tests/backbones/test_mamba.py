@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from backbones.mamba import Mamba, drop_rates, init_mamba
+from backbones.mamba import Mamba, init_mamba
 
 WIDTH = 24  # 48 inner channels, step sizes of rank 2
 LENGTHS = [1, 7, 63]
@@ -101,11 +101,6 @@ def test_initial_weights_follow_mambas_rules():
     assert model.dt_proj.weight.abs().max() <= 2**-0.5
     assert torch.equal(model.dt_proj_b.bias, torch.zeros(2 * WIDTH))
     assert model.out_proj.weight.abs().max() <= (2 * WIDTH) ** -0.5 / 2  # of depth 4
-
-
-def test_drop_path_grows_linearly_after_two_blocks_without():
-    assert drop_rates(0.1, 25) == pytest.approx([0, *(0.1 * i / 24 for i in range(24))])
-    assert drop_rates(0.0, 3) == [0, 0, 0]
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -327,6 +327,11 @@ def test_bfloat16_autocast_is_finite_and_near_float32(routes):
     assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
 
 
+def test_drop_path_grows_linearly_after_two_blocks_without_as_released():
+    model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.3, "depth": 4})
+    assert [block.drop_path.drop_prob for block in model.blocks] == pytest.approx([0, 0, 0.1, 0.2])
+
+
 def test_drop_path_is_active_in_training_only():
     model = small(drop_path=0.9)
     with torch.random.fork_rng():
