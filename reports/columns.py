@@ -33,8 +33,10 @@ COLUMNS = (
     Column("train_step_macs", "MACs per image", "forward and backward pass of a training step with the routes", True),
     Column("gmacs", "10⁹ MACs per image", "forward_macs / 10⁹: what the DiT paper calls Gflops"),
     Column("gflops", "10⁹ FLOPs per image", "twice gmacs"),
-    Column("images_per_s", "images/s", "training throughput, timed alone after training"),
-    Column("step_time_ms", "ms", "median of a training step, timed alone, interleaved with the dense reference"),
+    Column("images_per_s", "images/s", "of training: the dense rate of the whole run times speedup"),
+    Column(
+        "step_time_ms", "ms", "median of this row's own steps, timed alone; rows, timed in turn, compare by speedup"
+    ),
     Column("ideal_speedup", "", "dense over routed forward MACs: the gain without any overhead"),
     Column("speedup", "", "median of the pairs' dense over routed step time; of the dense row: a control near 1"),
     Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),

@@ -7,7 +7,7 @@ ranked.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from reports import asked
 from reports.architectures import with_labels
+from reports.rates import Setting, dense_step_ms, dense_steps_ms
 from tread_bench.records import Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
 from tread_bench.statistics import (
@@ -46,7 +47,8 @@ class Row:
 
     `scores` holds metric -> seed -> value at the last iteration, `references` the dense values of the same seeds;
     `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `short_label` tells the
-    row from the others of its architecture; `architecture` is "" in a run of one.
+    row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is the median dense
+    step of the whole run.
     """
 
     group: Group
@@ -56,6 +58,7 @@ class Row:
     short_label: str = ""
     scores: dict[str, dict[int, float]] = field(default_factory=dict)
     references: dict[str, dict[int, float]] = field(default_factory=dict)
+    dense_step_ms: float | None = None
     fid_p_value: float | None = None
     is_lowest_fid: bool = False
     is_among_lowest_fid: bool = False  # cannot be told from the lowest
@@ -129,6 +132,18 @@ class Row:
                 found.append(record.timing)
         return found
 
+    @property
+    def step_ms(self) -> float | None:
+        """The run's dense step over the row's speed-up."""
+        if self.dense_step_ms is None or self.speedup is None:
+            return None
+        return self.dense_step_ms / (1.0 if self.is_dense else self.speedup[0])
+
+    @property
+    def images_per_s(self) -> float | None:
+        """The run's dense rate times the row's speed-up."""
+        return self.timings[0].batch / self.step_ms * 1e3 if self.step_ms else None
+
     def cost(self, name: str) -> float | None:
         """A figure of `CostFigures`, which all seeds share."""
         return next((getattr(r.cost, name) for r in self.records if r.cost), None)
@@ -148,7 +163,8 @@ def comparison(records: Iterable[Record]) -> list[Row]:
     """One entry per row and protocol, group by group, dense first; the order of `records` does not matter."""
     ordered = sorted(records, key=record_order)
     cells = {record.cell: record for record in ordered}
-    rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells)]
+    dense_ms = dense_steps_ms(ordered)
+    rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells, dense_ms)]
     rows = [_settle(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
     ranked = [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
@@ -183,7 +199,7 @@ def _group(record: Record, evaluation: Evaluation | None) -> Group:
     return Group(record.backbone, _data(record), _objective(record), protocol, iteration)
 
 
-def _by_protocol(records: list[Record], cells: dict[str, Record]) -> list[Row]:
+def _by_protocol(records: list[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> list[Row]:
     """One row per protocol that its finished cells were measured under; the others stay with the first."""
     groups: dict[Group, list[Record]] = {}
     for record in records:
@@ -191,11 +207,13 @@ def _by_protocol(records: list[Record], cells: dict[str, Record]) -> list[Row]:
             groups.setdefault(_group(record, record.last), []).append(record)
     first = next(iter(groups), _group(records[0], None))
     groups.setdefault(first, []).extend(record for record in records if record.status != "done")
-    return [_row(group, members, cells) for group, members in groups.items()]
+    return [_row(group, members, cells, dense_ms) for group, members in groups.items()]
 
 
-def _row(group: Group, records: Sequence[Record], cells: dict[str, Record]) -> Row:
-    row = Row(group=group, name=records[0].row, records=tuple(sorted(records, key=record_order)))
+def _row(group: Group, records: Sequence[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> Row:
+    step_ms = next((dense_step_ms(record, dense_ms) for record in records if record.timing), None)
+    members = tuple(sorted(records, key=record_order))
+    row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
     for metric in METRICS:
         for record in row.done:
             value = getattr(record.last, metric, None)

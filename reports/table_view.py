@@ -58,8 +58,8 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("Extra parameters", "of the method and its auxiliary losses", _extra),
         (
             "Images/s",
-            "of training, measured alone; rows compare by speed-up",
-            lambda row: _timing(rows, row, "images_per_s"),
+            "of training: the dense rate of the run times the speed-up",
+            lambda row: _plain(row.images_per_s, min(1, decimals(r.images_per_s for r in rows))),
         ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
         *_metric_columns(rows, "kid"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reports import asked
 from reports.columns import COLUMNS
 from reports.comparison import comparison, record_order
+from reports.rates import Setting, dense_steps_ms, images_per_s
 from tread_bench.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
 from tread_bench.store import write_atomically
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison", "results_frame", "write_csv"]
 
-_TIMING = ("images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind")
+_TIMING = ("step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind")
 _COST = (
     *("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs"),
     *("method_params", "auxiliary_params", "mean_train_step_macs", "judged_forward_macs"),
@@ -42,9 +43,11 @@ def results_frame(records: Iterable[Record]) -> pd.DataFrame:
     """
     import pandas as pd
 
+    ordered = sorted(records, key=record_order)
+    dense_ms = dense_steps_ms(ordered)
     lines = [
-        _line(record, evaluation)
-        for record in sorted(records, key=record_order)
+        _line(record, evaluation, dense_ms)
+        for record in ordered
         for evaluation in (*sorted(record.evaluations, key=lambda e: e.iteration),) or (None,)
     ]
     frame = pd.DataFrame(lines, columns=[column.name for column in COLUMNS])
@@ -56,13 +59,14 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
 
-def _line(record: Record, evaluation: Evaluation | None) -> dict[str, Any]:
+def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
     line = {
         **_fields(record, _RECORD),
         **_fields(evaluation, _EVALUATION),
         **({} if evaluation else {"train_seconds": record.train_seconds}),
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),
+        "images_per_s": images_per_s(record, dense_ms),
         "objective": asked.objective(record),
         "guidance": asked.rule(record) or "none",
         "checkpoint": asked.checkpoint(record) if asked.is_evaluated_only(record) else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -68,7 +67,8 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
     """One row at every iteration at which its finished cells were judged under the group's protocol."""
     row = rows[index]
-    step_ms = _step_ms(row, [other for other in rows if other.group == row.group])
+    # A schedule has two kinds of steps, and one of them was timed.
+    step_ms = None if row.spans and asked.scheduled(row.first) else row.step_ms
     fids: dict[int, list[float]] = {}
     for record in row.done:
         for evaluation in record.evaluations:
@@ -97,17 +97,6 @@ def macs_until(row: Row, iteration: int) -> float:
         return routed * iteration
     extra = (mean - routed) * last / (last - sum(shares)) if sum(shares) < last else 0.0
     return sum(routed + (1 - share) * extra for share in shares[:iteration])
-
-
-def _step_ms(row: Row, group: Sequence[Row]) -> float | None:
-    """The group's median dense step over the row's speed-up; not known of a schedule, which has two kinds of steps.
-
-    Rows are timed one after another, each beside dense: their own times were not taken under the same load.
-    """
-    if row.speedup is None or (row.spans and asked.scheduled(row.first)):
-        return None
-    dense = [step for other in group for timing in other.timings for step in timing.reference_step_times_ms]
-    return float(np.median(dense)) / (1.0 if row.is_dense else row.speedup[0])
 
 
 def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:

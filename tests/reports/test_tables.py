@@ -24,6 +24,7 @@ from synthetic_records import (
 
 from reports.architectures import side_by_side
 from reports.columns import COLUMNS
+from reports.table_view import comparison_view
 from reports.tables import comparison, results_frame, write_csv
 
 CONTRACT = """
@@ -191,3 +192,38 @@ def test_a_measurement_that_seeds_share_counts_once():
     assert one.speedup == (shared.speedup, shared.speedup_low, shared.speedup_high)
     two = comparison([record("2:8", "2:8@0.5", s, 20.0, timing=t) for s, t in enumerate((shared, other))])[0]
     assert len(two.timings) == 2 and two.speedup[1] < 1.2 < two.speedup[2]
+
+
+def test_the_rate_of_a_row_is_the_dense_rate_of_the_run_times_its_speed_up_in_table_and_file():
+    """As when a neighbour slowed the machine down while one row was timed: its own steps took three times as long."""
+    quiet = timing(1.25, 0)
+    own = ("step_times_ms", "reference_step_times_ms")
+    slowed = {name: [3 * ms for ms in getattr(quiet, name)] for name in own}
+    loaded = quiet.model_copy(update={**slowed, "step_time_ms": 3 * quiet.step_time_ms, "images_per_s": 1.0})
+    records = [
+        record("dense", "", 0, 17.0, 1.0),
+        record("1:8", "1:8@0.5", 0, 18.0, 1.22),
+        record("2:8", "2:8@0.5", 0, 18.0, timing=loaded),
+    ]
+    frame = results_frame(records).drop_duplicates("cell").set_index("row")
+    dense = frame.images_per_s["dense"]
+    assert frame.images_per_s["2:8"] / dense == pytest.approx(frame.speedup["2:8"])
+    assert frame.images_per_s["1:8"] / dense == pytest.approx(frame.speedup["1:8"])
+    assert dense == pytest.approx(64 / 60e-3, rel=0.03)  # the slowed steps are a third of all dense ones
+    rows = comparison(records)
+    view = comparison_view(rows)
+    column = [title for title, _ in view.headers].index("Images/s")
+    shown = {row.name: cells[column].key for row, cells in view.rows}
+    assert shown == pytest.approx(frame.images_per_s.to_dict())
+    assert {row.name: row.images_per_s for row in rows} == shown
+
+
+def test_steps_of_another_batch_or_architecture_give_no_dense_rate():
+    shapes = {"batch": timing(1.2, 1).model_copy(update={"batch": 8}), "architecture": timing(1.2, 1)}
+    for name, other in shapes.items():
+        changes = {"backbone": "DiT-S/2"} if name == "architecture" else {}
+        slower = other.model_copy(update={"reference_step_times_ms": [600.0] * 20})
+        odd = record("dense", "", 1, 17.0, timing=slower, cell="odd", **changes)
+        frame = results_frame([record("dense", "", 0, 17.0, 1.0), odd]).drop_duplicates("cell").set_index("cell")
+        assert frame.images_per_s["odd"] == pytest.approx(slower.batch / 0.6)
+        assert frame.images_per_s["dense-dense-0"] == pytest.approx(64 / 60e-3, rel=0.03)

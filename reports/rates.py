@@ -1,0 +1,44 @@
+"""Step times and rates that follow from pairs.
+
+Rows are timed one after another, each beside dense: their own times were not taken under the same load. What compares
+is the dense step of the whole run, over a row's speed-up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from statistics import median
+
+from reports import asked
+from tread_bench.records import Record, TimingFigures
+
+Setting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
+
+
+def dense_steps_ms(records: Iterable[Record]) -> dict[Setting, float]:
+    """The median dense step in ms by setting, over all that were timed; seeds that share a measurement count once."""
+    timed: dict[Setting, dict[tuple[float, ...], None]] = {}
+    for record in records:
+        if record.timing:
+            timed.setdefault(_setting(record, record.timing), {})[tuple(record.timing.reference_step_times_ms)] = None
+    return {setting: median(step for steps in found for step in steps) for setting, found in timed.items()}
+
+
+def dense_step_ms(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
+    """That of the record's own setting; None where it was not timed."""
+    return dense_ms[_setting(record, record.timing)] if record.timing else None
+
+
+def images_per_s(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
+    """The dense rate of the run times the record's paired speed-up; the dense rate itself for a dense record."""
+    step_ms = dense_step_ms(record, dense_ms)
+    if record.timing is None or step_ms is None:
+        return None
+    speedup = 1.0 if asked.is_plainly_dense(record) else record.timing.speedup
+    return record.timing.batch / step_ms * 1e3 * speedup
+
+
+def _setting(record: Record, timing: TimingFigures) -> Setting:
+    asked_for = [record.config.get(part) for part in ("data", "objective")]
+    return record.backbone, json.dumps(asked_for, sort_keys=True), timing.batch
