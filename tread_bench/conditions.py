@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -11,6 +12,13 @@ from typing import Any
 # scikit-learn's digits do not.
 _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
 _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count")  # a measurement, and how many cells run at a time
+
+# OpenBLAS chooses its kernels by the microarchitecture, which neither the name of a CPU nor its capability tells. The
+# last digits of figures that pass through NumPy's linear algebra depend on them, so these compare within a tolerance.
+BLAS_KERNELS = "blas_kernels"
+LINEAR_ALGEBRA = ("fid", "kid")  # among the figures of an evaluation; all others come from torch
+LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
+
 EARLIER, TIMED = "begun_under", "timed_under"  # in a record's conditions: those of its first steps, of its timing
 
 
@@ -20,11 +28,18 @@ def conditions(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decisive(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    """What changes figures, flat; versions by package."""
-    without = (*_CHANGES_NO_FIGURE, "versions", EARLIER, TIMED)
+    """What changes figures by more than the last digits of linear algebra, flat; versions by package."""
+    without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", EARLIER, TIMED)
     versions = conditions.get("versions", {})
     chosen = {key: value for key, value in conditions.items() if key not in without}
     return chosen | {package: versions.get(package) for package in _FIGURES_DEPEND_ON}
+
+
+def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
+    """Whether two values of a figure are what equal conditions give: equal bits, but for the kernels of a BLAS."""
+    if a is None or b is None or name not in LINEAR_ALGEBRA:
+        return a == b
+    return math.isclose(a, b, rel_tol=LINEAR_ALGEBRA_TOLERANCE)
 
 
 def by_file_name(value: Any) -> Any:

@@ -8,9 +8,12 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy  # noqa: F401  (loads the BLAS that `blas_kernels` finds)
 import torch
 import torch.nn.functional as F
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from tread_bench.conditions import BLAS_KERNELS
 from tread_bench.config import Compute, StepOptions
 from tread_bench.errors import UserError
 from tread_bench.kernels import resolve_kernels
@@ -70,8 +73,15 @@ def machine(device: str) -> dict[str, str]:
     return {
         "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        BLAS_KERNELS: blas_kernels(),
         "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
     }
+
+
+def blas_kernels() -> str:
+    """What the BLAS of NumPy computes with here: "SkylakeX", or the library's name where it does not say."""
+    used = ThreadpoolController().select(user_api="blas").info()
+    return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"
 
 
 def as_here(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,6 +140,7 @@ def settle(compute: Compute, device: str) -> dict[str, Any]:
 def apply_numerics(numerics: dict[str, Any]) -> torch.device:
     """Set this process's threads and precision; the device to compute on."""
     torch.set_num_threads(numerics["threads"])
+    threadpool_limits(numerics["threads"], user_api="blas")
     torch.set_float32_matmul_precision(numerics["matmul_precision"])
     if numerics["device"] == "cuda":
         torch.backends.cudnn.benchmark = False

@@ -245,9 +245,27 @@ def test_a_resident_set_is_no_allocators_peak():
 
 def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
     accepted = cell(conditions=CPU)
-    nudged = cell(conditions=CPU, quality={"fid": math.nextafter(8.0, 9.0), "validation_loss": 0.5})
+    nudged = (
+        ("validation_loss", {"quality": {"fid": 8.0, "validation_loss": math.nextafter(0.5, 1)}}),
+        ("final weights", {"final_weights_sha256": "ce"}),
+    )
     assert verdicts(run({"r seed 0": accepted}, {"r seed 0": accepted}), "quality") == {("bits", Verdict.PASS)}
-    assert verdicts(run({"r seed 0": accepted}, {"r seed 0": nudged}), "quality") == {("bits", Verdict.FAIL)}
+    for told, change in nudged:
+        (finding,) = (
+            f for f in run({"r seed 0": accepted}, {"r seed 0": cell(conditions=CPU, **change)}) if f.kind == "quality"
+        )
+        assert (finding.figure, finding.verdict) == ("bits", Verdict.FAIL) and finding.reason.startswith(f"{told}: ")
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1e-13, Verdict.PASS), (-9e-10, Verdict.PASS), (2e-9, Verdict.FAIL)])
+@pytest.mark.parametrize("kernels", ["Haswell", "SkylakeX"])
+def test_a_fid_is_compared_within_what_the_kernels_of_a_blas_change(share, verdict, kernels):
+    accepted = cell(conditions=CPU | {"blas_kernels": "SkylakeX"})
+    quality = {"fid": 8.0 * (1 + share), "validation_loss": 0.5}
+    measured = cell(conditions=CPU | {"blas_kernels": kernels}, quality=quality)
+    (finding,) = (f for f in run({"r seed 0": accepted}, {"r seed 0": measured}) if f.kind == "quality")
+    assert (finding.figure, finding.verdict) == ("bits", verdict)
+    assert (f"SkylakeX, now {kernels}" in finding.reason) == (verdict is Verdict.PASS)
 
 
 def test_bits_are_told_in_six_digits_or_in_as_many_as_tell_them_apart():

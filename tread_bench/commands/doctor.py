@@ -16,7 +16,7 @@ from tread_bench.config import Compute, DigitsData, Metrics
 from tread_bench.kernels import KERNELS, missing
 from tread_bench.measure.features import choose_extractor
 from tread_bench.measure.gpu_conditions import nvml_problem
-from tread_bench.numerics import TF32_CAPABILITY, autocast_problem, cpu_name, resolve_numerics, versions
+from tread_bench.numerics import TF32_CAPABILITY, autocast_problem, blas_kernels, cpu_name, resolve_numerics, versions
 from tread_bench.registry import families
 
 
@@ -24,7 +24,8 @@ def examine() -> dict[str, Any]:
     """Everything the command says, as JSON values."""
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     return {
-        "cpu": f"{cpu_name()}, {os.cpu_count()} processors, {torch.backends.cpu.get_cpu_capability()}",
+        "cpu": f"{cpu_name()}, {os.cpu_count()} processors, {torch.backends.cpu.get_cpu_capability()}, "
+        f"BLAS kernels {blas_kernels()}",
         "memory_mib": psutil.virtual_memory().total // 2**20,
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "cuda": _cuda(),

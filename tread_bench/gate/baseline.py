@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
 
-from tread_bench.conditions import by_file_name, decisive
+from tread_bench.conditions import BLAS_KERNELS, by_file_name, decisive
 from tread_bench.errors import UserError
 from tread_bench.records import GpuConditions, Record
 from tread_bench.store import write_json
@@ -79,13 +79,18 @@ def _cell(record: Record) -> CellFigures:
             "initial_weights_sha256": record.initial_weights_sha256,
             "config": by_file_name(record.config),
         },
-        conditions=decisive(record.conditions),
+        conditions=decisive(record.conditions) | _blas(record.conditions),
         speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
         peak_memory_mib=timing and timing.peak_memory_mib,
         memory_kind=timing and timing.memory_kind,
         quality={name: value for name, value in quality.items() if value is not None},
         final_weights_sha256=record.final_weights_sha256,
     )
+
+
+def _blas(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """For people: figures compare whatever it is."""
+    return {BLAS_KERNELS: conditions[BLAS_KERNELS]} if BLAS_KERNELS in conditions else {}
 
 
 def read_baseline(path: Path) -> Baseline:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tread_bench.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
 from tread_bench.gate.baseline import QUALITY, Baseline, CellFigures
 from tread_bench.gate.compare_speed import compare_speed
 from tread_bench.gate.findings import Finding, Verdict
 from tread_bench.statistics import mean_interval
 
 MEMORY_SHARE, MEMORY_MIB = 0.01, 8.0  # a CUDA allocator's peak may grow by 1 % and 8 MiB
-_NO_BITS = ("tread-bench",)  # conditions that need not match for equal bits; libraries choose by the model of a CPU
+_NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
 
 # Of the conditions, what is configuration: set by the suite, or settled on the machine where a suite leaves it to it.
 _SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
@@ -121,16 +122,29 @@ def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
 
 
 def _equal(old: CellFigures, new: CellFigures) -> bool:
-    return (old.quality, old.final_weights_sha256) == (new.quality, new.final_weights_sha256)
+    return not _other_bits(old, new)
+
+
+def _other_bits(old: CellFigures, new: CellFigures) -> list[str]:
+    """What is not as equal conditions give it: weights and losses bit for bit, figures of linear algebra nearly."""
+    names = [name for name in QUALITY if not is_same_figure(name, old.quality.get(name), new.quality.get(name))]
+    return [*(["final weights"] if old.final_weights_sha256 != new.final_weights_sha256 else []), *names]
 
 
 def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
-    same = _equal(old, new)
+    other = _other_bits(old, new)
     metrics = [metric for metric in QUALITY if metric in old.quality or metric in new.quality]
     texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in metrics}
     was, now = (", ".join(f"{metric} {sides[k]}" for metric, sides in texts.items()) for k in (0, 1))
-    reason = "equal bits" if same else "other bits under the same build, CPU capability and threads"
-    return Finding(name, "quality", "bits", Verdict.PASS if same else Verdict.FAIL, was, now, reason)
+    if other:
+        reason = f"{', '.join(other)}: other bits under the same build, CPU capability and threads"
+    elif old.quality == new.quality:
+        reason = "equal bits"
+    else:
+        kernels = (side.conditions.get(BLAS_KERNELS, "unknown") for side in (old, new))
+        told = f"equal weights and losses; figures of linear algebra within {LINEAR_ALGEBRA_TOLERANCE:g}"
+        reason = f"{told} (BLAS kernels: {', now '.join(kernels)})"
+    return Finding(name, "quality", "bits", Verdict.FAIL if other else Verdict.PASS, was, now, reason)
 
 
 def _over_seeds(
