@@ -16,6 +16,7 @@ import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
+from tread_bench.store import MADE
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
@@ -54,6 +55,10 @@ def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished):
     for name in ("suite.yaml", "plan.json", "records.jsonl", "results.csv", "index.html"):
         assert (out / name).stat().st_size > 0, name
     assert any((out / "figures").glob("*.svg"))
+    made = [
+        p.relative_to(cell).as_posix() for cell in (out / "cells").iterdir() for p in cell.rglob("*") if p.is_file()
+    ]
+    assert len(made) > 20 and all(MADE.fullmatch(name) for name in made)
     records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
     assert [r["status"] for r in records] == ["done"] * 4
     for record in records:

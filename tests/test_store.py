@@ -16,6 +16,14 @@ from tread_bench.migrations import VersionError, migrated
 from tread_bench.records import SCHEMA_VERSION, Record
 from tread_bench.store import LOST_WITH_RUNNER, RunFolder, StoreError, disk_errors_told, temporaries, write_atomically
 
+LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
+LEFTOVERS = {
+    f"figures/{LEFT}",
+    LEFT,
+    "cells/.gone.removed/checkpoints/step-4.safetensors",
+    "cells/.gone.removed/record.json",
+    "cells/done/checkpoints/.step-000000004.safetensors.ab12cd_4.tmp",  # as version 1 called them
+}
 VERSION_1 = Path(__file__).parent / "version_1"  # as version 1 wrote them
 
 
@@ -162,11 +170,11 @@ def fill(folder):
     """A finished cell, one that failed, one that was broken off, and what was left over."""
     place(folder, "plan.json")
     for cell in ("done", "failed", "broken-off"):
-        for name in ("cell.json", "checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", ".log.x.tmp", "log"):
+        for name in ("cell.json", "checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT, "log"):
             write_atomically(folder.cell(cell) / name, "content")
     for cell in ("done", "failed"):
         write_atomically(folder.cell(cell) / "record.json", "{}")
-    for name in ("figures/.a.svg.x.tmp", ".plan.json.x.tmp", "cells/.gone.removed/checkpoints/step-4.safetensors"):
+    for name in LEFTOVERS:
         write_atomically(folder.root / name, "content")
 
 
@@ -174,17 +182,16 @@ def test_clean_removes_what_finished_cells_no_longer_need_and_nothing_else(folde
     fill(folder)
     outside = tmp_path.parent / f"{tmp_path.name}-outside"
     outside.write_text("not ours")
-    (folder.cell("done") / "checkpoints" / "step-9.link").symlink_to(outside)
+    (folder.cell("done") / "checkpoints" / "step-9.safetensors").symlink_to(outside)
     before = {path for path in folder.root.rglob("*") if path.is_file() and not path.is_symlink()}
     folder.remove(folder.removable())
     gone = {str(path.relative_to(folder.root)) for path in before if not path.exists()}
     finished = {
         f"cells/{cell}/{name}"
         for cell in ("done", "failed")
-        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", ".log.x.tmp")
+        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
     }
-    rest = {"figures/.a.svg.x.tmp", ".plan.json.x.tmp", "cells/.gone.removed/checkpoints/step-4.safetensors"}
-    assert gone == finished | rest
+    assert gone == finished | LEFTOVERS
     assert not (folder.root / "cells" / ".gone.removed").exists()
     assert outside.read_text() == "not ours"
     assert folder.removable() == []

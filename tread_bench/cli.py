@@ -250,7 +250,7 @@ def clean(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
     yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
 ) -> None:
-    """Remove checkpoints of finished cells and what interrupted writers left, after saying what that is."""
+    """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
     from tread_bench.commands.clean import clean_folder
 
     clean_folder(run_dir, yes)

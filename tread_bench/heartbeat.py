@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from tread_bench.store import RunFolder
+from tread_bench.store import TEMPORARY, RunFolder
 
 EVERY_S = 1.0  # between two notes in the same phase, at least
 SHARE = 0.005  # of a cell's time that notes may take where the disk is slow
@@ -87,7 +87,7 @@ class Heartbeat:
 
 def _replace(path: Path, content: str) -> None:
     """Renamed into place, so that no reader sees half; not flushed to the disk, since a lost note costs nothing."""
-    half = path.with_name(f".{path.name}.tmp")
+    half = path.with_name(TEMPORARY.format("progress"))
     try:
         half.write_text(content)
         os.replace(half, path)

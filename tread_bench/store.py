@@ -5,25 +5,33 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from pydantic import ValidationError
 
 from tread_bench.errors import UserError
 from tread_bench.locks import is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
+from tread_bench.outputs import append_to, refuse_irregular, refuse_linked
 from tread_bench.records import Record
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
-_TEMPORARY = ".tmp"
+TEMPORARY = ".tread-bench-{}.tmp"
+_TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
 _REMOVED = ".removed"
+_CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
+MADE = re.compile(  # what this program makes in a cell's folder
+    rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
+    rf"|samples/\d+\.png|(\w+/)?({_TEMPORARIES.pattern})"
+)
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
 LOST_WITH_RUNNER = "broken off with its runner"
 WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
@@ -37,8 +45,10 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
 
     Raises:
+        OutputError: `path` is a link, a device or a folder.
         OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
     """
+    refuse_irregular(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_and_rename(path, content)
@@ -49,7 +59,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def _write_and_rename(path: Path, content: bytes | str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY)
+    prefix, _, suffix = TEMPORARY.partition("{}")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -71,8 +82,14 @@ def _flush_folder(folder: Path) -> None:
 
 
 def temporaries(folder: Path) -> list[Path]:
-    """What killed writers have left anywhere in a folder."""
-    return sorted(folder.rglob(f".*{_TEMPORARY}"))
+    """What killed writers of this program have left anywhere in a folder; nothing for a link."""
+    return [path for path in files_in(folder) if _TEMPORARIES.fullmatch(path.name)] if not folder.is_symlink() else []
+
+
+def files_in(folder: Path) -> list[Path]:
+    """All plain files in a folder and in those within it; no link, and nothing behind one."""
+    found = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 @contextmanager
@@ -222,30 +239,39 @@ class RunFolder:
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
         """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
+        cell = self.cell(cell_id)
+        refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
-        (self.cell(cell_id) / "record.json").unlink(missing_ok=True)
-        if not keep_training and self.cell(cell_id).exists():
-            aside = self.cell(cell_id).with_name(f".{cell_id}{_REMOVED}")
-            shutil.rmtree(aside, ignore_errors=True)
-            self.cell(cell_id).rename(aside)  # at once: no half-removed cell is ever taken for a whole one
-            shutil.rmtree(aside, ignore_errors=True)
+        (cell / "record.json").unlink(missing_ok=True)
+        if not keep_training and cell.exists():
+            aside = cell.with_name(f".{uuid4().hex}{_REMOVED}")
+            cell.rename(aside)  # at once: no half-removed cell is ever taken for a whole one
+            _clear(aside, cell)
 
     def removable(self) -> list[Path]:
-        """Files that nothing needs any more: checkpoints of cells with a record, and what was left half written or half
-        removed. Of a cell without a record it names none.
+        """Files that this program made and needs no more: checkpoints of cells with a record, and what was left half
+        written or half removed. Of a cell without a record it names none, and nothing behind a link.
         """
-        cells = [path.parent for path in self.root.glob("cells/*/record.json")]
-        left = [file for aside in self.root.glob(f"cells/.*{_REMOVED}") for file in aside.rglob("*")]
-        outside = [path for path in temporaries(self.root) if not path.is_relative_to(self.root / "cells")]
-        inside = [path for cell in cells for path in [*cell.glob("checkpoints/step-*"), *temporaries(cell)]]
-        return sorted({path for path in (*left, *outside, *inside) if path.is_file() or path.is_symlink()})
+        return [path for path in files_in(self.root) if self._is_done_with(path)]
+
+    def _is_done_with(self, path: Path) -> bool:
+        place = path.relative_to(self.root).parts
+        is_half_written = _TEMPORARIES.fullmatch(path.name) is not None
+        if place[0] != "cells" or len(place) < 3:
+            return is_half_written
+        cell, name = place[1], "/".join(place[2:])
+        if _is_aside(cell):
+            return MADE.fullmatch(name) is not None
+        is_finished = (self.root / "cells" / cell / "record.json").is_file()
+        return is_finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
         """Remove files of this folder, and the folders of half-removed cells that are empty then."""
         for path in files:
             path.unlink(missing_ok=True)
-        for aside in self.root.glob(f"cells/.*{_REMOVED}"):
-            shutil.rmtree(aside, ignore_errors=True)
+        cells = self.root / "cells"
+        for aside in cells.glob(f".*{_REMOVED}") if not cells.is_symlink() else ():
+            _remove_empty(aside)
 
     def page_is_current(self) -> bool:
         """Whether the page is younger than everything that it is made from."""
@@ -272,7 +298,7 @@ class RunFolder:
     def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[None]:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            file = open(self.root / name, "a+")  # noqa: SIM115  (closed below, where the lock ends)
+            file = append_to(self.root / name, "a+")
         except OSError as error:
             raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
         with file:
@@ -300,6 +326,35 @@ class RunFolder:
         self.cell(cell_id).mkdir(parents=True, exist_ok=True)
         with waited_for(self.cell(cell_id) / ".lock"):
             yield
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a folder among the cells is called as what is left of a cell that was to be forgotten."""
+    return name.startswith(".") and name.endswith(_REMOVED)
+
+
+def _clear(aside: Path, cell: Path) -> None:
+    """Remove what this program made in a cell that was put aside; what else lies there goes back to where it was."""
+    for path in files_in(aside):
+        if MADE.fullmatch(path.relative_to(aside).as_posix()):
+            path.unlink()
+    _remove_empty(aside)
+    for place, folders, names in os.walk(aside):
+        for path in (Path(place) / name for name in (*folders, *names)):
+            if path.is_symlink() or not path.is_dir():
+                back = cell / path.relative_to(aside)
+                back.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(back)
+    _remove_empty(aside)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and those within it, as far as they are empty."""
+    if folder.is_symlink():
+        return
+    for place, *_ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            os.rmdir(place)
 
 
 def read_json(path: Path) -> Any:

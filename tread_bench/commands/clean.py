@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -11,7 +12,7 @@ from tread_bench.store import RunFolder, disk_errors_told
 
 
 def clean_folder(root: Path, is_agreed: bool) -> None:
-    """Say what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only say it.
+    """Name what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only name it.
 
     Raises:
         StoreError: `root` is no run folder, or one in use.
@@ -23,7 +24,8 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
         if not files:
             typer.echo(f"{root}: nothing to remove")
             return
-        typer.echo(_told(root, files))
+        for line in _told(root, files):
+            typer.echo(line)
         if is_agreed or (sys.stdin.isatty() and typer.confirm("Remove them?")):
             folder.remove(files)
             typer.echo("removed")
@@ -31,7 +33,9 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
             typer.echo("nothing was removed: --yes removes them")
 
 
-def _told(root: Path, files: list[Path]) -> str:
+def _told(root: Path, files: list[Path]) -> Iterator[str]:
+    """Every path, then what they are."""
+    yield from map(str, files)
     checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]
     cells = {path.parent for path in checkpoints}
     size = sum(path.lstat().st_size for path in files) / 2**20
@@ -39,4 +43,4 @@ def _told(root: Path, files: list[Path]) -> str:
         f"{len(checkpoints)} files of checkpoints of {len(cells)} finished cells (with them their weights)",
         f"{len(files) - len(checkpoints)} files left by interrupted writers",
     )
-    return f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"
+    yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tread_bench.errors import UserError
+from tread_bench.outputs import append_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
 
 def _write_to(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
-    with open(log, "ab", buffering=0) as file:
+    with append_to(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")

@@ -1,0 +1,111 @@
+"""`clean`, and whatever else removes, removes what this program made: nothing behind a link, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tests.marked_tree import mark, tree
+from tread_bench.store import RunFolder, write_atomically
+
+PLAN = Path(__file__).parents[1] / "version_1" / "plan.json"
+STEP = "checkpoints/step-000000001.safetensors"
+
+
+@pytest.fixture
+def mine(tmp_path) -> Path:
+    return mark(tmp_path / "mine")
+
+
+@pytest.fixture
+def folder(tmp_path) -> RunFolder:
+    """A run with a finished cell."""
+    found = RunFolder(tmp_path / "run")
+    for name in ("cell.json", "record.json", STEP, "log"):
+        write_atomically(found.cell("done") / name, "{}")
+    shutil.copy(PLAN, found.root)
+    return found
+
+
+LINKS = (
+    *("cells/.x.removed", "cells/evil", "cells/done/checkpoints/more", "cells/done/more", "cells/.y.removed/inside"),
+    *("figures", "timings", "elsewhere", "cells/.removed"),
+)
+
+
+def clean(root: Path) -> str:
+    done = tread_bench("clean", root, "--yes")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_nothing_behind_a_link_is_removed(folder, mine):
+    for link in LINKS:
+        (folder.root / link).parent.mkdir(parents=True, exist_ok=True)
+        (folder.root / link).symlink_to(mine, target_is_directory=True)
+    before = tree(mine)
+    told = clean(folder.root)
+    assert tree(mine) == before
+    assert all((folder.root / link).is_symlink() for link in LINKS)
+    assert not (folder.cell("done") / STEP).exists() and str(mine) not in told
+
+
+@pytest.mark.parametrize("place", ["cells", "cells/done", "cells/done/checkpoints"])
+def test_a_folder_of_the_run_that_is_a_link_is_left_alone(folder, mine, place):
+    link = folder.root / place
+    shutil.rmtree(link)
+    link.symlink_to(mine / ("checkpoints" if place.endswith("checkpoints") else ""), target_is_directory=True)
+    before = tree(mine)
+    assert "nothing to remove" in clean(folder.root)
+    assert tree(mine) == before
+
+
+def test_what_others_put_into_a_run_folder_stays(folder):
+    own = tree(folder.root)
+    names = (
+        *(
+            ".draft.tmp",
+            "notes/.a.txt.ab12cd34.tmp",
+            "cells/done/notes.txt",
+            "cells/done/checkpoints/step-best.safetensors",
+        ),
+        *(
+            "cells/done/checkpoints/step-1.safetensors.bak",
+            "cells/.old.removed/notes.txt",
+            "cells/.old.removed/my/record.json",
+        ),
+    )
+    for name in names:
+        write_atomically(folder.root / name, "mine")
+    told = clean(folder.root)
+    assert tree(folder.root).keys() - own.keys() >= set(names)
+    assert [line for line in told.splitlines() if line.startswith(str(folder.root / "cells"))] == [
+        str(folder.cell("done") / STEP)
+    ]
+
+
+def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
+    for name in ("cells/.gone.removed/record.json", ".tread-bench-ab12cd34.tmp"):
+        write_atomically(folder.root / name, "left")
+    before = tree(folder.root)
+    told = tread_bench("clean", folder.root).stdout.splitlines()
+    named = {line for line in told if line.startswith(f"{folder.root}/")}
+    assert "--yes" in told[-1] and tree(folder.root).keys() - {".lock"} == before.keys()
+    clean(folder.root)
+    gone = before.keys() - tree(folder.root).keys() - {"cells/.gone.removed"}
+    assert named == {str(folder.root / name) for name in gone} and len(gone) == 3
+
+
+def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
+    for name in ("notes.txt", "weights/mine.pt", "checkpoints/step-best.safetensors"):
+        write_atomically(folder.cell("done") / name, "mine")
+    (folder.cell("done") / "data").symlink_to(mine)
+    before = tree(mine)
+    folder.forget("done", "row", keep_training=False)
+    kept = ["checkpoints", "checkpoints/step-best.safetensors", "data", "notes.txt", "weights", "weights/mine.pt"]
+    assert sorted(tree(folder.cell("done"))) == kept
+    assert [path.name for path in (folder.root / "cells").iterdir()] == ["done"]
+    assert tree(mine) == before
