@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from tread_bench.backbone import Backbone, TokenState, run_blocks
+from tread_bench.costs import cost_figures, cost_of
 from tread_bench.ops.routing import lowest
-from tread_bench.registry import BackboneSpec, Family, TokenOrder
+from tread_bench.registry import BackboneSpec, Family, TokenOrder, families
 from tread_bench.routes import Route
 
 BLOCKS = 6
@@ -148,6 +149,54 @@ def test_wrong_input_shape_is_named_with_the_right_one(toy, shape):
 def test_labels_for_an_unconditional_model_are_refused(toy, x):
     with pytest.raises(ValueError, match="num_classes=0"):
         toy(x, torch.zeros(3), torch.zeros(3, dtype=torch.long))
+
+
+def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
+    inputs, ids = (x, torch.zeros(3)), lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
+    expected = toy(*inputs, routes=[Route(1, 3, 0.5)], ids=[ids])
+    for given in ("1:3@0.5", ["1:-3@0.5"], [Route(1, 3, 0.5)]):
+        assert torch.equal(toy(*inputs, routes=given, ids=[ids]), expected)
+        assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), given, [ids])), expected)
+        toy.check_ids(given, [ids], batch=3)
+        for family in (families()["DiT"], replace(families()["DiT"], cost=None)):  # by closed form, and counted
+            spec = family.spec(depth=6, hidden=8, heads=2, image_size=8)
+            assert cost_of(family, spec, given) == cost_of(family, spec, [Route(1, 3, 0.5)])
+            assert cost_figures(family, spec, given) == cost_figures(family, spec, [Route(1, 3, 0.5)])
+
+
+class DrawnByItself(Toy):
+    """Draws its weights in its constructor and defines no `init_module`."""
+
+    def __init__(self, spec, kernels):
+        super().__init__(spec, kernels)
+        self.table = nn.Embedding(50, 40)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+
+class DrawnByName(DrawnByItself):
+    """The same with a rule for each module."""
+
+    def init_module(self, name, module):
+        if isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.3)
+        else:
+            nn.init.ones_(module.scale)
+
+
+def test_what_a_constructor_draws_is_kept_and_a_function_of_the_seed():
+    """torch's own draw of the embedding is N(0, 1): it must not come back."""
+    family = replace(FAMILY, builder=f"{__name__}:DrawnByItself")
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first, same, other = (family.build(SPEC, seed=seed).table.weight for seed in (0, 0, 1))
+    assert torch.equal(torch.random.get_rng_state(), before)  # none of it came from the global generator
+    assert torch.equal(first, same) and not torch.equal(first, other)
+    assert first.std().item() == pytest.approx(0.02, rel=0.1)
+
+
+def test_with_init_module_weights_are_drawn_by_module_name():
+    built = replace(FAMILY, builder=f"{__name__}:DrawnByName").build(SPEC, seed=0)
+    assert built.table.weight.std().item() == pytest.approx(0.3, rel=0.1) and built.scale == 1
 
 
 def sequence_toy():

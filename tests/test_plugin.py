@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import re
@@ -64,6 +65,19 @@ def test_the_document_shows_the_files_as_they_are() -> None:
     document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```\w+\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
     assert [name for name in SHOWN if (PLUGIN / name).read_text(encoding="utf-8") not in shown] == []
+
+
+def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
+    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```python\n( {4}def init_module.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    built: dict[str, type] = {}
+    exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
+    monkeypatch.setattr(network, "Snake", built["Named"])
+    small, large = (family.SNAKE.build(family.SNAKE.spec(depth=depth, hidden=16), seed=0) for depth in (3, 5))
+    assert not large.out.weight.any() and large.join.weight.any()
+    assert (large.blocks[2].mlp[1].weight == small.blocks[2].mlp[1].weight).all()
 
 
 def test_the_document_names_every_check() -> None:

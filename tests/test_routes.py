@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tread_bench.routes import Route, format_routes, parse_routes, resolve_routes, tokens_per_block
+from tread_bench.routes import Route, as_routes, format_routes, parse_routes, resolve_routes, tokens_per_block
 
 fractions = st.fractions(min_value=0, max_value=1, max_denominator=1000)
 rates = st.floats(min_value=0, max_value=1, exclude_max=True)
@@ -69,6 +69,26 @@ def test_tokens_per_block():
 
 def test_routes_come_in_ascending_order():
     assert format_routes(resolve_routes(parse_routes("6:8@0.5,1:3@0.25"), 12)) == "1:3@0.25,6:8@0.5"
+
+
+BOTH = (Route(1, 3, 0.25), Route(6, -4, 0.5))
+
+
+@pytest.mark.parametrize("given", [BOTH, list(BOTH), ["1:3@0.25", "6:-4@0.5"], [BOTH[0], "6:-4@0.5"]])
+def test_a_route_may_be_text_wherever_one_is_taken(given):
+    """Each of several may be a `Route` or text; one may stand alone, and one text may hold several."""
+    assert as_routes(given) == as_routes("1:3@0.25,6:-4@0.5") == BOTH
+    assert as_routes("1:3@0.25") == as_routes(BOTH[0]) == BOTH[:1]
+    assert as_routes(()) == as_routes("") == ()
+    assert resolve_routes(given, 12) == (Route(1, 3, 0.25), Route(6, 8, 0.5))
+    assert format_routes(given) == "1:3@0.25,6:-4@0.5"
+    assert tokens_per_block(given, 12, 16) == [16, 12, 12, 12, 16, 16, 8, 8, 8, 16, 16, 16]
+
+
+@pytest.mark.parametrize("given", [5, {"2:8@0.5": 1}, [5], [["2:8@0.5"]], ["2:8"]])
+def test_what_is_neither_a_route_nor_its_text_is_refused(given):
+    with pytest.raises(ValueError, match="route"):
+        as_routes(given)
 
 
 @pytest.mark.parametrize("written", ["2:6@0.5,6:8@0.5", "2:8@0.5,3:4@0.5", "0:-1@0.5,5:5@0.5"])

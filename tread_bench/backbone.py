@@ -18,7 +18,7 @@ from tread_bench.draws import key_of
 from tread_bench.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.ops.selecting import select
 from tread_bench.registry import TokenOrder
-from tread_bench.routes import Route
+from tread_bench.routes import Route, RoutesLike, as_routes
 
 if TYPE_CHECKING:
     from tread_bench.registry import BackboneSpec, Family
@@ -116,7 +116,7 @@ Result = TypeVar("Result")
 def run_blocks(
     backbone: Backbone,
     state: TokenState,
-    routes: Sequence[Route] = (),
+    routes: RoutesLike = (),
     ids: Sequence[Tensor] = (),
     on_block: OnBlock | None = None,
     detach: bool = False,
@@ -125,14 +125,15 @@ def run_blocks(
     """Walk all blocks; before each route's start its tokens leave, after its end they come back.
 
     Args:
-        routes: in block numbers, ascending, none sharing a block (`registry.Family.resolve`).
+        routes: none sharing a block (`registry.Family.resolve` checks them).
         ids: for each route the kept tokens (B, K), ascending.
         on_block: called after each block with its number and the state (with all tokens, after a route's end).
         detach: no gradient flows through a bypass.
         float32_after_route: the block after a route's end runs outside autocast.
     """
-    starts = {route.start: kept for route, kept in zip(routes, ids, strict=True)}
-    ends = {route.end for route in routes}
+    resolved = [route.resolve(backbone.num_blocks) for route in as_routes(routes)]
+    starts = {route.start: kept for route, kept in zip(resolved, ids, strict=True)}
+    ends = {route.end for route in resolved}
     for block in range(backbone.num_blocks):
         if block in starts:
             state = leave(state, starts[block], detach)
@@ -183,9 +184,10 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
 
 
 class Backbone(nn.Module):
-    """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block`, `head` and `init_module`.
+    """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block` and `head`.
 
-    `family` and `spec` are set by `Family.build`.
+    With `init_module` weights are drawn by module name, else the constructor draws them. `family` and `spec` are set by
+    `Family.build`.
     """
 
     family: Family
@@ -219,14 +221,21 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module."""
+        """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module.
+
+        Where an adapter does not override it, it is not called; its own version can call this one for torch's draws.
+        """
         reset = getattr(module, "reset_parameters", None)
         if reset is not None:
             reset()
 
     def initialise(self, seed: int) -> None:
-        """Draw the weights by module name: models that share a module share its initial weights."""
-        draw_weights(self, seed, self.init_module)
+        """Draw the weights by module name: models that share a module share its initial weights.
+
+        A backbone that does not define `init_module` keeps what its constructor drew, which `Family.build` seeds.
+        """
+        if type(self).init_module is not Backbone.init_module:
+            draw_weights(self, seed, self.init_module)
 
     def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         """The state before the first block. Raises ValueError where x or y do not fit the spec."""
@@ -268,7 +277,7 @@ class Backbone(nn.Module):
         t: Tensor,
         y: Tensor | None = None,
         *,
-        routes: Sequence[Route] = (),
+        routes: RoutesLike = (),
         selector: str = "random",
         generator: torch.Generator | None = None,
         ids: Sequence[Tensor] | None = None,
@@ -279,8 +288,9 @@ class Backbone(nn.Module):
         y holds labels (B,) long, of which num_classes means no label; or, where the spec has context_tokens, text
         features (B, M, E) of floating point: M context_tokens of width context_dim, as the text's encoder gives them.
 
-        Routing happens exactly when `routes` is passed, in train and in eval mode alike. `ids` gives each route's kept
-        tokens (B, K); without it they are drawn by `selector` from `generator`.
+        Routing happens exactly when `routes` is passed, in train and in eval mode alike: `Route`s, or text such as
+        "2:8@0.5". `ids` gives each route's kept tokens (B, K); without it they are drawn by `selector` from
+        `generator`.
 
         Returns:
             (B, C, H, W).
@@ -295,8 +305,9 @@ class Backbone(nn.Module):
             self.check_ids(resolved, ids, len(x))
         return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
 
-    def check_ids(self, routes: Sequence[Route], ids: Sequence[Tensor], batch: int) -> None:
+    def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], batch: int) -> None:
         """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, without waiting for it."""
+        routes = as_routes(routes)
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
         tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET

@@ -9,10 +9,10 @@ from tread_bench.branches import Branch, calls
 from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs
 from tread_bench.routed import PLAIN, Setting
-from tread_bench.routes import Route, tokens_per_block
+from tread_bench.routes import RoutesLike, tokens_per_block
 
 
-def cost_of(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> Cost:
+def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
     """The closed form where the family states one, else counted."""
     if family.cost is None:
         from tread_bench.measure.macs import count_cost  # needs torch
@@ -54,10 +54,8 @@ def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None 
     return sum(macs(call.step, call.guided) for call in calls(sampling, times))
 
 
-def cost_figures(
-    family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random"
-) -> CostFigures:
-    """What a record keeps; `routes` in any form."""
+def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
+    """What a record keeps."""
     routes = family.resolve(spec, routes, selector)
     cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)
     prefix = family.num_prefix(spec)

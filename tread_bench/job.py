@@ -73,9 +73,8 @@ class Job:
     def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
         """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
         choice = self.cell.backbone
-        model = choice.family().build(choice.spec(self.cell.data), kernels or self.plan["numerics"]["kernels"])
-        model.initialise(self.about["seed"])
-        return model
+        chosen = kernels or self.plan["numerics"]["kernels"]
+        return choice.family().build(choice.spec(self.cell.data), chosen, self.about["seed"])
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """What a training step needs, before the first one; of another `cell` on the same backbone and data."""

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tread_bench.draws import key_of
 from tread_bench.errors import UserError
 from tread_bench.names import unknown
-from tread_bench.routes import Route, resolve_routes
+from tread_bench.routes import Route, RoutesLike, resolve_routes
 
 if TYPE_CHECKING:
     from tread_bench.backbone import Backbone
@@ -185,14 +186,27 @@ class Family:
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
     source: str = field(default="", compare=False)  # the distribution that announces it
 
-    def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None) -> Backbone:
-        """The network with uninitialised draws settled by `Backbone.initialise`; imports torch."""
+    def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None) -> Backbone:
+        """The network; imports torch.
+
+        Args:
+            seed: of the initial weights. The constructor runs under a generator of its own, seeded by it, and
+                `Backbone.initialise` follows; None: as the constructor leaves them.
+        """
+        import torch
+
         module, _, attribute = self.builder.partition(":")
-        model: Backbone = getattr(import_module(module), attribute)(spec, dict(kernels or {}))
+        construct = getattr(import_module(module), attribute)
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.manual_seed(key_of(seed, "constructor") % 2**63)
+            model: Backbone = construct(spec, dict(kernels or {}))
         model.family, model.spec = self, spec
+        if seed is not None:
+            model.initialise(seed)
         return model
 
-    def resolve(self, spec: BackboneSpec, routes: Sequence[Route], selector: str) -> tuple[Route, ...]:
+    def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[Route, ...]:
         """Routes in block numbers, checked against this family's rules. Raises ValueError."""
         resolved = resolve_routes(routes, self.num_blocks(spec))
         if resolved:
@@ -275,7 +289,7 @@ def create_backbone(
         name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
         kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is the
             formulation that runs on any device.
-        seed: of the initial weights, drawn by parameter name; None: drawn from torch's global generator.
+        seed: of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
 
     Raises:
         ValueError: an unknown name or a size that does not fit, with the rule.
@@ -287,6 +301,4 @@ def create_backbone(
         raise ValueError(f"{name}: {problems}") from None
     import torch
 
-    model = family.build(spec, kernels)
-    model.initialise(int(torch.randint(2**31, ()).item()) if seed is None else seed)
-    return model
+    return family.build(spec, kernels, int(torch.randint(2**31, ()).item()) if seed is None else seed)

@@ -7,7 +7,7 @@ tokens leaves, after block `end` it comes back with the value it left with. Both
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -85,9 +85,33 @@ class Route:
         return num_tokens - int(num_tokens * self.rate)
 
 
-def resolve_routes(routes: Iterable[Route], num_blocks: int) -> tuple[Route, ...]:
+RoutesLike = str | Route | Iterable[str | Route]  # what `as_routes` reads
+
+
+def as_routes(routes: RoutesLike) -> tuple[Route, ...]:
+    """Routes in the order given: several or one, each a `Route` or text, or one text with commas between them.
+
+    Raises:
+        ValueError: something else, or a text that is not a route.
+    """
+    if isinstance(routes, str):
+        return parse_routes(routes)
+    if isinstance(routes, Route):
+        return (routes,)
+    if isinstance(routes, Mapping) or not isinstance(routes, Iterable):
+        raise ValueError("must be a route such as 2:8@0.5, a list of routes, or [] for none")
+    return tuple(route if isinstance(route, Route) else _one_route(route) for route in routes)
+
+
+def _one_route(value: object) -> Route:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a route: write START:END@RATE, such as 2:8@0.5")
+    return Route.parse(value)
+
+
+def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[Route, ...]:
     """Routes in block numbers and ascending order. Raises ValueError where two of them share a block."""
-    resolved = sorted((route.resolve(num_blocks) for route in routes), key=lambda route: route.start)
+    resolved = sorted((route.resolve(num_blocks) for route in as_routes(routes)), key=lambda route: route.start)
     for before, after in pairwise(resolved):
         if after.start <= before.end:
             raise ValueError(
@@ -103,12 +127,12 @@ def parse_routes(text: str) -> tuple[Route, ...]:
     return tuple(Route.parse(part) for part in text.split(",")) if text.strip() else ()
 
 
-def format_routes(routes: Iterable[Route]) -> str:
+def format_routes(routes: RoutesLike) -> str:
     """What `parse_routes` reads."""
-    return ",".join(str(route) for route in routes)
+    return ",".join(str(route) for route in as_routes(routes))
 
 
-def tokens_per_block(routes: Sequence[Route], num_blocks: int, num_tokens: int, num_prefix: int = 0) -> list[int]:
+def tokens_per_block(routes: RoutesLike, num_blocks: int, num_tokens: int, num_prefix: int = 0) -> list[int]:
     """Tokens that each block processes, prefix tokens included (they never route)."""
     counts = [num_prefix + num_tokens] * num_blocks
     for route in resolve_routes(routes, num_blocks):

@@ -87,8 +87,7 @@ def time_backbone(
     )
 
     def trainer(cell: Cell) -> Trainer:
-        model = family.build(spec, numerics["kernels"])
-        model.initialise(0)
+        model = family.build(spec, numerics["kernels"], seed=0)
         network = Network(model, build_method(cell, model))
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 

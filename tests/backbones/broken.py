@@ -267,14 +267,16 @@ class DropsInEval(Sound):
         return nn.functional.dropout(super().scan(block, x), 0.1)
 
 
-class WeightsDrawnWhenBuilt(Sound):
-    """Draws its positions when it is built, so that the seed does not fix them."""
+class WeightsDrawnElsewhere(Sound):
+    """Draws its positions from a generator of its own, so that the seed does not fix them."""
 
     found_by = "determinism"
 
     def __init__(self, spec, kernels):
         super().__init__(spec, kernels)
-        self.position = nn.Parameter(torch.randn(spec.num_tokens, WIDTH))
+        generator = torch.Generator()
+        generator.seed()
+        self.position = nn.Parameter(torch.randn(spec.num_tokens, WIDTH, generator=generator))
 
     def init_module(self, name, module):
         if module is not self:

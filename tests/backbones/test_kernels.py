@@ -27,8 +27,7 @@ def test_compiled_kernels_change_rounding_alone(name):
     x, t, y = torch.randn(3, 2, 8, 8, generator=generator), torch.rand(3, generator=generator), torch.arange(3)
     predictions = []
     for kernels in ({"scan": "torch", "wkv": "torch"}, NUMBA):
-        model = family.build(spec, kernels)
-        model.initialise(0)
+        model = family.build(spec, kernels, seed=0)
         for parameter in model.parameters():
             parameter.data.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
         predictions.append(model.eval()(x, t, y))

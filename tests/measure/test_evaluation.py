@@ -21,8 +21,7 @@ def evaluate(digits, tmp_path):
             sampling={"steps": 1},
             metrics={**METRICS, **metrics},
         )
-        model = cell.backbone.family().build(cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"))
-        model.initialise(0)
+        model = cell.backbone.family().build(cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"), seed=0)
         network = Network(model, build_method(cell, model))
         evaluator = Evaluator(cell, digits, build_objective(cell.objective), tmp_path, device=device)
         evaluator.check()

@@ -36,8 +36,7 @@ def test_are_the_means_of_the_tokens_cosines():
 @pytest.fixture
 def model():
     family, spec = make_spec("DiT", depth=3, hidden=16, heads=2, patch=2, image_size=4, channels=1, num_classes=3)
-    model = family.build(spec)
-    model.initialise(0)
+    model = family.build(spec, seed=0)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))

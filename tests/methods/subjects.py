@@ -40,8 +40,7 @@ def cell_of(method="tread", backbone="DiT", **keys) -> Cell:
 def network_of(cell, seed=0, perturbed=False):
     """Its network; `perturbed` moves every weight, so that a layer that starts at zero hides nothing."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"})
-    model.initialise(seed)
+    model = family.build(spec, {"attention": "math"}, seed)
     network = build_network(cell, model, seed)
     if perturbed:
         generator = torch.Generator().manual_seed(1)

@@ -98,8 +98,7 @@ def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
     cell = plan_of({"method": "dense"}, BACKBONES[backbone]).cells[0]
-    model = cell.family.build(cell.spec, {"attention": "math"})
-    model.initialise(0)
+    model = cell.family.build(cell.spec, {"attention": "math"}, seed=0)
     saved, joined, stack = 0, [], []
 
     def note(block, state):

@@ -102,8 +102,7 @@ def make_trainer(**routing):
     backbone = {"name": "DiT", "depth": 3, "hidden": 16, "heads": 2, "patch": 2}
     training = {"iterations": 3, "batch": 8, "learning_rate": 1e-3}
     cell = Cell.model_validate({"backbone": backbone, "objective": "edm", "training": training, **routing})
-    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"})
-    model.initialise(0)
+    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
     network, data = Network(model, build_method(cell, model)), open_data(cell.data)
     return Trainer(cell, 0, network, build_objective(cell.objective), data, torch.device("cpu"))
 

@@ -54,8 +54,7 @@ def make_trainer(cell=ROUTED, backbone=DIT, training=None, device=CPU, **options
     defaults = {"iterations": 8, "batch": 8, "learning_rate": 1e-3, "checkpoint_every": 3}
     cell = Cell.model_validate({"backbone": backbone, "training": {**defaults, **(training or {})}, **cell})
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"})
-    model.initialise(0)
+    model = family.build(spec, {"attention": "math"}, seed=0)
     for k, parameter in enumerate(p for p in model.parameters() if p.requires_grad and not p.any()):
         torch.nn.init.normal_(parameter, std=0.02, generator=torch.Generator().manual_seed(k))
     network = build_network(cell, model, 0)

@@ -34,8 +34,7 @@ def make_cell(**changes):
 
 def make_trainer(cell, seed=0):
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"})
-    model.initialise(seed)
+    model = family.build(spec, {"attention": "math"}, seed)
     objective, data = build_objective(cell.objective), open_data(cell.data)
     return Trainer(cell, seed, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
 

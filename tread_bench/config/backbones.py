@@ -9,26 +9,11 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_
 from tread_bench.config.base import Model
 from tread_bench.config.data import DataChoice
 from tread_bench.registry import BackboneSpec, Family, find_family, make_spec
-from tread_bench.routes import Route, format_routes, parse_routes
-
-
-def _read_routes(value: object) -> object:
-    if isinstance(value, str):
-        return parse_routes(value)
-    if isinstance(value, list | tuple):
-        return tuple(route if isinstance(route, Route) else _one_route(route) for route in value)
-    raise ValueError("must be a route such as 2:8@0.5, a list of routes, or [] for none")
-
-
-def _one_route(value: object) -> Route:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a route: write START:END@RATE, such as 2:8@0.5")
-    return Route.parse(value)
-
+from tread_bench.routes import Route, as_routes, format_routes
 
 Routes = Annotated[
     tuple[Route, ...],
-    BeforeValidator(_read_routes, json_schema_input_type=str | list[str]),
+    BeforeValidator(as_routes, json_schema_input_type=str | list[str]),
     PlainSerializer(format_routes, return_type=str),
 ]
 

@@ -170,7 +170,7 @@ def check_determinism(subject: Subject) -> Iterator[str]:
     """The same seed gives the same weights; the same input, in eval mode, the same prediction."""
     first, second = (subject.fresh().state_dict() for _ in range(2))
     for name, value in first.items():
-        what, advice = f"the same initial {name} from the same seed", "draw it in init_module"
+        what, advice = f"the same initial {name} from the same seed", "draw it from torch's global generator"
         yield from _not_equal(what, value, second[name], advice)
     yield from _not_equal("the same prediction for the same input", subject.predict(), subject.predict())
 

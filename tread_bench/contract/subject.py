@@ -51,9 +51,7 @@ class Subject:
 
     def fresh(self) -> Backbone:
         """The network with its initial weights."""
-        model = self.family.build(self.spec, self._kernels)
-        model.initialise(seed=0)
-        return model
+        return self.family.build(self.spec, self._kernels, seed=0)
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(shape, generator=self._generator).to(self.device)

@@ -20,13 +20,13 @@ from tread_bench.measure.targets import open_targets
 from tread_bench.methods import Rows, build_method
 from tread_bench.methods.repa import Repa
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs
-from tread_bench.routes import Route
+from tread_bench.routes import RoutesLike
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
 _SCAN = ("scan", "wkv")
 
 
-def count_cost(family: Family, spec: BackboneSpec, routes: Sequence[Route] = (), selector: str = "random") -> Cost:
+def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
     """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device."""
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
