@@ -1,0 +1,170 @@
+"""A process that has imported everything, and forks one that runs a command: as `tread-bench` does, seconds sooner.
+
+`python warm.py` reads requests, one JSON object a line, and answers each when its command has ended. What a forked
+command starts for its cells is forked from it again, where `tread-bench` has a server that imports torch for that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import queue
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+from attacks import Attempt
+
+MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that asks for terabytes gets an error
+
+
+class Warm:
+    """Runs commands, one at a time, in forks of a process that has imported everything."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__))]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        self.process = subprocess.Popen(command, text=True, **pipes)
+
+    def close(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(30)
+
+    def __call__(self, *arguments: object, cwd: Path, limit_s: float) -> Attempt:
+        """Run a command in `cwd`; its streams lie beside that folder."""
+        command, streams = tuple(map(str, arguments)), [f"{cwd}.stdout", f"{cwd}.stderr"]
+        request = {"command": command, "cwd": str(cwd), "streams": streams, "limit_s": limit_s}
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        answer = json.loads(self.process.stdout.readline())
+        stdout, stderr = (Path(path).read_text(encoding="utf-8", errors="replace") for path in streams)
+        return Attempt(command, answer["status"], stdout, stderr, answer["seconds"])
+
+
+class Warms:
+    """Several of them: who calls gets one that is free."""
+
+    def __init__(self, count: int) -> None:
+        self.free: queue.Queue[Warm] = queue.Queue()
+        self.all = [Warm() for _ in range(count)]
+        for warm in self.all:
+            self.free.put(warm)
+
+    def __enter__(self) -> Warms:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for warm in self.all:
+            warm.close()
+
+    def __call__(self, *arguments: object, cwd: Path, limit_s: float = 60) -> Attempt:
+        warm = self.free.get()
+        try:
+            return warm(*arguments, cwd=cwd, limit_s=limit_s)
+        finally:
+            self.free.put(warm)
+
+
+def serve() -> dict[str, Any] | None:
+    """Answer requests until there are none; in a forked process, return its request."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        request, start = json.loads(line), time.monotonic()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if not pid:
+            answers.close()
+            return request
+        status = _end_of(pid, request["limit_s"])
+        print(json.dumps({"status": status, "seconds": time.monotonic() - start}), file=answers, flush=True)
+    return None
+
+
+def _end_of(pid: int, limit_s: float) -> int | None:
+    """The exit status; None at the limit. Afterwards nothing is left of the process's session."""
+    watched = os.pidfd_open(pid)
+    is_over, _, _ = select.select([watched], [], [], limit_s)
+    os.close(watched)
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) if is_over else None
+
+
+def become(request: dict[str, Any]) -> None:
+    """Make this process the command that was asked for."""
+    os.setsid()
+    os.chdir(request["cwd"])
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    opened = [os.open("/dev/null", os.O_RDONLY)]
+    opened += [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in request["streams"]]
+    for stream, descriptor in enumerate(opened):
+        os.dup2(descriptor, stream)
+        os.close(descriptor)
+    sys.argv = ["tread-bench", *request["command"]]
+    _fork_cells()
+
+
+def _fork_cells() -> None:
+    """Have the local executor fork from this process, which has torch already, not from a server that imports it."""
+    import multiprocessing
+    from types import ModuleType
+
+    from tread_bench.executors import local
+
+    local._context = multiprocessing.get_context("fork")
+    server = ModuleType("tread_bench.executors.server")
+    server.PID = os.getpid()
+    sys.modules[server.__name__] = server
+
+
+def import_everything() -> None:
+    import backbones.dit  # noqa: F401
+    import reports
+    import tread_bench.commands
+    import tread_bench.executors.preload
+
+    for package in (tread_bench.commands, reports):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    gc.freeze()  # a collection in a forked process would copy all that was imported
+
+
+def run_command() -> NoReturn:
+    """Run it and end as Python does, without taking apart everything that was imported."""
+    from tread_bench.cli import main
+
+    status: Any = 1
+    try:
+        main()
+        status = 0
+    except SystemExit as end:
+        status = end.code
+        if not isinstance(status, int | None):
+            print(status, file=sys.stderr)
+            status = 1
+    except BaseException:
+        traceback.print_exc()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status or 0)
+
+
+if __name__ == "__main__":
+    import_everything()
+    if asked := serve():
+        become(asked)
+        run_command()
