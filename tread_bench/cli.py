@@ -124,8 +124,13 @@ def run(
     ] = False,
     fresh: Annotated[
         bool,
-        typer.Option("--fresh", help="forget what the run folder holds of this suite", rich_help_panel=FORGETS),
+        typer.Option(
+            "--fresh",
+            help="forget what the run folder holds of this suite, after naming it and asking",
+            rich_help_panel=FORGETS,
+        ),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="forget without asking", rich_help_panel=FORGETS)] = False,
     accept_other_numerics: Annotated[
         bool, typer.Option("--accept-other-numerics", help="go on though numerical choices changed; records say so")
     ] = False,
@@ -142,6 +147,7 @@ def run(
         shard=Shard.parse(shard) if shard else None,
         retry_failed=retry_failed,
         fresh=fresh,
+        agreed=yes,
         accept_other_numerics=accept_other_numerics,
     )
     try:

@@ -40,6 +40,14 @@ def try_lock(file: IO[str], shared: bool = False) -> None:
             time.sleep(LOOK_S)
 
 
+def is_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def is_locked(path: Path) -> bool | None:
     """Whether a process holds the lock in a file; None where the file system cannot tell."""
     mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing

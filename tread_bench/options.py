@@ -21,4 +21,5 @@ class Options:
     shard: Shard | None = None
     retry_failed: bool = False
     fresh: bool = False
+    agreed: bool = False  # to what --fresh forgets
     accept_other_numerics: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,25 +32,46 @@ class Result:
     taken: int = 0
 
 
-def run(plan: Plan, source: str, root: Path, options: Options, display: Display) -> Result:
+def run(
+    plan: Plan,
+    source: str,
+    root: Path,
+    options: Options,
+    display: Display,
+    agree: Callable[[str], None] = lambda told: None,
+) -> Result:
     """Bring the run folder to the state that the plan asks for; what is there already is kept.
 
+    What the user wants again is forgotten when nothing can be refused any more.
+
+    Args:
+        agree: is told what `options.fresh` forgets, and raises UserError unless the user agrees.
+
     Raises:
-        StoreError: the folder is in use, damaged, or was begun under other numerical choices; its disk is full.
+        StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
+            is full.
     """
     folder = RunFolder(root.absolute())
+    folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():
         mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
-        missing = _missing(mine, plan, folder, options)
+        forgotten = _to_forget(mine, folder, options)
+        missing = _missing(mine, plan, folder, options, forgotten)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):
             return _result(mine, plan, folder, options, 0)
+        folder.refuse_links(cell.id for cell in mine)
+        if options.fresh and (begun := _begun(missing, folder)):
+            agree(f"--fresh drops what these cells have:\n{begun}")
         site = _site(plan, folder, options)
         try:
             with folder.turn():
                 about = _settled(plan, folder, site, options, display)
                 site = replace(site, executor=site.executor.sized(about["numerics"]))
-                untrained = [cell for cell in missing if folder.outcome(cell.id) is None]
+                untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_space(untrained, folder, site.executor.at_once)
+                for cell in missing:
+                    if cell.id in forgotten:
+                        folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
                 write_plan(plan, missing, source, folder, about, options.fresh)
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
@@ -107,20 +128,44 @@ def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options:
     return Result([one for one in left if one is not None], finished_now)
 
 
-def _missing(cells: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
-    """Cells without a record, after forgetting what the user wants again. Seed by seed, so that pairs come early.
+def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, bool]:
+    """The cells that the user wants again, by id, and whether the training of each is kept."""
+    if options.fresh:
+        return {cell.id: False for cell in cells}
+    if not options.retry_failed:
+        return {}
+    left = {cell.id: (folder.record(cell.id), folder.outcome(cell.id)) for cell in cells}
+    return {
+        cell_id: outcome is not None and outcome.status == "done"
+        for cell_id, (record, outcome) in left.items()
+        if (latest := record or outcome) is not None and latest.status == "failed"
+    }
+
+
+def _begun(cells: Iterable[PlannedCell], folder: RunFolder) -> str:
+    """A line for each cell that has something to lose."""
+    left = ((cell, folder.progress_of(cell.id)) for cell in cells)
+    return "\n".join(f"  {folder.cell(cell.id)}: {cell.row} seed {cell.seed}, {how}" for cell, how in left if how)
+
+
+def _missing(
+    cells: Sequence[PlannedCell],
+    plan: Plan,
+    folder: RunFolder,
+    options: Options,
+    forgotten: Collection[str],
+) -> list[PlannedCell]:
+    """Cells without a record, and those that will be forgotten. Seed by seed, so that pairs come early.
 
     To a runner of a part, what training has left is as good as a record.
     """
     missing = []
     for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
-        record, outcome = folder.record(cell.id), folder.outcome(cell.id)
-        latest = record or outcome
-        if options.fresh or (options.retry_failed and latest is not None and latest.status == "failed"):
-            trained = outcome is not None and outcome.status == "done" and not options.fresh
-            folder.forget(cell.id, cell.row_key, keep_training=trained)
-            latest = record = None
-        there = record if options.shard is None else latest
+        if cell.id in forgotten:
+            missing.append(cell)
+            continue
+        record = folder.record(cell.id)
+        there = record if options.shard is None else record or folder.outcome(cell.id)
         untimed = cell.trains and there is not None and there.status == "done" and there.timing is None
         if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
             missing.append(cell)

@@ -7,18 +7,18 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 from pydantic import ValidationError
 
 from tread_bench.errors import UserError
-from tread_bench.locks import is_locked, try_lock, waited_for
+from tread_bench.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
 from tread_bench.outputs import append_to, refuse_irregular, refuse_linked
 from tread_bench.records import Record
@@ -28,10 +28,24 @@ TEMPORARY = ".tread-bench-{}.tmp"
 _TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
+_BEGINNING = re.compile(r"\.lock(-\d+-of-\d+)?|\.turn|run\.log|\.seen-\w+")  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
     rf"|samples/\d+\.png|(\w+/)?({_TEMPORARIES.pattern})"
 )
+_NAMES = (
+    "plan.json",
+    "suite.yaml",
+    "records.jsonl",
+    "results.csv",
+    "index.html",
+    "figures",
+    "cells",
+    "timings",
+    "run.log",
+)
+_LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
+_CELL_KEYS = ("cell", "suite", "row", "config")
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
 LOST_WITH_RUNNER = "broken off with its runner"
 WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
@@ -126,6 +140,38 @@ class RunFolder:
         if cell_id in ("", ".", "..") or {"/", "\0"} & set(cell_id):
             raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
         return self.root / "cells" / cell_id
+
+    def refuse_foreign(self) -> None:
+        """Raises StoreError where files of somebody else have the names that a run gives to its own."""
+        taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
+        if taken and not self._is_own():
+            raise StoreError(
+                f"--out {self.root} is not a run folder of tread-bench and holds {', '.join(taken)}, which a run would "
+                "replace; give another --out"
+            )
+
+    def _is_own(self) -> bool:
+        """Whether a runner of this program began here: it has locked the folder, or left a plan or a cell."""
+        with suppress(OSError):
+            if (self.root / ".lock").read_text(errors="replace").startswith(_LOCK_TEXT):
+                return True
+        documents = ((self.plan_path, _PLAN_KEYS[:3]), *((p, _CELL_KEYS) for p in self.root.glob("cells/*/cell.json")))
+        return any(_has(path, keys) for path, keys in documents)
+
+    def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
+        """Raises OutputError where a folder that a command may write to is a link."""
+        refuse_linked(self.root / name for name in ("cells", "figures", "samples", "slurm", "timings"))
+        for cell in map(self.cell, cell_ids):
+            refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
+
+    def progress_of(self, cell_id: str) -> str:
+        """How far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" for not begun."""
+        cell = self.cell(cell_id)
+        if (cell / "record.json").exists():
+            return "finished"
+        if (cell / "outcome.json").exists():
+            return "trained"
+        return "begun" if any(cell.glob("checkpoints/step-*")) else ""
 
     def timing_path(self, row_key: str) -> Path:
         """Where a row's speed and memory, shared by its seeds, are kept until its records are written."""
@@ -286,29 +332,59 @@ class RunFolder:
         Raises:
             StoreError: another runner holds the folder, or that part of it.
         """
-        with self._locked(".lock", "in use by another tread-bench", shared=bool(part)):
-            if not part:
-                yield
-                return
-            name = f".lock-{part.replace('/', '-of-')}"
-            with self._locked(name, f"in use by another tread-bench for --shard {part}"):
-                yield
+        made = [place for place in (self.root, *self.root.parents) if not place.exists()]
+        before = set() if made else set(os.listdir(self.root))
+        with self._locked(".lock", "in use by another tread-bench", shared=bool(part)) as file:
+            try:
+                if not part:
+                    yield
+                    return
+                name = f".lock-{part.replace('/', '-of-')}"
+                with self._locked(name, f"in use by another tread-bench for --shard {part}"):
+                    yield
+            except UserError:
+                self._leave_nothing(file, before, made)
+                raise
 
     @contextmanager
-    def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[None]:
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-            file = append_to(self.root / name, "a+")
-        except OSError as error:
-            raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
-        with file:
+    def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[IO[str]]:
+        with self._lock_file(name, told, shared) as file:
+            if not os.fstat(file.fileno()).st_size:
+                file.write(_LOCK_TEXT)
+                file.flush()
+            yield file
+
+    def _lock_file(self, name: str, told: str, shared: bool) -> IO[str]:
+        """The lock's file, opened and locked."""
+        while True:
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                file = append_to(self.root / name, "a+")
+            except OSError as error:
+                raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
             try:
                 try_lock(file, shared)
+                if is_at(file, self.root / name):  # else a refused runner has just removed it
+                    return file
+                file.close()
             except BlockingIOError:
+                file.close()
                 raise StoreError(f"{self.root} is {told}; wait for it or give another --out") from None
             except OSError as error:
+                file.close()
                 raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
-            yield
+
+    def _leave_nothing(self, lock: IO[str], before: Collection[str], made: Sequence[Path]) -> None:
+        """Remove what a runner that was refused before its plan has made here, unless another one works beside it."""
+        if self.plan_path.exists():
+            return
+        with suppress(OSError):
+            try_lock(lock)  # alone
+            for name in set(os.listdir(self.root)) - set(before):
+                if _BEGINNING.fullmatch(name):
+                    (self.root / name).unlink()
+            for place in made:
+                place.rmdir()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -326,6 +402,15 @@ class RunFolder:
         self.cell(cell_id).mkdir(parents=True, exist_ok=True)
         with waited_for(self.cell(cell_id) / ".lock"):
             yield
+
+
+def _has(path: Path, keys: Iterable[str]) -> bool:
+    """Whether a file is a JSON object with these keys."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.keys() >= set(keys)
 
 
 def _is_aside(name: str) -> bool:

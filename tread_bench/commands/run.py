@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from tread_bench.commands.console import stdout_console
+from tread_bench.errors import UserError
 from tread_bench.options import Options
 from tread_bench.progress import make_display
 from tread_bench.records import Record
@@ -42,7 +45,8 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     plan = load_plan(path, [*overrides, *(SMOKE if smoke else ())])
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
-    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console))
+    agree = partial(_agree, options.agreed)
+    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
     if result.taken:
@@ -58,6 +62,17 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
         typer.echo(f"nothing to do: all {len(result.records)} cells have their records" + _again(failed))
     typer.echo(str(page))
     return 1 if failed or result.taken else 0
+
+
+def _agree(is_agreed: bool, told: str) -> None:
+    """Say what will be forgotten, and ask unless that is agreed. Raises UserError where it is not."""
+    typer.echo(told, err=True)
+    if is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
+    if not typer.confirm("Drop it?", err=True):
+        raise UserError("nothing was changed")
 
 
 def _again(failed: list[Record]) -> str:
@@ -93,6 +108,7 @@ def render_report(root: Path) -> str:
         typer.echo(f"left out: {reason}", err=True)
     from reports.page import render
 
+    folder.refuse_links()
     with disk_errors_told(root):
         write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
         render(records, plan, root, unreadable)

@@ -1,0 +1,259 @@
+"""A run forgets when nothing can refuse it any more, asks first, and never takes somebody else's folder for its own."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tests.marked_tree import mark, tree
+from tread_bench import preparation, runner
+from tread_bench.blank import blank_record
+from tread_bench.commands.run import _agree
+from tread_bench.errors import UserError
+from tread_bench.executors.tasks import Ended
+from tread_bench.options import Options
+from tread_bench.preparation import write_plan
+from tread_bench.progress import Lines
+from tread_bench.shards import Shard
+from tread_bench.store import RunFolder, write_atomically
+from tread_bench.suite_file import find_suite, load_plan
+
+SUITE = find_suite("smoke")
+PLAN = load_plan(SUITE, [])
+NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
+ABOUT = {"numerics": NUMERICS, "versions": {}}
+EVERY_RUN_MAKES = {".lock", ".turn", "run.log"}
+
+
+class Machine:
+    """An executor that settles the numerical choices, or refuses to; every cell fails."""
+
+    at_once = 1
+
+    def __init__(self, refusal: str = "", error: str = "", **numerics: object) -> None:
+        self.refusal, self.error, self.numerics = refusal, error, NUMERICS | numerics
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        if self.error:
+            raise UserError(self.error)
+        for task in tasks:
+            task.log.touch()
+            settled = {"numerics": self.numerics, "versions": {}}
+            failure = self.refusal if task.key == "numerics" else "not today"
+            yield Ended(task.key, value=settled, failure=failure)
+
+
+@pytest.fixture
+def there(monkeypatch):
+    """Puts a machine where cells would run."""
+    return lambda machine: monkeypatch.setattr(runner, "executor_named", lambda *arguments: machine)
+
+
+@pytest.fixture
+def folder(tmp_path) -> RunFolder:
+    """A run whose cells have failed, with what they had trained, beside the files of somebody else."""
+    mark(tmp_path / "mine")
+    found = RunFolder(tmp_path / "run")
+    write_plan(PLAN, PLAN.cells, "", found, ABOUT)
+    for cell in PLAN.cells:
+        about = found.about(cell.id)
+        for name in ("outcome.json", "record.json"):
+            found.write_record(blank_record(about, found.plan(), reason="no luck"), name)
+        write_atomically(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
+    return found
+
+
+def run(root: Path, **asked: object):
+    return runner.run(PLAN, "", root, Options(**asked), Lines(lambda *news, **style: None))
+
+
+def no_space(monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(1, 1, 0))
+
+
+REFUSALS = {
+    "no CUDA": Machine(refusal="--device cuda: torch sees no CUDA device here"),
+    "no Ray": Machine(error="--executor ray needs Ray"),
+    "no space": Machine(),
+}
+
+
+@pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_run_that_is_refused_has_forgotten_nothing(folder, there, monkeypatch, refusal, asked):
+    there(REFUSALS[refusal])
+    if refusal == "no space":
+        no_space(monkeypatch)
+    before = tree(folder.root.parent)
+    with pytest.raises(UserError):
+        run(folder.root, **asked)
+    after = tree(folder.root.parent)
+    assert {name: after[name] for name in after if Path(name).name not in EVERY_RUN_MAKES} == {
+        name: before[name] for name in before if Path(name).name not in EVERY_RUN_MAKES
+    }
+
+
+def test_other_numerics_refuse_before_failed_cells_are_forgotten(folder, there):
+    there(Machine(cpu_capability="NEON"))
+    before = tree(folder.root / "cells")
+    with pytest.raises(UserError, match="NEON"):
+        run(folder.root, retry_failed=True)
+    assert tree(folder.root / "cells") == before
+
+
+@pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)
+def test_what_the_user_wants_again_is_forgotten_once_nothing_refuses(folder, there, asked):
+    there(Machine())
+    run(folder.root, **asked)
+    reasons = {folder.record(cell.id).reason for cell in PLAN.cells}
+    assert reasons == {"not today"}
+    assert not list(folder.root.glob("cells/*/weights/*"))
+
+
+def test_fresh_names_what_it_drops_and_a_script_must_say_yes(folder):
+    before = tree(folder.root / "cells")
+    refused = tread_bench("run", SUITE, "--out", folder.root, "--fresh")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--yes" in refused.stderr.splitlines()[-1]
+    for cell in PLAN.cells:
+        assert f"{folder.cell(cell.id)}: {cell.row} seed {cell.seed}, finished" in refused.stderr
+    assert tree(folder.root / "cells") == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("typed", "is_agreed"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_at_a_terminal_fresh_asks(monkeypatch, capsys, typed, is_agreed):
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    if is_agreed:
+        _agree(False, "what goes")
+    else:
+        with pytest.raises(UserError, match="nothing was changed"):
+            _agree(False, "what goes")
+    assert "what goes" in capsys.readouterr().err
+
+
+def test_nothing_is_asked_where_nothing_was_begun(tmp_path, there):
+    there(Machine())
+    runner.run(PLAN, "", tmp_path, Options(fresh=True), Lines(lambda *n, **s: None), pytest.fail)
+    assert RunFolder(tmp_path).record(PLAN.cells[0].id).reason == "not today"
+
+
+# Whose folder it is
+
+
+FOREIGN = (
+    "suite.yaml",
+    "index.html",
+    "results.csv",
+    "records.jsonl",
+    "run.log",
+    "figures/rates.svg",
+    "cells/a/record.json",
+)
+
+
+@pytest.mark.parametrize("name", [*FOREIGN, "plan.json", "timings/a.json"])
+def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_path, there, name):
+    there(Machine())
+    (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+    (tmp_path / name).write_text(json.dumps({"format_version": "1.2", "planned_values": {}}))
+    (tmp_path / ".lock").touch()
+    before = tree(tmp_path)
+    for asked in ({}, {"fresh": True}):
+        with pytest.raises(UserError, match=rf"not a run folder of tread-bench and holds {name.partition('/')[0]}"):
+            run(tmp_path, **asked)
+    assert tree(tmp_path) == before
+
+
+def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
+    there(Machine())
+    (tmp_path / "index.html").symlink_to(tmp_path / "later")
+    with pytest.raises(UserError, match=r"holds index\.html"):
+        run(tmp_path)
+
+
+def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there):
+    with RunFolder(tmp_path).lock():
+        (tmp_path / "run.log").write_text("begun")
+        (tmp_path / "suite.yaml").write_text("begun")
+    there(Machine())
+    assert len(run(tmp_path).records) == len(PLAN.cells)
+
+
+def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
+    there(Machine())
+    folder.plan_path.write_text('{"suite": ')
+    with pytest.raises(UserError, match=r"plan\.json cannot be read as JSON"):
+        run(folder.root)
+    run(folder.root, fresh=True)
+    assert folder.plan()["cells"] == [cell.id for cell in PLAN.cells]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_refused_run_leaves_no_folder_behind(tmp_path, there, monkeypatch, refusal):
+    there(REFUSALS[refusal])
+    if refusal == "no space":
+        no_space(monkeypatch)
+    mark(tmp_path / "mine")
+    (tmp_path / "empty").mkdir()
+    before = tree(tmp_path)
+    for out in ("runs/of/mine", "empty"):
+        with pytest.raises(UserError):
+            run(tmp_path / out)
+    assert tree(tmp_path) == before
+
+
+def test_a_refused_shard_leaves_what_another_one_has_begun(tmp_path, there):
+    there(Machine(refusal="no CUDA"))
+    root = tmp_path / "run"
+
+    with RunFolder(root).lock("1/2"):
+        begun = tree(root)
+        with pytest.raises(UserError, match="no CUDA"):
+            run(root, shard=Shard(2, 2))
+        assert tree(root).keys() >= begun.keys()
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    "place", ["cells", "figures", "timings", "cells/{}", "cells/{}/checkpoints", "cells/{}/samples"]
+)
+def test_a_run_writes_through_no_link(folder, there, place):
+    there(Machine())
+    mine = folder.root.parent / "mine"
+    link = folder.root / place.format(PLAN.cells[0].id)
+    if link.is_dir():
+        link.rename(folder.root.parent / "moved")
+    link.symlink_to(mine, target_is_directory=True)
+    before = tree(mine)
+    for asked in ({"retry_failed": True}, {"fresh": True}):
+        with pytest.raises(UserError):
+            run(folder.root, **asked)
+    assert tree(mine) == before
+
+
+@pytest.mark.parametrize("name", [".lock", ".turn", "suite.yaml", "plan.json"])
+def test_a_run_opens_and_replaces_no_link(folder, there, name):
+    there(Machine())
+    mine = folder.root.parent / "mine"
+    (folder.root / name).unlink(missing_ok=True)
+    (folder.root / name).symlink_to(mine / "notes.txt")
+    before = tree(mine)
+    with pytest.raises(UserError):
+        run(folder.root, fresh=True)
+    assert tree(mine) == before and (folder.root / name).is_symlink()
