@@ -105,6 +105,12 @@ def test_a_caret_points_at_the_spot(write):
     assert line[caret.index("^") :].startswith("depht: 12")
 
 
+@pytest.mark.parametrize("character", "\0\x07\x1b\x7f")
+def test_an_excerpt_cannot_steer_a_terminal(write, character):
+    (problem,) = problems_of(write(GOOD.replace("seeds: 2", f"seeds: {character}[31m")))
+    assert problem.replace("\n", "").isprintable()
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

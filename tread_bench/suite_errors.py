@@ -32,7 +32,7 @@ class Place:
     @property
     def excerpt(self) -> str:
         """The source line with a caret under the column; nothing where it would be hard to read."""
-        if not self.text.strip() or len(self.text) > 140 or not self.text.isascii() or "\t" in self.text:
+        if not self.text.strip() or len(self.text) > 140 or not (self.text.isascii() and self.text.isprintable()):
             return ""
         return f"\n    {self.text}\n    {' ' * (self.column - 1)}^"
 

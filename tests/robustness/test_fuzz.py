@@ -75,7 +75,7 @@ def check_problems(path, content, problems, overrides):
     for problem in problems:
         assert problem.place and problem.message
         shown = str(problem).removeprefix(problem.place.source)
-        assert shown.partition("\n")[0].isprintable() and len(shown) < LONGEST, shown[:LONGEST]
+        assert shown.replace("\n", "").isprintable() and len(shown) < LONGEST, shown[:LONGEST]
         if problem.place.source == str(path):
             assert 1 <= problem.place.line <= lines and problem.place.column >= 1, (problem, lines)
         else:
