@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import groupby
 
 from reports.comparison import Row
 from reports.numbers import names, number
@@ -30,6 +32,46 @@ def disturbed_timing(rows: Sequence[Row]) -> list[str]:
         for row, ratio, low, high in controls
         if abs(ratio - 1) > TOLERANCE and not low <= 1 <= high
     ]
+
+
+def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
+    """FIDs that no mean can hold, and those that have no logarithm."""
+    infinite = [
+        f"{record.row} seed {record.seed} at {e.iteration:,} ({e.fid})"
+        for record in records
+        for e in record.evaluations
+        if e.fid is not None and not math.isfinite(e.fid)
+    ]
+    lacking = [row.label for row in rows if any(fid <= 0 for fid in row.scores.get("fid", {}).values())]
+    told = []
+    if infinite:
+        told.append(f"FIDs that are not finite are left out of all means and comparisons: {names(infinite)}.")
+    if lacking:
+        told.append(
+            f"an FID of {names(lacking)} is 0 or less, which only rounding can give: in that table FIDs are compared "
+            "as they are, not by their logarithms."
+        )
+    return told
+
+
+def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
+    """That a mean is the lowest of its table because a seed is missing."""
+    told = []
+    for _, members in groupby(rows, lambda row: row.group):
+        group = list(members)
+        best = next((row for row in group if row.is_lowest_fid), None)
+        lower = [row.label for row in group if best and _mean_fid(row) < _mean_fid(best)]
+        if best and lower:
+            told.append(
+                f"{names(lower)} lacks seeds: the mean FID is below that of {best.label}, but seed by seed it is "
+                "significantly above the lowest."
+            )
+    return told
+
+
+def _mean_fid(row: Row) -> float:
+    """Infinite for a row that is not ranked."""
+    return row.fid.mean if row.fid and not row.is_judged_by_teacher else math.inf
 
 
 def judged_by_teacher(rows: Sequence[Row]) -> list[str]:

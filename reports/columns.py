@@ -75,4 +75,5 @@ COLUMNS = (
     Column("skipped_steps", "optimiser steps", "left out because float16 gradients overflowed", True),
     Column("sampling_macs", "MACs per image", "of one generated image: all calls of the sampler, both branches", True),
     Column("checkpoint", "", "row whose weights are judged, and their iteration; empty: the cell's own"),
+    Column("smoke", "", "yes: cut down by --smoke, figures that say nothing; empty: a run in earnest"),
 )

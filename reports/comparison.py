@@ -7,6 +7,7 @@ ranked.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,9 +20,10 @@ from reports.rates import Setting, dense_step_ms, dense_steps_ms
 from tread_bench.records import Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
 from tread_bench.statistics import (
+    AgainstBest,
     Estimate,
+    against_best,
     holm,
-    indistinguishable_from_best,
     mean_interval,
     paired_difference,
     paired_p_value,
@@ -45,7 +47,7 @@ class Group(NamedTuple):
 class Row:
     """All seeds of one configuration.
 
-    `scores` holds metric -> seed -> value at the last iteration, `references` the dense values of the same seeds;
+    `scores` holds metric -> seed -> finite value at the last iteration, `references` the dense ones of the same seeds;
     `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `short_label` tells the
     row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is the median dense
     step of the whole run.
@@ -61,7 +63,7 @@ class Row:
     dense_step_ms: float | None = None
     fid_p_value: float | None = None
     is_lowest_fid: bool = False
-    is_among_lowest_fid: bool = False  # cannot be told from the lowest
+    is_among_lowest_fid: bool = False  # the lowest, or not distinguishable from it
 
     @property
     def first(self) -> Record:
@@ -159,16 +161,28 @@ class Row:
         return mean_interval(values).mean if values else None
 
 
-def comparison(records: Iterable[Record]) -> list[Row]:
-    """One entry per row and protocol, group by group, dense first; the order of `records` does not matter."""
-    ordered = sorted(records, key=record_order)
+def comparison(records: Iterable[Record], is_ranked: bool = True) -> list[Row]:
+    """One entry per row and protocol, group by group, dense first; the order of `records` does not matter.
+
+    Rows that are not ranked have no tests and no lowest FID among them.
+    """
+    ordered = sorted(map(_without_infinite_fids, records), key=record_order)
     cells = {record.cell: record for record in ordered}
     dense_ms = dense_steps_ms(ordered)
     rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells, dense_ms)]
     rows = [_settle(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
-    ranked = [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
-    return with_labels(ranked)
+    if is_ranked:
+        rows = [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
+    return with_labels(rows)
+
+
+def _without_infinite_fids(record: Record) -> Record:
+    """The record; an FID that is not finite counts as not measured, and the page says so."""
+    if all(e.fid is None or math.isfinite(e.fid) for e in record.evaluations):
+        return record
+    usable = [e if math.isfinite(e.fid or 0) else e.model_copy(update={"fid": None}) for e in record.evaluations]
+    return record.model_copy(update={"evaluations": usable})
 
 
 def record_order(record: Record) -> tuple[Any, ...]:
@@ -218,9 +232,9 @@ def _row(group: Group, records: Sequence[Record], cells: dict[str, Record], dens
         for record in row.done:
             value = getattr(record.last, metric, None)
             reference = _reference_value(record, cells.get(record.reference), metric)
-            if value is not None:
+            if value is not None and math.isfinite(value):
                 row.scores.setdefault(metric, {})[record.seed] = value
-            if reference is not None:
+            if reference is not None and math.isfinite(reference):
                 row.references.setdefault(metric, {})[record.seed] = reference
     return row
 
@@ -242,19 +256,31 @@ def _settle(row: Row, rows: Sequence[Row]) -> Row:
 
 
 def _rank(rows: Sequence[Row]) -> list[Row]:
-    """Holm-adjusted tests against dense, and the rows that cannot be told from the lowest FID."""
+    """Holm-adjusted tests against dense, and the rows that may have the lowest FID."""
     judged = {i: row for i, row in enumerate(rows) if not row.is_judged_by_teacher}
     raw = {i: paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for i, r in judged.items()}
     tested = {i: p for i, p in raw.items() if p is not None}
     adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
-    scores = {str(i): row.scores["fid"] for i, row in judged.items() if "fid" in row.scores}
-    lowest = indistinguishable_from_best(scores)
+    lowest = lowest_fids(rows)
     return [
         replace(
             row,
             fid_p_value=adjusted.get(i),
-            is_lowest_fid=str(i) in lowest[:1],
-            is_among_lowest_fid=str(i) in lowest,
+            is_lowest_fid=row is lowest[0] if lowest else False,
+            is_among_lowest_fid=any(row is one for one in lowest),
         )
         for i, row in enumerate(rows)
     ]
+
+
+def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
+    """The FIDs of rows of one group, by their places among `rows`; a row that its teacher judges takes no part."""
+    return against_best(
+        {str(i): row.scores["fid"] for i, row in enumerate(rows) if row.fid and not row.is_judged_by_teacher}
+    )
+
+
+def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list[Row]:
+    """The row of lowest mean FID and those that are not distinguishable from it; of all rows of a group, or of some."""
+    chosen = None if among is None else {str(i) for i, row in enumerate(rows) if any(row is one for one in among)}
+    return [rows[int(place)] for place in fids_against_best(rows).best(chosen)]

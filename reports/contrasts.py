@@ -85,4 +85,4 @@ def _said(one: Contrast, p_value: float, places: int) -> str:
     if one.difference.bounds is None:
         return f"{mean} (one seed, which settles nothing)"
     evidence = interval(one.difference, places, signed=True)
-    return f"{mean} ({evidence}{', not told apart' if p_value > LEVEL else ''})"
+    return f"{mean} ({evidence}{', not significant' if p_value > LEVEL else ''})"

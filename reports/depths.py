@@ -79,5 +79,5 @@ def _told(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | 
     size = f"{number(difference.mean, places, True)} FID, {interval(difference, places, True)}"
     evidence = f"{names[0]} minus {names[1]} {size}, {plural(difference.n, 'paired seed')}"
     if p_value > LEVEL:
-        return f"{where} {names[0]} and {names[1]} routes cannot be told apart ({evidence})"
+        return f"{where} {names[0]} and {names[1]} routes do not differ significantly ({evidence})"
     return f"{where} {names[difference.mean > 0]} routes have the lower FID ({evidence}; Holm-adjusted)"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports.architectures import by_architecture, what_differs
-from reports.comparison import Row
+from reports.comparison import Row, lowest_fids
 from reports.numbers import decimals, millions, names, number, plural
-from reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
+from reports.verdict import Outcome, against_dense, outcome, p_value_against_dense, ranked, runners_up
+from tread_bench.statistics import holm
 
-_SAID: dict[Outcome, str] = {
-    "better": "better than dense training {} {}",
-    "not beyond chance": "lower than dense, but not beyond chance, {} {}",
-    "open": "not told from dense {} {}",
-    "worse": "worse than dense {} {}",
-    "unknown": "without a verdict {} {}",
+_SAID: dict[tuple[Outcome, ...], str] = {
+    ("better",): "better than dense training {} {}",
+    ("open", "not beyond chance"): "not significantly different from dense {} {}",
+    ("worse",): "worse than dense {} {}",
+    ("unknown",): "without a verdict {} {}",
 }
 
 
@@ -22,16 +22,29 @@ _ROUTED = "routed row"
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """One sentence over all architectures: where the best routed row gains, loses, or cannot be told from dense."""
-    found: dict[Outcome, list[str]] = {}
-    for members in by_architecture(rows):
-        best = _best(members)
-        found.setdefault(outcome(best) if best else "unknown", []).append(members[0].architecture)
+    """One sentence over all architectures: where the best routed row gains, loses, or does not differ from dense."""
+    found = {
+        members[0].architecture: outcome(best, p_value) if best else "unknown"
+        for members, best, p_value in _judged(rows)
+    }
     within = "under" if what_differs(rows) == "objective" else "in"
-    parts = [said.format(within, names(found[key])) for key, said in _SAID.items() if key in found]
+    parts = [
+        said.format(within, names(alike))
+        for outcomes, said in _SAID.items()
+        if (alike := [architecture for architecture, one in found.items() if one in outcomes])
+    ]
     has_choice = any(sum(not row.is_dense for row in members) > 1 for members in by_architecture(rows))
     what = f"the best {_noun(rows)}" if has_choice else "routing" if _noun(rows) == _ROUTED else f"the {_noun(rows)}"
     return f"In FID, {what} is {'; '.join(parts)}."
+
+
+def _judged(rows: Sequence[Row]) -> list[tuple[list[Row], Row | None, float | None]]:
+    """Rows of each architecture, the best of them beside dense, and its p-value, Holm-adjusted over architectures."""
+    found = [(members, _best(members)) for members in by_architecture(rows)]
+    p_values = [p_value_against_dense(best) if best else None for _, best in found]
+    tested = [k for k, p_value in enumerate(p_values) if p_value is not None]
+    adjusted = dict(zip(tested, holm([p for p in p_values if p is not None]), strict=True))
+    return [(members, best, adjusted.get(k)) for k, (members, best) in enumerate(found)]
 
 
 def _noun(rows: Sequence[Row]) -> str:
@@ -46,33 +59,36 @@ def scope(rows: Sequence[Row]) -> str:
     why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
     losses = " Their validation losses are different quantities." if what == "objective" else ""
     return (
-        f"Each {what} is judged against its own dense row, by a test of its own. FIDs of different {what}s are not "
-        f"ranked: {why}one training setup need not suit them alike.{losses}"
+        f"Each {what} is compared with its own dense row; paired tests are Holm-adjusted over the {what}s. FIDs of "
+        f"different {what}s are not ranked: {why}one training setup need not suit them alike.{losses}"
     )
 
 
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """(architecture, its parameters, what routing does to its quality and speed)."""
     return [
-        (members[0].architecture, f"{millions(members[0].cost('params'))} parameters", _statement(members))
-        for members in by_architecture(rows)
+        (
+            members[0].architecture,
+            f"{millions(members[0].cost('params'))} parameters",
+            _statement(members, best, p_value, f"{what_differs(rows)}s"),
+        )
+        for members, best, p_value in _judged(rows)
     ]
 
 
 def _best(rows: Sequence[Row]) -> Row | None:
-    return min(ranked(rows), key=lambda pair: pair[1].mean)[0] if ranked(rows) else None
+    return next(iter(lowest_fids(rows, [row for row, _ in ranked(rows)])), None)
 
 
-def _statement(rows: list[Row]) -> str:
-    best = _best(rows)
+def _statement(rows: list[Row], best: Row | None, p_value: float | None, many: str) -> str:
     if best is None:
         failed = [record for row in rows for record in row.not_done]
         taught = "that its judge did not teach " if any(row.is_judged_by_teacher for row in rows) else ""
         return f"No {_noun(rows)} {taught}has an FID ({plural(len(failed), 'cell')} not finished)."
     routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
-    which = f", lowest FID of {several}{runners_up(best, routed)}" if len(routed) > 1 else ""
-    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid))
+    which = f", lowest FID of {several}{runners_up(rows, routed)}" if len(routed) > 1 else ""
+    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid), p_value, many)
     return f"{best.short_label}{which}: {quality}; {_speed(best)}."
 
 
@@ -82,5 +98,5 @@ def _speed(row: Row) -> str:
     ratio, low, high = row.speedup
     evidence = f"{number(low)} to {number(high)}, ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
-        return f"its step cannot be told from dense in speed ({evidence})"
+        return f"its step is not distinguishable from dense in speed ({evidence})"
     return f"its step is {number(ratio)} times as fast ({evidence})"

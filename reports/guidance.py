@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reports import asked
-from reports.comparison import Row
+from reports.comparison import Row, lowest_fids
 from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import Estimate, indistinguishable_from_best, paired_difference
+from tread_bench.statistics import Estimate, paired_difference
 
 _TOLD = 3  # rules in a statement
 
@@ -98,13 +98,18 @@ def lead(rows: Sequence[Row]) -> str:
 
 
 def _best(made: Checkpoint) -> str:
-    bests = {asked.guided(sweep.best.first): sweep.best for sweep in made.judged}
-    best, *alike = indistinguishable_from_best({rule: row.scores["fid"] for rule, row in bests.items()})
-    fid, places = fid_of(bests[best]).mean, made.places
+    """All rows of all sweeps are compared, and a rule is as good as the best of its scales."""
+    best, *others = lowest_fids([row for sweep in made.judged for row in sweep.rows])
+    fid, places = fid_of(best).mean, made.places
+    alike = [
+        asked.guided(sweep.best.first)
+        for sweep in made.judged
+        if sweep.rule != asked.rule(best.first) and any(row is one for row in others for one in sweep.rows)
+    ]
     if made.unguided and fid_of(made.unguided).mean < fid:
         return f"{number(fid_of(made.unguided).mean, places)} without guidance"
-    also = f", which cannot be told from {_among(alike)}" if alike else ""
-    return f"{number(fid, places)} with {best}{also}"
+    also = f", not distinguishable from {_among(alike)}" if alike else ""
+    return f"{number(fid, places)} with {asked.guided(best.first)}{also}"
 
 
 def _among(alike: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports import asked, cautions, contrasts, depths, guidance
+from reports import SMOKE_RUN, asked, cautions, contrasts, depths, guidance
 from reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from reports.columns import COLUMNS
 from reports.comparison import Group, Row, comparison, record_order
@@ -18,7 +18,7 @@ from reports.numbers import DASH, decimals, millions, plural
 from reports.samples import sample_grids
 from reports.table_view import comparison_view
 from reports.tables import flat, results_frame, write_csv
-from reports.verdict import verdicts
+from reports.verdict import detectable, verdicts
 from tread_bench.records import Record
 
 _CELL_METRICS = {
@@ -45,8 +45,9 @@ def render(
         unreadable: cell -> why its record cannot be read.
     """
     records = sorted(records, key=record_order)
-    write_csv(results_frame(records), run_dir / "results.csv")
-    rows = comparison(records)
+    is_smoke = bool(plan.get("smoke"))
+    write_csv(results_frame(records, is_smoke), run_dir / "results.csv")
+    rows = comparison(records, is_ranked=not is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
     write_pictures([picture for some in drawn for picture in some], run_dir / "figures", NAMES)
@@ -64,13 +65,14 @@ def _context(
     run_dir: Path,
     unreadable: Mapping[str, str],
 ) -> dict[str, Any]:
-    suite = plan.get("suite", {})
+    suite, is_smoke = plan.get("suite", {}), bool(plan.get("smoke"))
     missing = _missing(records, plan, unreadable)
     protocols = _protocols(records)
     return {
-        "name": suite.get("name") or (records[0].suite if records else "empty run"),
+        "name": f"{_name(records, suite)}{' (smoke run)' if is_smoke else ''}",
         "description": suite.get("description", ""),
-        "verdicts": [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
+        "smoke": SMOKE_RUN if is_smoke else "",
+        "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(unreadable)},
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(asked.is_guided(record) for record in records),
@@ -90,11 +92,17 @@ def _context(
             *_unfinished(records, plan, len(missing)),
             *cautions.mixed_conditions(records),
             *cautions.judged_by_teacher(rows),
+            *cautions.unusable_fids(records, rows),
+            *cautions.lower_over_other_seeds(rows),
             *cautions.disturbed_timing(rows),
             *sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
         ],
         "columns": COLUMNS,
     }
+
+
+def _name(records: Sequence[Record], suite: Mapping[str, Any]) -> str:
+    return str(suite.get("name") or (records[0].suite if records else "empty run"))
 
 
 def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
@@ -111,7 +119,21 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         group, quality, cost, families = rows[0].group, depths.lead(rows) or lead(rows), scope(rows), statements(rows)
     is_one = len(architectures) == 1
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
-    return {"title": title, "quality": quality, "cost": cost, "families": families}
+    return {
+        "title": title,
+        "quality": quality,
+        "cost": cost,
+        "families": families,
+        "power": detectable(_ranked_sets(rows)),
+    }
+
+
+def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
+    """Rows whose FIDs the verdict ranks together, with a name."""
+    if guidance.is_swept(rows):
+        found = guidance.checkpoints(rows)
+        return [(made.name, [row for sweep in made.judged for row in sweep.rows]) for made in found]
+    return [(members[0].architecture, members) for members in by_architecture(rows)]
 
 
 def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:

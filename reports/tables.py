@@ -36,7 +36,7 @@ _RECORD = (
 )
 
 
-def results_frame(records: Iterable[Record]) -> pd.DataFrame:
+def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
     """One row per cell and evaluated iteration, columns as in `COLUMNS`; the order of `records` does not matter.
 
     A cell without an evaluation keeps one row, with its status and reason.
@@ -46,7 +46,7 @@ def results_frame(records: Iterable[Record]) -> pd.DataFrame:
     ordered = sorted(records, key=record_order)
     dense_ms = dense_steps_ms(ordered)
     lines = [
-        _line(record, evaluation, dense_ms)
+        {**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None}
         for record in ordered
         for evaluation in (*sorted(record.evaluations, key=lambda e: e.iteration),) or (None,)
     ]

@@ -7,9 +7,9 @@ from itertools import groupby
 from typing import Literal
 
 from reports import asked
-from reports.comparison import Group, Row
+from reports.comparison import Group, Row, fids_against_best, lowest_fids
 from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import LEVEL, Estimate, holm, indistinguishable_from_best, paired_difference, paired_p_value
+from tread_bench.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 
 Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
@@ -28,9 +28,9 @@ def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
     routed, places = ranked(rows), decimals(row.fid.mean for row in rows if row.fid)
     if not routed:
         return _without_ranks(rows, is_over), _cheapest(rows, is_over)
-    best, fid = min(routed, key=lambda pair: pair[1].mean)
     others = [row for row, _ in routed]
-    lead = f"{_mean(best, fid, others, places)}{runners_up(best, others)}"
+    best = lowest_fids(rows, others)[0]
+    lead = f"{_mean(best, others, places)}{runners_up(rows, others)}"
     return f"{lead}; {against_dense(best, rows, places)}.", f"{_cost(best)}{_of_tread(best, others, rows, places)}"
 
 
@@ -73,7 +73,9 @@ def _cheapest(rows: list[Row], is_over: bool) -> str:
     return _cost(min(priced, key=lambda pair: pair[0])[1])
 
 
-def _mean(best: Row, fid: Estimate, routed: Sequence[Row], places: int) -> str:
+def _mean(best: Row, routed: Sequence[Row], places: int) -> str:
+    fid = best.fid
+    assert fid is not None
     sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
     if len(routed) == 1:
         return f"{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
@@ -81,34 +83,64 @@ def _mean(best: Row, fid: Estimate, routed: Sequence[Row], places: int) -> str:
     return f"Of {among}, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
 
 
-def runners_up(best: Row, routed: list[Row]) -> str:
-    """Which of the other rows beside dense cannot be told from the best."""
+def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
+    """Which of the rows beside dense are not distinguishable from the best of them."""
     if len(routed) == 1:
         return ""
-    scores = {str(i): row.scores["fid"] for i, row in enumerate(routed)}
-    alike = [routed[int(i)].short_label for i in indistinguishable_from_best(scores)[1:]]
+    alike = [row.short_label for row in lowest_fids(rows, routed)[1:]]
     if not alike:
-        return f", lower than every other {kind(routed)} (paired tests, Holm-adjusted)"
+        return f", significantly lower than that of every other {kind(routed)}"
     if len(alike) == len(routed) - 1 > 1:
-        return f", which cannot be told from any other {kind(routed)}"
-    return f", which cannot be told from {names(alike)}"
+        return f", not distinguishable from any other {kind(routed)}"
+    return f", not distinguishable from {names(alike)}"
 
 
-def outcome(row: Row) -> Outcome:
-    """What may be said of a row's FID against dense."""
+def smallest_difference(rows: Sequence[Row]) -> str:
+    """How far above the lowest FID of its group a row must be for these seeds to show it; "" where none is compared."""
+    found = fids_against_best(rows)
+    if len(found.names) < 2:
+        return ""
+    if found.smallest is None:
+        return "none, whatever its size"
+    return f"{100 * found.smallest:.2g} %" if found.is_relative else f"{found.smallest:.2g} FID"
+
+
+def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
+    """What the seeds of each named set of rows could have shown, in a sentence; "" where nothing is compared."""
+    found = [(name, smallest) for name, rows in sets if (smallest := smallest_difference(rows))]
+    if not found:
+        return ""
+    each = [f"{smallest}{f' ({name})' if len(found) > 1 else ''}" for name, smallest in found]
+    return (
+        f"Smallest difference from the lowest FID that these seeds could have shown: {', '.join(each)} (Hsu’s multiple "
+        "comparisons with the best on log FID, seeds as blocks, at 5 %)."
+    )
+
+
+def p_value_against_dense(row: Row) -> float | None:
+    """Of a paired test. A row below dense was chosen for its FID, so there it is Holm-adjusted over the rows."""
+    difference = row.difference("fid")
+    if difference is not None and difference.mean > 0:
+        return paired_p_value(row.scores["fid"], row.references["fid"])
+    return row.fid_p_value
+
+
+def outcome(row: Row, p_value: float | None) -> Outcome:
+    """What may be said of a row's FID against dense, by a p-value that is adjusted as the statement asks for."""
     difference = row.difference("fid")
     if difference is None or difference.bounds is None:
         return "unknown"
-    low, high = difference.bounds
-    if low > 0:
-        return "worse"
-    if high >= 0:
-        return "open"
-    return "not beyond chance" if row.fid_p_value is None or row.fid_p_value > LEVEL else "better"
+    if p_value is not None and p_value <= LEVEL:
+        return "worse" if difference.mean > 0 else "better"
+    return "not beyond chance" if difference.excludes(0) else "open"
 
 
-def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
-    """How the row's FID stands to dense, as the end of a sentence."""
+def against_dense(row: Row, rows: Sequence[Row], places: int, p_value: float | None = None, many: str = "rows") -> str:
+    """How the row's FID stands to dense, as the end of a sentence.
+
+    Args:
+        p_value: adjusted over as `many` as the sentence stands among; else over the rows.
+    """
     difference = row.difference("fid")
     if difference is None:
         has_dense = any(r.is_dense and r.done for r in rows)
@@ -118,14 +150,16 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
     if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
         return f"it is {size} {way} than dense on the one seed that both have, which settles nothing"
+    way = "below" if difference.mean < 0 else "above"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
+    p_value = p_value_against_dense(row) if p_value is None else p_value
     return {
         "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
-        "open": f"it cannot be told from dense ({evidence})",
+        "open": f"it is not significantly different from dense ({evidence})",
         "better": f"it is better than dense, by {size} FID ({evidence})",
-        "not beyond chance": f"that is {size} below dense ({evidence}), but not beyond chance among this many rows "
-        "(Holm)",
-    }[outcome(row)]
+        "not beyond chance": f"that is {size} {way} dense ({evidence}), which is not significant among this many "
+        f"{many} (Holm-adjusted)",
+    }[outcome(row, p_value)]
 
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
@@ -148,8 +182,8 @@ def _against(own: Row, others: Sequence[Row]) -> str:
         if (some := [row.short_label for row in told if _way(row, own) == way])
     ]
     if not said:
-        return f"none of {names(row.short_label for row in others)} can be told from it; " if others else ""
-    alike = ", the rest cannot be told from it" if len(told) < len(others) else ""
+        return f"none of {names(row.short_label for row in others)} differs significantly from it; " if others else ""
+    alike = ", the rest do not differ significantly" if len(told) < len(others) else ""
     return f"{' and '.join(said)} (paired tests, Holm-adjusted){alike}; "
 
 
@@ -190,7 +224,7 @@ def _speed(row: Row) -> str:
     step = "routed training step" if _has_dense_part(row) else "training step"
     evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
-        return f"its {step} cannot be told from dense in speed: {number(ratio)} times as fast ({evidence})"
+        return f"its {step} is not distinguishable from dense in speed: {number(ratio)} times as fast ({evidence})"
     return f"its {step} was measured {number(ratio)} times as fast as the dense one ({evidence})"
 
 

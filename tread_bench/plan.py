@@ -58,10 +58,14 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class Plan:
-    """A suite and its cells: rows in the order of the suite, the seeds of a row side by side."""
+    """A suite and its cells: rows in the order of the suite, the seeds of a row side by side.
+
+    `is_smoke`: shortened to show that everything works, so that its figures say nothing.
+    """
 
     suite: Suite
     cells: tuple[PlannedCell, ...]
+    is_smoke: bool = False
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:

@@ -103,6 +103,7 @@ def write_plan(
         {
             "schema_version": SCHEMA_VERSION,
             "suite": {"name": plan.suite.name, "description": plan.suite.description},
+            "smoke": plan.is_smoke,
             "timing": plan.suite.timing.model_dump(mode="json"),
             "cells": [cell.id for cell in plan.cells],
             "references": references(plan),

@@ -183,8 +183,9 @@ def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Opti
     """Whether plan.json says what this call asks for."""
     if written is None:
         return False
-    asked = (references(plan), plan.suite.timing.model_dump(mode="json"), options.device)
-    return (written.get("references"), written["timing"], written["numerics"]["device"]) == asked
+    asked = (references(plan), plan.suite.timing.model_dump(mode="json"), options.device, plan.is_smoke)
+    found = (written.get("references"), written["timing"], written["numerics"]["device"], written.get("smoke", False))
+    return found == asked
 
 
 def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:

@@ -1,15 +1,16 @@
-"""How sure we are: intervals, paired comparisons, and which rows cannot be told from the best. No torch, no pandas."""
+"""How sure we are: intervals, paired comparisons, and which rows may be the best. No torch, no pandas."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import optimize, stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
@@ -108,18 +109,125 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def indistinguishable_from_best(scores: Mapping[str, Seeds], level: float = LEVEL) -> tuple[str, ...]:
-    """The row of lowest mean, then those that paired t-tests (Holm over the rows) cannot tell from it, by mean.
+@dataclass(frozen=True, slots=True)
+class AgainstBest:
+    """Which of several rows may have the lowest expected value.
 
-    A row that shares fewer than two seeds with the best one cannot be told from it. Empty without scores.
+    `names` are in the order of the rows' means, the lowest first; `is_worse` (k, k) says of row i whether it is
+    significantly worse than row j. `smallest` is the smallest difference from the lowest that could have been
+    significant, a share of the value where `is_relative`; None where nothing could.
     """
-    means = {name: float(np.mean(list(seeds.values()))) for name, seeds in scores.items() if seeds}
-    if not means:
-        return ()
-    best, *others = sorted(means, key=means.__getitem__)
-    p_values = {name: p for name in others if (p := paired_p_value(scores[name], scores[best])) is not None}
-    adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
-    return (best, *(name for name in others if adjusted.get(name, 1.0) > level))
+
+    names: tuple[str, ...]
+    is_worse: NDArray[np.bool_]
+    smallest: float | None
+    is_relative: bool
+
+    def best(self, among: Collection[str] | None = None) -> tuple[str, ...]:
+        """The rows that are not significantly worse than another one, the lowest mean first; of all, or of some."""
+        chosen = [k for k, name in enumerate(self.names) if among is None or name in among]
+        return tuple(self.names[k] for k in chosen if not self.is_worse[k, chosen].any())
+
+
+def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
+    """Multiple comparisons with the best (Hsu 1984), where lower is better and seeds are blocks.
+
+    log(score) = row + seed + residual, by least squares over the scores that there are; the scores themselves where one
+    is not positive. Row i is significantly worse than row j where its effect is higher by d standard errors of that
+    difference or more (`_critical_value`). Their variance is the pooled residual one, or the mean of the two rows' own
+    where that is larger: rows of larger spread are not lost for it. Rows without a score are left out; rows that share
+    no seed, directly or through others, cannot be compared.
+
+    Args:
+        scores: row -> seed -> value.
+
+    Raises:
+        ValueError: a value is not finite.
+    """
+    means = {name: float(_sample(list(seeds.values()), at_least=1).mean()) for name, seeds in scores.items() if seeds}
+    names = tuple(sorted(means, key=means.__getitem__))
+    rows, seeds, values = _observations(scores, names)
+    k, is_relative = len(names), bool((values > 0).all())
+    nothing = AgainstBest(names, np.zeros((k, k), dtype=bool), None, is_relative)
+
+    # The additive model: effects of rows and seeds, the hat matrix, and the degrees of freedom that each score leaves.
+    design = np.hstack([np.equal.outer(rows, np.unique(rows)), np.equal.outer(seeds, np.unique(seeds))]).astype(float)
+    inverse = np.linalg.pinv(design)
+    hat = design @ inverse
+    left = 1 - np.diagonal(hat)
+    freedom = round(float(left.sum()))
+    if k < 2 or freedom < 1:
+        return nothing
+    values = np.log(values) if is_relative else values
+
+    # Variances: of the residuals, pooled and of each row by its share of the degrees of freedom.
+    squares = design[:, :k].T @ np.column_stack([(values - hat @ values) ** 2, left])
+    pooled = float(squares[:, 0].sum() / freedom)
+    own = np.array([square / share if share > _NEGLIGIBLE else pooled for square, share in squares])
+    variance = np.maximum(pooled, (own[:, None] + own) / 2)
+
+    # Differences of effects, their variance over that of a residual, and whether the seeds allow one at all.
+    effects, covariance = (inverse @ values)[:k], (inverse @ inverse.T)[:k, :k]
+    unknown = (np.eye(design.shape[1]) - inverse @ design)[:k]
+    is_known = (np.abs(unknown[:, None] - unknown).max(axis=2) < _NEGLIGIBLE) & ~np.eye(k, dtype=bool)
+    if not is_known.any():
+        return nothing
+    scale = np.add.outer(np.diagonal(covariance), np.diagonal(covariance)) - 2 * covariance
+    critical = _critical_value(k, freedom, _smallest_correlation(covariance, scale, is_known))
+    least = critical * np.sqrt(variance * scale)
+    difference = effects[:, None] - effects
+    is_worse = is_known & (difference >= least) & (difference > _NEGLIGIBLE)
+    smallest = critical * math.sqrt(pooled * float(scale[is_known].min()))
+    return AgainstBest(names, is_worse, math.expm1(smallest) if is_relative else smallest, is_relative)
+
+
+_NEGLIGIBLE = 1e-9  # what rounding leaves of 0
+
+
+def _observations(
+    scores: Mapping[str, Seeds], names: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """(N,) each: the place of the row, the place of the seed, the value."""
+    places = {seed: place for place, seed in enumerate(dict.fromkeys(seed for name in names for seed in scores[name]))}
+    found = [(row, places[seed], value) for row, name in enumerate(names) for seed, value in scores[name].items()]
+    rows, seeds, values = zip(*found, strict=True) if found else ((), (), ())
+    return np.array(rows, dtype=np.int64), np.array(seeds, dtype=np.int64), np.array(values, dtype=np.float64)
+
+
+def _smallest_correlation(
+    covariance: NDArray[np.float64], scale: NDArray[np.float64], is_known: NDArray[np.bool_]
+) -> float:
+    """Of two differences to the same row: 1/2 where no score is missing."""
+    k = len(covariance)
+    found = [0.5]
+    for i in range(k):
+        others = np.flatnonzero(is_known[i])
+        shared = covariance[np.ix_(others, others)] - covariance[i, others] - covariance[others, i][:, None]
+        correlations = (shared + covariance[i, i]) / np.sqrt(np.outer(scale[i, others], scale[i, others]))
+        found += list(correlations[~np.eye(len(others), dtype=bool)])
+    return max(0.0, round(min(found), 6))
+
+
+@cache
+def _critical_value(k: int, freedom: int, correlation: float) -> float:
+    """How many standard errors a difference from the best of k rows must have: the larger of two 95 % points.
+
+    Dunnett's (1955), one-sided: of the maximum over k - 1 t variables of equal correlation. Where the correlations
+    differ, the smallest gives an upper bound (Slepian 1962). And the two-sided point of a single t, which is larger for
+    up to three rows: of two rows that are equally good, one is called the only best in at most 5 %.
+    """
+    z, weights = np.polynomial.hermite_e.hermegauss(64)
+    u, shares = np.polynomial.legendre.leggauss(256)
+    spread = np.sqrt(stats.chi2.ppf((u + 1) / 2, freedom) / freedom)[:, None]  # s / sigma at its quantiles
+
+    def coverage(d: float) -> float:
+        below = stats.norm.cdf((d * spread + math.sqrt(correlation) * z) / math.sqrt(1 - correlation)) ** (k - 1)
+        return float(shares / 2 @ below @ weights / weights.sum())
+
+    single = float(stats.t.ppf(1 - LEVEL / 2, freedom))
+    if coverage(single) >= 1 - LEVEL:
+        return single
+    return float(optimize.brentq(lambda d: coverage(d) - (1 - LEVEL), single, 1e3))
 
 
 class GuidanceRates(NamedTuple):

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import re
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
-from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, write_samples
+from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, study, write_samples
 
+from reports import SMOKE_RUN
 from reports.page import render
 from reports.samples import SAMPLE_BUDGET_BYTES
+from reports.tables import comparison
+from tread_bench.commands.run import _print_table
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +113,57 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     assert "<code>2-8</code> 2:8 seed 0" in pages[0]
     assert "No row beside dense finished, so" in pages[1] and "not known from these rows." in pages[1]
     assert "No cell has left a record yet" in pages[2] and "those of what is there" not in pages[2]
+
+
+def test_a_smoke_run_is_labelled_and_has_no_verdict(tmp_path, plan, capsys):
+    records = study(2)
+    pages, tables = [], []
+    for is_smoke in (False, True):
+        render(records, {**plan, "cells": [one.cell for one in records], "smoke": is_smoke}, tmp_path)
+        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
+        tables.append(pd.read_csv(tmp_path / "results.csv"))
+        _print_table(records, is_smoke)
+    in_earnest, smoke = pages
+    for words in ("lowest FID", "has the lowest", "significant", "distinguishable", "better than", "worse than"):
+        assert words not in smoke.partition('<h2 id="comparison">')[0] and "lowest FID" not in smoke
+    assert '<tr class="best">' in in_earnest and '<tr class="best">' not in smoke
+    assert "<title>route_placement (smoke run)" in smoke and "<h1>route_placement (smoke run)" in smoke
+    assert SMOKE_RUN in smoke and "smoke" not in in_earnest.replace("<code>smoke</code>", "").replace("--smoke", "")
+    assert tables[0]["smoke"].isna().all() and (tables[1]["smoke"] == "yes").all()
+    before, after = capsys.readouterr().out.split("SMOKE RUN. ")
+    assert "smoke" not in before and "smoke run" in after and "nothing is ranked" in " ".join(after.split())
+
+
+@pytest.mark.parametrize(("fid", "caution"), [(math.inf, "FIDs that are not finite are left out"), (0.0, "0 or less")])
+def test_an_fid_that_has_no_mean_or_no_logarithm_is_said_and_stops_nothing(fid, caution, tmp_path, plan):
+    rows = [("dense", ""), ("2:8", "2:8@0.5"), ("0:8", "0:8@0.5")]
+    records = [record(row, routes, seed, 20.0, timing=None, similarity=None, gradient_norms=None)
+               for row, routes in rows for seed in range(3)]  # fmt: skip
+    odd = evaluation(1200, 20.0).model_copy(update={"fid": fid})
+    records[4] = records[4].model_copy(update={"evaluations": [odd]})
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert caution in page and "Smallest difference from the lowest FID" in page
+
+
+def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_lowest(tmp_path, plan):
+    hard, above = [0.0, 0.0, 0.0, 30.0], {"dense": 0.0, "2:8": 1.0, "0:8": 3.0}
+    fids = {
+        (row, seed): 20 + hard[seed] + above[row] + 0.1 * (seed + above[row]) % 0.3
+        for row in above for seed in range(4) if (row, seed) != ("0:8", 3)
+    }  # fmt: skip
+    bare = {"timing": None, "similarity": None, "gradient_norms": None}
+    records = [
+        record(row, "" if row == "dense" else f"{row}@0.5", seed, None, evaluations=[evaluation(1200, fid)], **bare)
+        for (row, seed), fid in fids.items()
+    ]
+    rows = comparison(records)
+    assert min(rows, key=lambda row: row.fid.mean).name == "0:8"
+    assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "0:8@0.5 lacks seeds: the mean FID is below that of dense" in page
+    assert "Of 2 routes, 2:8@0.5 has the lowest FID" in page
 
 
 def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(plan, tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
-from synthetic_records import architectures, evaluation, failed, of_family, record, selectors, study
+from synthetic_records import FAMILIES, architectures, evaluation, failed, of_family, record, selectors, study
 
 from reports.architectures import side_by_side
 from reports.family_verdict import lead, scope, statements
 from reports.tables import comparison
-from reports.verdict import verdicts
+from reports.verdict import detectable, smallest_difference, verdicts
 
 
 def said(records):
@@ -31,7 +34,7 @@ def rows_of(**fids):
 def test_the_study():
     quality, cost = said(study())
     assert "Of 6 routes, 4:8@0.5 has the lowest FID" in quality and "5 seeds" in quality
-    assert "cannot be told from dense" in quality and "better" not in quality
+    assert "not significantly different from dense" in quality and "better" not in quality
     assert "saves 20 % of the forward MACs" in cost and "1.12 times as fast" in cost and "ideal 1.25" in cost
 
 
@@ -42,13 +45,13 @@ def test_a_gain_is_claimed_where_interval_and_holm_allow_it():
 
 def test_no_gain_is_claimed_where_the_interval_contains_zero():
     quality, _ = said(rows_of(dense=[20] * 5, a=[15, 26, 14, 25, 18], b=[30] * 5))
-    assert "cannot be told from dense" in quality and "better" not in quality and "worse" not in quality
+    assert "not significantly different from dense" in quality and "better" not in quality and "worse" not in quality
 
 
 def test_a_gain_that_holm_does_not_confirm_is_not_claimed():
     # a - dense: -2, -1, -2.5, 0, -2: mean -1.5, s = 1, t = -3.35, p = 0.028, doubled by Holm
     quality, _ = said(rows_of(dense=[20] * 5, a=[18, 19, 17.5, 20, 18], b=[22, 18, 22.5, 17, 21.2]))
-    assert "not beyond chance" in quality and "better" not in quality
+    assert "not significant among this many rows (Holm-adjusted)" in quality and "better" not in quality
 
 
 def test_worse_quality_is_said():
@@ -58,8 +61,36 @@ def test_worse_quality_is_said():
 
 def test_runners_up_are_named():
     a, b, c = [15, 16, 15, 16, 15], [16, 15, 16, 15, 16], [16, 15, 16, 16, 15]
-    assert "which cannot be told from b (1:8@0.5);" in said(rows_of(dense=[20] * 5, a=a, b=b))[0]
-    assert "cannot be told from any other route" in said(rows_of(dense=[20] * 5, a=a, b=b, c=c))[0]
+    assert ", not distinguishable from b (1:8@0.5);" in said(rows_of(dense=[20] * 5, a=a, b=b))[0]
+    assert ", not distinguishable from any other route;" in said(rows_of(dense=[20] * 5, a=a, b=b, c=c))[0]
+    far = [25, 25.1, 24.9, 25, 25.2]
+    assert ", significantly lower than that of every other route;" in said(rows_of(dense=[20] * 5, a=a, b=far))[0]
+
+
+def test_the_sentence_and_the_marks_of_the_table_name_the_same_rows():
+    rows = comparison(rows_of(dense=[20, 20.4, 19.8, 20.1, 20], a=[15] * 5, b=[16, 15.5, 15, 16.5, 17], c=[19] * 5))
+    marked = {row.name for row in rows if row.is_among_lowest_fid}
+    ((_, quality, _),) = verdicts(rows)
+    named = {name for name in "bc" if f"{name} (" in quality.partition("not distinguishable")[2].partition(";")[0]}
+    assert [row.name for row in rows if row.is_lowest_fid] == ["a"] and marked - {"a"} == named
+
+
+def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_rows():
+    noise = [0.01, -0.02, 0.03, -0.01, -0.01]
+
+    def rows(above):
+        fids = {"a": [20.0] * 5, "b": [20 * (1 + above) * math.exp(e) for e in noise]}
+        return comparison([
+            record(name, f"{k}:8@0.5", seed, 0.0, evaluations=[evaluation(1200, fid)])
+            for k, (name, values) in enumerate(fids.items()) for seed, fid in enumerate(values)
+        ])  # fmt: skip
+
+    share = float(smallest_difference(rows(0.1)).removesuffix(" %")) / 100
+    assert 0.01 < share < 0.1
+    assert ", not distinguishable from b" in verdicts(rows(share - 0.002))[0][1]
+    assert ", significantly lower than that of every other route" in verdicts(rows(share + 0.002))[0][1]
+    assert smallest_difference(comparison(study(1))) == "none, whatever its size"
+    assert smallest_difference(comparison([record("dense", "", 0, 20.0)])) == detectable([]) == ""
 
 
 def test_one_seed_settles_nothing():
@@ -89,7 +120,7 @@ def test_only_dense():
 
 
 @pytest.mark.parametrize(
-    ("speedup", "words"), [(1.0, "cannot be told from dense in speed"), (0.8, "0.80 times as fast")]
+    ("speedup", "words"), [(1.0, "not distinguishable from dense in speed"), (0.8, "0.80 times as fast")]
 )
 def test_speed_is_not_talked_up(speedup, words):
     _, cost = said([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, speedup)])
@@ -107,12 +138,56 @@ def families(records):
 
 
 def test_each_family_is_judged_against_its_own_dense_row():
-    quality, limits, said = families(architectures())
+    quality, limits, said = families(architectures(8))
     assert "better than dense training in DRWKV, LightningDiT and U-ViT" in quality
-    assert "not told from dense in DiT and ZigMa; worse than dense in DiS." in quality
+    assert "not significantly different from dense in ZigMa; worse than dense in DiS and DiT." in quality
     assert "not ranked" in limits and "0.868M to 0.941M" in limits
-    assert said["DiS"][0] == "0.902M parameters" and "worse than dense, by 3.41 FID" in said["DiS"][1]
+    assert said["DiS"][0] == "0.902M parameters" and "worse than dense, by 3.02 FID" in said["DiS"][1]
     assert "1.19 times as fast" in said["DiT"][1] and "lowest" not in said["DiT"][1]
+
+
+def with_differences(differences):
+    """Every family's dense row at an FID of 20 and its routed one above it by a difference per seed."""
+    return [
+        _TEMPLATES[family, selector].model_copy(
+            update={
+                "seed": seed,
+                "cell": f"{family}-{selector}-{seed}",
+                "reference": f"{family}--{seed}",
+                "evaluations": [evaluation(1200, 20.0 + (difference if selector else 0.0))],
+            }
+        )
+        for family, seeds in zip(FAMILIES, differences, strict=False)
+        for seed, difference in enumerate(seeds)
+        for selector in ("", "random")
+    ]
+
+
+_BARE = {"timing": None, "similarity": None, "gradient_norms": None}
+_TEMPLATES = {(f, s): of_family(f, 0, s).model_copy(update=_BARE) for f in FAMILIES for s in ("", "random")}
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_one_of_six_architectures_shows_by_chance_is_no_gain_and_no_loss(sign):
+    """p = 0.028, unadjusted: significant alone, and not among six."""
+    shown, still = [sign * d for d in (2, 1, 2.5, 0, 2)], [1, -1, 0.5, -0.5, 0]
+    alone, _, _ = families(with_differences([shown, still]))
+    six, limits, said = families(with_differences([shown, *[still] * 5]))
+    assert "not significantly different from dense in DiT and U-ViT." in alone
+    assert six.startswith("In FID, routing is not significantly different from dense in DRWKV") and "Holm" in limits
+    assert "not significant among this many architectures (Holm-adjusted)" in said["DiT"][1]
+    clear, _, _ = families(with_differences([[sign * d for d in (5, 5.1, 4.9, 5, 5)], *[still] * 5]))
+    assert ("better" if sign < 0 else "worse") + " than dense" in clear
+
+
+@pytest.mark.slow
+def test_six_architectures_without_an_effect_give_a_verdict_in_at_most_5_percent():
+    rng, trials = np.random.default_rng(11), 600
+    claims = 0
+    for _ in range(trials):
+        (rows,) = side_by_side(comparison(with_differences(rng.normal(size=(6, 5)))))
+        claims += "better" in lead(rows) or "worse" in lead(rows)
+    assert claims / trials <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
 def test_the_best_of_several_routed_rows_is_named_as_such():
@@ -138,5 +213,5 @@ def test_one_seed_of_every_family_settles_nothing():
 def test_speed_of_a_family_is_not_talked_up():
     cells = [of_family("DiT", 0), of_family("ZigMa", 0), of_family("ZigMa", 0, "rows", timing=None)]
     *_, said = families([*cells, of_family("DiT", 0, "random", timing=of_family("DiT", 0).timing)])
-    assert "cannot be told from dense in speed" in said["DiT"][1]
+    assert "not distinguishable from dense in speed" in said["DiT"][1]
     assert "its speed was not measured" in said["ZigMa"][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -42,7 +43,7 @@ PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
 def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
     """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
     path = find_suite(name)
-    plan = load_plan(path, [*overrides, *(SMOKE if smoke else ())])
+    plan = replace(load_plan(path, [*overrides, *(SMOKE if smoke else ())]), is_smoke=smoke)
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
     agree = partial(_agree, options.agreed)
@@ -57,9 +58,10 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
         return 1 if failed or result.taken else 0
     if result.finished_now or not RunFolder(root).page_is_current():
         render_report(root)
-        _print_table(result.records)
+        _print_table(result.records, smoke)
     else:
-        typer.echo(f"nothing to do: all {len(result.records)} cells have their records" + _again(failed))
+        which = " of this smoke run" if smoke else ""
+        typer.echo(f"nothing to do: all {len(result.records)} cells{which} have their records" + _again(failed))
     typer.echo(str(page))
     return 1 if failed or result.taken else 0
 
@@ -79,17 +81,21 @@ def _again(failed: list[Record]) -> str:
     return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""
 
 
-def _print_table(records: list[Record]) -> None:
+def _print_table(records: list[Record], is_smoke: bool) -> None:
     """The heart of the comparison on stdout: a table per group of rows that may be ranked together."""
+    from reports import SMOKE_RUN
     from reports.comparison import comparison
     from reports.table_view import comparison_view
 
     console = stdout_console()
+    if is_smoke:
+        console.print(f"SMOKE RUN. {SMOKE_RUN}")
     printed = PRINTED_WIDE if console.width >= 120 else PRINTED
     for _, members in groupby(comparison(records), key=lambda row: row.group):
         view = comparison_view(list(members))
         shown = [k for k, (title, _) in enumerate(view.headers) if title in printed]
-        table = Table(Column("row", no_wrap=True), *(view.headers[k][0] for k in shown))
+        title = "smoke run" if is_smoke else None
+        table = Table(Column("row", no_wrap=True), *(view.headers[k][0] for k in shown), title=title)
         for row, cells in view.rows:
             table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
         console.print(table)
