@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -12,17 +11,30 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from tread_bench.errors import LARGEST
+from tread_bench.interrupts import STATUS as INTERRUPTED
+from tread_bench.interrupts import ctrl_c
+from tread_bench.rim import Passed, main
+
+__all__ = ["app", "main"]
+
 FORGETS = (
     "What is removed or replaced"  # heading in a command's help: a misspelt option is never taken for one of these
 )
 
 
 class Commands(TyperGroup):
-    """The commands; of an unknown option they suggest no option that removes or replaces something."""
+    """The commands; of an unknown option they suggest no option that removes or replaces something.
+
+    Interrupts and errors of the operating system pass by typer, which takes every broken pipe for that of stdout.
+    """
 
     def invoke(self, ctx: Any) -> Any:
+        ctrl_c.works = True
         try:
             return super().invoke(ctx)
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            raise Passed(error) from error
         except Exception as error:
             if possible := getattr(error, "possibilities", None):
                 error.possibilities = sorted(set(possible) - _forgetting(error.ctx.command))  # type: ignore[attr-defined]
@@ -43,13 +55,17 @@ app = typer.Typer(
     add_completion=False,
 )
 
-INTERRUPTED = 130  # exit status, as shells have it for SIGINT
+
+def _number(name: str, about: str, least: int = 1) -> Any:
+    """An option for an integer that fits 64 bits."""
+    return typer.Option(name, min=least, max=LARGEST, help=about)
+
 
 SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite")]
 SetOption = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
 ]
-SeedsOption = Annotated[int | None, typer.Option("--seeds", min=1, help="number of seeds instead of the suite's")]
+SeedsOption = Annotated[int | None, _number("--seeds", "number of seeds instead of the suite's")]
 JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
 
@@ -106,7 +122,7 @@ def run(
     executor: Annotated[
         Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = Where.LOCAL,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="cells trained at a time")] = None,
+    workers: Annotated[int | None, _number("--workers", "cells trained at a time")] = None,
     shard: Annotated[
         str | None,
         typer.Option(
@@ -179,18 +195,22 @@ def profile(
     route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
     selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
     image_size: Annotated[
-        int | None, typer.Option("--image-size", min=1, help="side of what the backbone sees; else as published, or 32")
+        int | None,
+        typer.Option(
+            "--image-size", min=1, max=LARGEST, help="side of what the backbone sees; else as published, or 32"
+        ),
     ] = None,
     channels: Annotated[
-        int | None, typer.Option("--channels", min=1, help="channels of what it sees; else as published, or 4")
+        int | None,
+        _number("--channels", "channels of what it sees; else as published, or 4"),
     ] = None,
     num_classes: Annotated[
-        int | None, typer.Option("--num-classes", min=0, help="0: no labels; else as published, or 1000")
+        int | None, _number("--num-classes", "0: no labels; else as published, or 1000", least=0)
     ] = None,
     overrides: SetOption = [],  # noqa: B006
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside the dense ones")] = False,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="images per timed step")] = 8,
+    batch: Annotated[int, _number("--batch", "images per timed step")] = 8,
     device: DeviceOption = Device.CPU,
     as_json: JsonOption = False,
 ) -> None:
@@ -213,11 +233,11 @@ def sample(
     guidance: GuidanceOption = None,
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; else the cell's")] = None,
     sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; else the cell's")] = None,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="of the sampler; else the cell's")] = None,
+    steps: Annotated[int | None, _number("--steps", "of the sampler; else the cell's")] = None,
     num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="images")] = 40,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="of noise and masks; else the cell's own")] = None,
+    seed: Annotated[int | None, _number("--seed", "of noise and masks; else the cell's own", least=0)] = None,
     labels: Annotated[str | None, typer.Option("--labels", help="classes to take in turn, such as 0,1,2")] = None,
-    iteration: Annotated[int | None, typer.Option("--iteration", min=1, help="a snapshot; else the last")] = None,
+    iteration: Annotated[int | None, _number("--iteration", "a snapshot; else the last")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder; default RUN_DIR/samples/...")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -343,8 +363,8 @@ def features(
     suite: SuiteArgument,
     out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
     overrides: SetOption = [],  # noqa: B006
-    iterations: Annotated[int, typer.Option("--iterations", min=1, help="training steps of the classifier")] = 1000,
-    seed: Annotated[int, typer.Option("--seed", help="of the classifier")] = 0,
+    iterations: Annotated[int, _number("--iterations", "training steps of the classifier")] = 1000,
+    seed: Annotated[int, _number("--seed", "of the classifier", least=0)] = 0,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from tread_bench.commands.features import train_features
@@ -354,17 +374,3 @@ def features(
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:
     return [*overrides, f"seeds={seeds}"] if seeds is not None else list(overrides)
-
-
-def main() -> None:
-    """Run a command; what the user can mend is said in one message and ends with status 2."""
-    from tread_bench.errors import UserError
-
-    try:
-        app()
-    except UserError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone; nothing is left to say
-        sys.exit(1)

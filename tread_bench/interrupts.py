@@ -1,10 +1,69 @@
-"""Signals that end a command as Ctrl-C does."""
+"""Ctrl-C, and the signals that end a command as Ctrl-C does."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+STATUS = 130  # of a command that was interrupted, as shells have it for SIGINT
+GRACE_S = 3.0  # in which what was begun is put away and a second Ctrl-C changes nothing; a later one ends at once
+_SHOW_CURSOR = b"\x1b[?25h"  # a progress display hides it
+
+
+class Interrupts:
+    """What Ctrl-C does to a command, by how far the command is.
+
+    While it starts, nothing has to be put away and the process ends at once: an exception in the middle of an import
+    may be swallowed, or come out as another one. While it works, the first one raises KeyboardInterrupt. Once its
+    status is settled, that stays.
+    """
+
+    def __init__(self) -> None:
+        self.works = False
+        self.heard_at: float | None = None  # on the monotonic clock
+        self.status = STATUS  # of a process that ends at once
+
+    def install(self) -> None:
+        """Take over Ctrl-C, unless the process was started to ignore it, and interrupts that Python cannot raise."""
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self)
+        # While the interpreter is taken down no handler runs; registered first, this is called last.
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+        before = sys.unraisablehook
+
+        def hook(unraisable: sys.UnraisableHookArgs) -> None:
+            if isinstance(unraisable.exc_value, KeyboardInterrupt):  # raised where nothing can catch it
+                self.end_at_once()
+            before(unraisable)
+
+        sys.unraisablehook = hook
+
+    def __call__(self, number: int, frame: object) -> None:
+        if self.works and self.heard_at is None:
+            self.heard_at = time.monotonic()
+            raise KeyboardInterrupt
+        if not self.works or self.heard_at is None or time.monotonic() - self.heard_at > GRACE_S:
+            self.end_at_once()
+
+    def end_at_once(self) -> None:
+        """End without putting anything away: the processes of a run end with their runner, however that ends."""
+        if self.status == STATUS:
+            shown = _SHOW_CURSOR if self.works and os.isatty(2) else b""
+            with suppress(OSError):  # nobody listens
+                os.write(2, shown + b"interrupted\n")
+        os._exit(self.status)
+
+    def settle(self, status: int) -> None:
+        """The command is over."""
+        self.works, self.status = False, status
+
+
+ctrl_c = Interrupts()  # of this process's command line
 
 
 @contextmanager
@@ -12,6 +71,9 @@ def signals_interrupt() -> Iterator[None]:
     """SIGTERM and a lost terminal end what is inside as Ctrl-C does: children first, nothing half written."""
 
     def interrupt(number: int, frame: object) -> None:
+        of_ctrl_c = signal.getsignal(signal.SIGINT)
+        if isinstance(of_ctrl_c, Interrupts):
+            return of_ctrl_c(number, frame)
         raise KeyboardInterrupt
 
     heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # as nohup has it

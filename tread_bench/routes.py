@@ -15,8 +15,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 Position = int | Fraction
-_NUMBER = r"-?\d+(?:\.\d+)?(?:/\d+)?"
-_ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>(?:\d+\.|\.)?\d+)\s*")
+_DIGITS = r"[0-9]{1,18}"  # as many as 64 bits hold
+_NUMBER = rf"-?{_DIGITS}(?:\.{_DIGITS})?(?:/{_DIGITS})?"
+_ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>(?:[0-9]+\.|\.)?[0-9]+)\s*")
 _WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
 
 
@@ -57,7 +58,7 @@ class Route:
         """Read `START:END@RATE`. Raises ValueError with the rule."""
         match = _ROUTE.fullmatch(text)
         if not match:
-            raise ValueError(f"{text!r} is not a route: {_WRITTEN}")
+            raise ValueError(f"{text[:60]!r} is not a route: {_WRITTEN}")
         return cls(_read_position(match["start"]), _read_position(match["end"]), float(match["rate"]))
 
     def __str__(self) -> str:

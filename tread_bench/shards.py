@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,10 +24,10 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """From "I/N". Raises UserError."""
-        number, slash, of = text.partition("/")
-        if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise UserError(f"--shard {text}: must be I/N with 1 <= I <= N, such as 2/4 for the second of four")
-        return cls(int(number), int(of))
+        match = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise UserError(f"--shard {text[:60]}: must be I/N with 1 <= I <= N, such as 2/4 for the second of four")
+        return cls(int(match[1]), int(match[2]))
 
     def of_cells(self, cells: Sequence[PlannedCell], macs: Mapping[str, int]) -> list[PlannedCell]:
         """Its cells. Those that read each other's weights stay together; the parts cost about the same.
@@ -36,9 +37,9 @@ class Shard:
         Args:
             macs: what a cell costs, by row key.
         """
-        parts = [(0, part) for part in range(1, self.of + 1)]
         mine: list[PlannedCell] = []
         costed = [(sum(macs[cell.row_key] for cell in group), group) for group in _linked(cells)]
+        parts = [(0, part) for part in range(1, min(self.of, len(costed)) + 1)]  # what is beyond gets nothing
         for cost, group in sorted(costed, key=lambda pair: -pair[0]):
             load, part = heapq.heappop(parts)
             heapq.heappush(parts, (load + cost, part))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from tread_bench.errors import LARGEST
 from tread_bench.suite_errors import Loc, Place, Places, Problem, SuiteError
 
 MAX_NODES = 5_000
@@ -164,11 +165,12 @@ class _Reader:
     def _number(self, text: str, kind: str, loc: Loc) -> int | float | None:
         try:
             number = int(text) if kind == "int" else float(text)
-            if math.isfinite(number):
+            if abs(number) <= LARGEST if kind == "int" else math.isfinite(number):
                 return number
-        except (ValueError, OverflowError):
+        except ValueError:
             pass
-        self._note(f"{text[:40]!r} is no finite number of at most 300 digits: correct it or put it in quotes", loc)
+        rule = f"an integer of at most {LARGEST:.0e}" if kind == "int" else "a finite number"
+        self._note(f"{text[:40]!r} is not {rule}: correct it or put it in quotes", loc)
         return None
 
     def _note(self, message: str, loc: Loc) -> None:

@@ -145,7 +145,7 @@ def _labels(text: str | None, cell: Cell) -> list[int] | None:
     classes = cell.data.num_classes
     if not classes:
         raise UserError("--labels: these data have none; leave it out")
-    if not re.fullmatch(r"\s*\d+(\s*,\s*\d+)*\s*", text) or max(map(int, text.split(","))) >= classes:
+    if not re.fullmatch(r"\s*[0-9]{1,18}(\s*,\s*[0-9]{1,18})*\s*", text) or max(map(int, text.split(","))) >= classes:
         raise UserError(f"--labels {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
     return [int(label) for label in text.split(",")]
 

@@ -7,15 +7,16 @@ with its neighbours. A child ends with its server, and the server with the runne
 from __future__ import annotations
 
 import math
-import multiprocessing
+import multiprocessing.util
 import os
 import signal
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
 from tread_bench.errors import UserError
@@ -26,6 +27,8 @@ _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tread_bench.executors.server", "tread_bench.executors.preload"])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a server that was killed is found dead only a moment later
+LONGEST_FOLDER = 76  # of a socket's path, at most 107 bytes, multiprocessing's own names take 31
+SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
@@ -131,10 +134,12 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     os.environ[RUNNER] = str(os.getpid())
+    _use_short_folder()
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
         try:
+            _start_server()
             process.start()
             break
         except (OSError, EOFError):
@@ -144,6 +149,28 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
         finally:
             outbox.close()
     return _Running(task, process, inbox, gpus)
+
+
+def _start_server() -> None:
+    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's."""
+    resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _use_short_folder() -> None:
+    """Have multiprocessing keep its socket where the path is one that a socket may have."""
+    if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER:
+        return
+    before = tempfile.tempdir
+    tempfile.tempdir = next((place for place in SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), before)
+    try:
+        multiprocessing.util.get_temp_dir()  # makes a folder when it is first called, and keeps to it
+    finally:
+        tempfile.tempdir = before
 
 
 def _cpus() -> int:
