@@ -41,6 +41,30 @@ def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
     assert (snake["name"], snake["token_order"]) == ("Snake-S/2", "sequence")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "raise SystemExit(0)",
+        "raise KeyError('\x1b[2J')",
+        "class End(BaseException): ...\nraise End",
+        "print('to stdout')\nFAMILY = 'Snake'",
+        "FAMILY = None",
+    ],
+)
+def test_whatever_a_plugin_does_at_import_it_is_named_and_takes_no_other_with_it(body: str, tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(body)
+    about = tmp_path / "evil_backbone-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: evil-backbone\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[tread_bench.backbones]\nEvil = evil:FAMILY\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "tread_bench", "list", "backbones", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0 and "DiT" in {one["family"] for one in json.loads(done.stdout)}
+    assert "left out: backbone plug-in Evil = evil:FAMILY of evil-backbone" in done.stderr
+    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr
+
+
 def test_it_keeps_the_contract_with_labels_and_without(installed: Path) -> None:
     code = (
         "from tread_bench.contract import check_backbone\nfrom snake_backbone.family import SNAKE\n"

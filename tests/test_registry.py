@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from tread_bench import registry
+from tread_bench.errors import printable
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder, find_family, make_spec
 from tread_bench.routes import parse_routes
 
@@ -105,20 +106,36 @@ def clone(**changes):
     return Family(**{**fields, "source": "", **changes})
 
 
-def test_two_distributions_cannot_announce_one_name(monkeypatch):
+def test_a_name_that_two_announce_is_nobodys_and_takes_no_other_with_it(monkeypatch, caplog):
+    other, third = clone(name="Other", aliases=("TOY",), published={}), clone(name="Third", aliases=(), published={})
+    assert set(announced(monkeypatch, (clone(), "one"), (other, "two"), (third, "three"))) == {"Third"}
+    assert "backbone 'toy' is announced twice: by two 1 and by one 1" in caplog.text
+
+
+def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog):
     other = clone(name="Other", aliases=("TOY",), published={})
-    with pytest.raises(ValueError, match="'toy' is announced twice: by two 1 and by one 1"):
-        announced(monkeypatch, (clone(), "one"), (other, "two"))
+    assert set(announced(monkeypatch, (clone(), "tread-bench"), (other, "two"))) == {"Toy"}
+    assert "announced twice: by two 1 and by tread-bench 1" in caplog.text
 
 
 def test_families_know_who_announced_them(monkeypatch):
     assert announced(monkeypatch, (clone(), "one"))["Toy"].source == "one 1"
 
 
-def test_what_is_no_family_is_refused(monkeypatch):
-    wrong = SimpleNamespace(name="Wrong")
-    with pytest.raises(ValueError, match=r"is no tread_bench\.Family"):
-        announced(monkeypatch, (wrong, "one"))
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
+        (clone(name="Wr\x1bong"), "must be printable text"),
+        (clone(name="Wrong", spec=dict), "its spec must be a subclass"),
+        (clone(name="Wrong", token_order="set"), "its token_order must be"),
+        (clone(name="Wrong", published={"W": {"depth": "deep"}}), "its published sizes do not fit its spec"),
+    ],
+)
+def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, message, monkeypatch, caplog):
+    assert set(announced(monkeypatch, (clone(), "one"), (wrong, "two"))) == {"Toy"}
+    assert " of two cannot be used: " in caplog.text and message in caplog.text
+    assert printable(caplog.text) == caplog.text
 
 
 def test_the_torch_free_floor_does_not_import_torch():

@@ -6,7 +6,10 @@ network is imported by `Family.build`. The package's own families come the same 
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -17,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tread_bench.draws import key_of
-from tread_bench.errors import UserError
+from tread_bench.errors import printable
 from tread_bench.names import unknown
 from tread_bench.routes import Route, RoutesLike, resolve_routes
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from tread_bench.backbone import Backbone
 
 GROUP = "tread_bench.backbones"
+_log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
 
 
 class TokenOrder(StrEnum):
@@ -225,35 +229,75 @@ class Family:
 
 @cache
 def families() -> dict[str, Family]:
-    """Every announced family by name. Raises ValueError where two distributions announce one name."""
-    found: dict[str, Family] = {}
-    taken: dict[str, Family] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        family = _load(point)
+    """Every family that is announced and can be used, by name; for each other one a warning names its distribution.
+
+    A name that several announce is this package's own, if it is one of them, and else nobody's.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    loaded = [(point, family) for point in points if (family := _loaded(point)) is not None]
+    claims: dict[str, list[tuple[EntryPoint, Family]]] = {}
+    for point, family in loaded:
         for name in {n.casefold() for n in (family.name, *family.aliases, *family.published)}:
-            if name in taken and taken[name] != family:
-                raise ValueError(
-                    f"backbone {name!r} is announced twice: by {taken[name].source} and by {family.source}; "
-                    "uninstall one of the two or rename it"
-                )
-            taken[name] = family
-        found[family.name] = family
-    return found
+            if all(family != other for _, other in claims.get(name, ())):
+                claims.setdefault(name, []).append((point, family))
+
+    left_out = set()
+    for name, claimed in claims.items():
+        foreign = [family for point, family in claimed if not _is_own(point)]
+        if len(claimed) > 1 and foreign:
+            left_out |= {id(family) for family in foreign}
+            sources = " and by ".join(family.source for _, family in claimed)
+            _warn(f"backbone {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
+    return {family.name: family for _, family in loaded if id(family) not in left_out}
 
 
-def _load(point: EntryPoint) -> Family:
+def _loaded(point: EntryPoint) -> Family | None:
+    """What a plug-in announces; None, after a warning, where that is not a usable family."""
+    plugin = f"backbone plug-in {point.name} = {point.value} of {_owner(point)}"
     try:
-        family = point.load()
-    except Exception as error:  # a plug-in may fail in any way; the user must learn which one it is
-        owner = point.dist.name if point.dist else point.value
-        raise UserError(
-            f"backbone plug-in {point.name} = {point.value} of {owner} cannot be imported "
-            f"({type(error).__name__}: {error}): mend it or uninstall {owner}"
-        ) from error
-    if not isinstance(family, Family):
-        raise ValueError(f"entry point {point.name} = {point.value} in group {GROUP} is no tread_bench.Family")
+        with redirect_stdout(sys.stderr):  # stdout is for results
+            family = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
+        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
+        return None
+    if wrong := _wrong_with(family):
+        _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
+        return None
     source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
     return family if family.source else _with_source(family, source)
+
+
+def _wrong_with(family: Any) -> str:
+    """By which rule what was announced cannot be used; empty: it can."""
+    if not isinstance(family, Family):
+        return f"{type(family).__name__} is not a tread_bench.Family"
+    names = [family.name, *family.aliases, *family.published]
+    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        return "its name, aliases and published names must be printable text"
+    if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
+        return "its spec must be a subclass of tread_bench.BackboneSpec"
+    if not isinstance(family.token_order, TokenOrder):
+        return "its token_order must be a tread_bench.TokenOrder"
+    try:
+        for sizes in family.published.values():
+            family.num_blocks(family.spec(**sizes))
+    except Exception as error:
+        return f"its published sizes do not fit its spec ({type(error).__name__}: {error})"
+    return ""
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return _owner(point) == "tread-bench"
+
+
+def _warn(text: str) -> None:
+    _log.warning("left out: %s", printable(text))
 
 
 def _with_source(family: Family, source: str) -> Family:
