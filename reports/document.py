@@ -15,17 +15,24 @@ from markupsafe import Markup
 from reports.figures.style import Picture
 from reports.numbers import number, plural
 from reports.tables import flat
+from tread_bench.outputs import is_own, refuse_linked
 from tread_bench.store import write_atomically
 
 
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
-    """The pictures as SVG and PNG; those called `names` that an earlier call left and that are no longer drawn go."""
+    """The pictures as SVG and PNG; those called `names` that an earlier call left and that are no longer drawn go.
+
+    Raises:
+        OutputError: a picture, or the folder, is a link.
+    """
+    refuse_linked([folder])
     for picture in drawn:
         write_atomically(folder / f"{picture.name}.svg", picture.svg)
         write_atomically(folder / f"{picture.name}.png", picture.png)
     current = {picture.name for picture in drawn}
     for path in folder.glob("*.*") if folder.is_dir() else ():
-        if path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names and path.stem not in current:
+        is_picture = path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names
+        if is_picture and path.stem not in current and not path.is_symlink() and is_own(path):
             path.unlink()
 
 

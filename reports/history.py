@@ -14,6 +14,7 @@ from tread_bench.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
 from tread_bench.history.metrics import METRICS, Metric
 from tread_bench.history.runs import LeftOut, Run
 from tread_bench.history.series import Change, Effect, Series
+from tread_bench.outputs import refuse_foreign
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
 
@@ -50,8 +51,14 @@ class ChangeLine:
 
 
 def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path) -> None:
-    """Write figures/*.svg, figures/*.png and index.html into `out`, each whole."""
+    """Write figures/*.svg, figures/*.png and index.html into `out`, each whole.
+
+    Raises:
+        OutputError: one of them is there and this program did not write it, or it is a link.
+    """
     drawn = pictures(series, runs)
+    files = [out / "figures" / f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")]
+    refuse_foreign("--out", [out / "index.html", *files])
     write_pictures(drawn, out / "figures", NAMES)
     suites = list(dict.fromkeys(run.suite for run in runs))
     context: dict[str, Any] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tread_bench.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.store import TEMPORARY, RunFolder
 
 EVERY_S = 1.0  # between two notes in the same phase, at least
@@ -89,8 +90,10 @@ def _replace(path: Path, content: str) -> None:
     """Renamed into place, so that no reader sees half; not flushed to the disk, since a lost note costs nothing."""
     half = path.with_name(TEMPORARY.format("progress"))
     try:
-        half.write_text(content)
+        refuse_irregular(path)
+        with open_plain(half, "w") as file:
+            file.write(content)
         os.replace(half, path)
-    except OSError:
+    except (OSError, OutputError):
         with suppress(OSError):
             half.unlink(missing_ok=True)

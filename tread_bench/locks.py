@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tread_bench.outputs import append_to
+from tread_bench.outputs import open_plain
 
 LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to see whether somebody has it
 
@@ -18,7 +18,7 @@ LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to see wheth
 @contextmanager
 def waited_for(path: Path) -> Iterator[None]:
     """Hold the lock in a file, which is made where it is missing; who comes second waits. Raises OutputError."""
-    with append_to(path, "a+") as file:
+    with open_plain(path, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -43,17 +43,17 @@ def is_own(path: Path) -> bool:
         raise OutputError(f"{path} cannot be read ({error.strerror}), so it is not replaced; {_OTHER}") from None
 
 
-def refuse_irregular(path: Path) -> None:
+def refuse_irregular(path: Path, option: str = "") -> None:
     """Raises OutputError where `path` is there and is not a plain file: a link, a device, a folder."""
     try:
         mode = path.lstat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
-    if stat.S_ISLNK(mode):
-        raise OutputError(f"{path} is a link to {os.readlink(path)}, and nothing is written through a link; {_OTHER}")
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-        raise OutputError(f"{path} is {kind}, not a file to write; {_OTHER}")
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link, and nothing is written through one"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
+    raise OutputError(f"{option} {path}".strip() + f" cannot be written (it is {kind}); {_OTHER}")
 
 
 def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
@@ -63,13 +63,13 @@ def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
     """
     foreign = []
     for path in paths:
-        refuse_irregular(path)
+        refuse_irregular(path, option)
         if path.exists() and path.stat().st_size and not is_own(path):
             foreign.append(str(path))
     if foreign:
         named = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" * (len(foreign) > _NAMED))
         was = "was" if len(foreign) == 1 else "were"
-        raise OutputError(f"{option}: {named} {was} not written by tread-bench and would be lost; {_OTHER}")
+        raise OutputError(f"{option} {named} {was} not written by tread-bench and would be lost; {_OTHER}")
 
 
 def refuse_linked(folders: Iterable[Path]) -> None:
@@ -83,8 +83,8 @@ def refuse_linked(folders: Iterable[Path]) -> None:
 
 
 def try_file(option: str, path: Path) -> None:
-    """Raises OutputError where a file cannot be written, or is not one that may be replaced: before any work for it."""
-    refuse_foreign(option, [path])
+    """Before any work for a file: raises OutputError where it cannot be written."""
+    refuse_irregular(path, option)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
@@ -92,8 +92,8 @@ def try_file(option: str, path: Path) -> None:
         raise OutputError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
 
 
-def append_to(path: Path, mode: str = "a", **options: Any) -> IO[Any]:
-    """Open a plain file to append to, or make it. Raises OutputError for a link or a device."""
+def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Open a plain file, or make it. Raises OutputError for a link or a device."""
     refuse_irregular(path)
     return open(path, mode, opener=_not_through_a_link, **options)
 

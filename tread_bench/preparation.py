@@ -18,6 +18,7 @@ from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
 from tread_bench.executors.site import Site
 from tread_bench.options import Options
+from tread_bench.outputs import refuse_irregular
 from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 from tread_bench.records import SCHEMA_VERSION
 from tread_bench.store import RunFolder, StoreError, temporaries, write_atomically, write_json
@@ -71,6 +72,7 @@ def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str) -> di
     settled = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     is_shared = seen.exists()
     if is_shared:
+        refuse_irregular(folder.root / "run.log")
         seen.replace(folder.root / "run.log")
     if settled.failure:
         raise StoreError(settled.failure)

@@ -14,7 +14,7 @@ from tread_bench.executors.site import Site, executor_named
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.interrupts import signals_interrupt
 from tread_bench.options import Options
-from tread_bench.outputs import append_to
+from tread_bench.outputs import open_plain
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.preparation import check_space, references, settle, write_plan
 from tread_bench.progress import Display
@@ -230,7 +230,7 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
         blank = blank_record(folder.about(event.key) or {}, folder.plan() or {}, reason=told, attempts=attempts)
         folder.write_record(blank, "outcome.json")
     display.ended(event.key, told if is_final else f"{told}, it will be tried again")
-    with append_to(folder.cell(event.key) / "log") as log:
+    with open_plain(folder.cell(event.key) / "log", "a") as log:
         log.write(f"runner: {told}\n")
 
 

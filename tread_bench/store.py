@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from tread_bench.errors import UserError
 from tread_bench.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
-from tread_bench.outputs import append_to, refuse_irregular, refuse_linked
+from tread_bench.outputs import open_plain, refuse_irregular, refuse_linked
 from tread_bench.records import Record
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
@@ -359,7 +359,7 @@ class RunFolder:
         while True:
             try:
                 self.root.mkdir(parents=True, exist_ok=True)
-                file = append_to(self.root / name, "a+")
+                file = open_plain(self.root / name, "a+")
             except OSError as error:
                 raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
             try:

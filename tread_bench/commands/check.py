@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +17,7 @@ from tread_bench.gate.baseline import Baseline, figures_of, read_baseline, write
 from tread_bench.gate.compare import compare
 from tread_bench.gate.findings import Finding, Verdict, exit_status
 from tread_bench.gate.outputs import as_json, headline, junit, markdown
+from tread_bench.outputs import refuse_foreign, try_file
 from tread_bench.records import Record
 from tread_bench.store import RunFolder, write_atomically
 
@@ -35,17 +33,18 @@ class Outputs:
     as_json: bool
 
     def try_paths(self) -> None:
-        """Raises UserError where a file cannot be written: before anything is judged."""
+        """Before anything is judged: raises OutputError where a file cannot be written or is somebody else's."""
         for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
             if path:
-                _try_path(option, path)
+                refuse_foreign(option, [path])
+                try_file(option, path)
 
 
 def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     """Compare, print, and with `accept` write the baseline; the exit status. Raises UserError."""
     outputs.try_paths()
     if accept:
-        _try_path("--baseline", path)
+        try_file("--baseline", path)
     folder = RunFolder(root)
     plan = folder.existing_plan()
     suite, records = plan["suite"]["name"], folder.records(plan["references"])
@@ -88,14 +87,6 @@ def _baseline_of(suite: str, path: Path) -> Baseline:
             "or `--accept` the run into another file"
         )
     return baseline
-
-
-def _try_path(option: str, path: Path) -> None:
-    with _writing(option, path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        tempfile.TemporaryFile(dir=path.parent).close()
 
 
 @contextmanager

@@ -6,11 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.errors import UserError
+from tread_bench.outputs import refuse_foreign, try_file
 from tread_bench.suite_file import find_suite, load_plan
 
 
 def train_features(suite: str, overrides: list[str], out: Path, iterations: int, seed: int) -> dict[str, Any]:
-    """What was trained, with its held-out accuracy. Raises UserError where the suite's cells differ in data."""
+    """What was trained, with its held-out accuracy.
+
+    Raises:
+        UserError: the suite's cells differ in data; `out` cannot be written, or is a file of somebody else.
+    """
+    refuse_foreign("--out", [out])
+    try_file("--out", out)
     plan = load_plan(find_suite(suite), overrides)
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
     if len(choices) > 1:

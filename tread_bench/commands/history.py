@@ -17,6 +17,7 @@ from tread_bench.errors import UserError
 from tread_bench.history.metrics import METRICS
 from tread_bench.history.runs import LeftOut, Run, read_runs
 from tread_bench.history.series import Series, series_of
+from tread_bench.outputs import refuse_foreign, refuse_linked
 from tread_bench.store import disk_errors_told
 
 LEFT_OUT = 3  # exit status: part of what was given could not be told
@@ -52,6 +53,8 @@ def _tell(series: Sequence[Series], runs: Sequence[Run]) -> None:
 def _check_out(out: Path) -> None:
     if (out / "plan.json").exists():
         raise UserError(f"--out {out} is a run folder, whose page would be lost: give another")
+    refuse_linked([out / "figures"])
+    refuse_foreign("--out", [out / "index.html"])
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

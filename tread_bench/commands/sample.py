@@ -22,6 +22,7 @@ from tread_bench.measure.pictures import grid_png, image_png
 from tread_bench.methods import Network
 from tread_bench.names import unknown
 from tread_bench.objectives import build_objective
+from tread_bench.outputs import refuse_foreign, refuse_linked
 from tread_bench.plan import canonical_json, digest
 from tread_bench.routed import setting_of, with_blocks
 from tread_bench.sampling import generate
@@ -29,6 +30,7 @@ from tread_bench.sources import Source, Weights, guiding
 from tread_bench.store import RunFolder, write_atomically
 
 Trained = tuple[Cell, Network]
+_GRID = "grid.png"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class SampleRequest:
 
 def sample(request: SampleRequest, as_json: bool) -> None:
     """Write the images and their grid, print where they are and what each cost. Raises UserError."""
+    if request.out:
+        refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
     about = _find(RunFolder(request.root), request)
     job = Job.open(request.root, about["cell"])
     seed = about["seed"] if request.seed is None else request.seed
@@ -56,6 +60,8 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     cell = _asked(trained[0], job.cell, request)
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
+    out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
+    refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
     objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
     made = generate(
         trained[1],
@@ -68,12 +74,15 @@ def sample(request: SampleRequest, as_json: bool) -> None:
         labels,
     )
     pixels = torch.cat([to_pixels(images, decoder) for images in made])
-    out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
-    files = {f"{k:05d}.png": image_png(image) for k, image in enumerate(pixels)} | {"grid.png": grid_png(pixels)}
+    files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {_GRID: grid_png(pixels)}
     for name, content in files.items():
         write_atomically(out / name, content)
     times = objective.sampling_times(cell.sampling.steps)
     _tell(out, list(files), sampling_macs(setting_of(cell), times, setting_of(weak[0]) if weak else None), as_json)
+
+
+def _image_name(number: int) -> str:
+    return f"{number:05d}.png"
 
 
 def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:

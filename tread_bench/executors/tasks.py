@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tread_bench.errors import UserError
-from tread_bench.outputs import append_to
+from tread_bench.outputs import open_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
 
 def _write_to(log: Path) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
-    with append_to(log, "ab", buffering=0) as file:
+    with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")

@@ -15,6 +15,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tread_bench.measure.generation import FeatureStatistics
+from tread_bench.outputs import OutputError
 from tread_bench.store import write_atomically
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
         "outer": statistics.outer,
         "features": statistics.features,
     }
-    with suppress(OSError):  # a cache that cannot be written costs time, not results
+    with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
         write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
 
 
