@@ -10,6 +10,7 @@ import pytest
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
 from tread_bench.store import RunFolder, write_atomically
+from tread_bench.training.checkpoint import checkpoints_in
 
 PLAN = Path(__file__).parents[1] / "version_1" / "plan.json"
 STEP = "checkpoints/step-000000001.safetensors"
@@ -109,3 +110,10 @@ def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
     assert sorted(tree(folder.cell("done"))) == kept
     assert [path.name for path in (folder.root / "cells").iterdir()] == ["done"]
     assert tree(mine) == before
+
+
+def test_training_drops_no_copy_that_somebody_made_of_a_checkpoint(tmp_path):
+    """What `save_checkpoint` may drop."""
+    for name in ("step-000000002", "step-000000001", "step-best", "step-000000001-copy", "step-1"):
+        (tmp_path / f"{name}.safetensors").touch()
+    assert [path.stem for path in checkpoints_in(tmp_path)] == ["step-000000001", "step-000000002"]

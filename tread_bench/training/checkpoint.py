@@ -39,7 +39,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
     path = folder / f"step-{step:09d}.safetensors"
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
-    written = sorted(folder.glob("step-*.safetensors"))
+    written = checkpoints_in(folder)
     kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
     for old in set(written) - set(kept):
         old.with_suffix(".sha256").unlink(missing_ok=True)
@@ -68,3 +68,8 @@ def _damage(path: Path) -> str | None:
             return None
     except (OSError, SafetensorError) as error:
         return str(error)
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder in the order of their steps; no file that `save_checkpoint` does not call so."""
+    return sorted(folder.glob(f"step-{9 * '[0-9]'}.safetensors"))
