@@ -10,6 +10,7 @@ from typing import Any
 
 from tread_bench.blank import blank_record
 from tread_bench.cell_costs import expected_macs
+from tread_bench.executors.local import end_where_the_script_is_imported
 from tread_bench.executors.site import Site, executor_named
 from tread_bench.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.interrupts import signals_interrupt
@@ -51,6 +52,7 @@ def run(
         StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
             is full.
     """
+    end_where_the_script_is_imported()
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():

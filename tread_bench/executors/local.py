@@ -10,6 +10,7 @@ import math
 import multiprocessing.util
 import os
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -29,6 +30,7 @@ PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a server that was killed is found dead only a moment later
 LONGEST_FOLDER = 76  # of a socket's path, at most 107 bytes, multiprocessing's own names take 31
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+_UNGUARDED = 97  # exit code of a child that would start its runner's run once more
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
@@ -206,8 +208,20 @@ def _end(child: _Running) -> Ended:
     return child.outcome or _without_word(child.task, child.process.exitcode)
 
 
+def end_where_the_script_is_imported() -> None:
+    """End this process if it is a child that only imports its runner's script, which therefore has no guard."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # multiprocessing's own mark
+        os._exit(_UNGUARDED)
+
+
 def _without_word(task: Task, code: int) -> Ended:
     """The end of a task whose process said nothing of its own."""
+    if code == _UNGUARDED:
+        script = getattr(sys.modules["__main__"], "__file__", "the script")
+        rule = 'start it under `if __name__ == "__main__":`'
+        return Ended(
+            task.key, failure=f"{script} starts a run while it is imported, as every process of it does; {rule}"
+        )
     if code == _SERVER_GONE:
         return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
     if code >= 0:
