@@ -61,6 +61,7 @@ class DiS(Backbone):
     """Both scans and both convolutions run along the kept tokens in ascending order, with the prefix in front."""
 
     spec: DiSSpec
+    head_modules = ("norm_f", "final_layer")
 
     def __init__(self, spec: DiSSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()

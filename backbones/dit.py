@@ -80,6 +80,7 @@ class DiT(Backbone):
     """Positions are added once at the input, so attention sees a set and any kept tokens will do."""
 
     spec: DiTSpec
+    head_modules = ("final_layer",)
     block_type: type[nn.Module] = Block
     final_layer_type: type[nn.Module] = FinalLayer
 

@@ -120,6 +120,7 @@ class DRWKV(Backbone):
     """Bi-WKV sees a sequence, Q-shift the grid; inside a route it looks neighbours up among the kept tokens."""
 
     spec: DRWKVSpec
+    head_modules = ("norm_f", "final_layer")
 
     def __init__(self, spec: DRWKVSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()

@@ -42,6 +42,7 @@ class UViT(Backbone):
     """Positions are learned and added once, so attention sees a set; all conditioning is in the prefix, which stays."""
 
     spec: UViTSpec
+    head_modules = ("norm", "decoder_pred", "final_layer")
 
     def __init__(self, spec: UViTSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()

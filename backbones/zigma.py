@@ -110,6 +110,7 @@ class ZigMa(Backbone):
     """A path over the whole grid is restricted to the kept tokens by their ranks on it."""
 
     spec: ZigMaSpec
+    head_modules = ("norm_f", "final_layer")
     ranks: Tensor  # (8, N): where along each path a token comes
 
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str]) -> None:
@@ -137,7 +138,7 @@ class ZigMa(Backbone):
             context = condition if self.spec.context_tokens else None
             c = c + (condition if context is None else context.mean(dim=1))
         # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
-        tokens = self.x_embedder(x).contiguous().to(self.norm_f.weight.dtype)
+        tokens = self.x_embedder(x).contiguous().to(self.x_embedder.proj.weight.dtype)
         if self.pos_embed is not None:
             tokens = tokens + self.pos_embed
         streams = {"x": tokens, "residual": torch.zeros_like(tokens)}

@@ -192,6 +192,7 @@ class Backbone(nn.Module):
 
     family: Family
     spec: BackboneSpec
+    head_modules: tuple[str, ...] = ()  # names of the modules that `head` alone uses
     gradient_checkpointing = (
         False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
     )
@@ -219,6 +220,11 @@ class Backbone(nn.Module):
     def head(self, state: TokenState) -> Tensor:
         """(B, C, H, W), or 2C channels where the backbone also learns a variance."""
         raise NotImplementedError
+
+    def remove_head(self) -> None:
+        """What `head` alone uses goes: a method makes the image with a last layer of its own."""
+        for name in self.head_modules:
+            delattr(self, name)
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module.

@@ -20,6 +20,7 @@ class Extra:
     """What modules beside the backbone weigh, and what they cost one image beyond it under the same routes."""
 
     params: int = 0
+    removed_params: int = 0  # of the backbone, which a method does without
     forward: Macs = field(default_factory=Macs)
     train_step: int = 0
 
@@ -78,8 +79,8 @@ def cell_cost(cell: Cell) -> CostFigures:
     unscheduled = cell.schedule == RoutingSchedule()
     return figures.model_copy(
         update={
-            "params": figures.params + extra.params,
-            "trainable_params": figures.trainable_params + extra.params + losses.params,
+            "params": figures.params - extra.removed_params + extra.params,
+            "trainable_params": figures.trainable_params - extra.removed_params + extra.params + losses.params,
             "method_params": extra.params,
             "auxiliary_params": losses.params,
             "forward_macs": forward.total,

@@ -21,7 +21,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     if cell.method.name in CHOOSES_ITSELF and cell.selector != "random":
         message = f"selector {cell.selector!r}: {CHOOSES_ITSELF[cell.method.name]}; leave selector out"
         yield Problem(message, draft.latest(("selector",), ("method",)))
-    yield from _decoder(cell, spec)
+    yield from _decoder(cell)
     yield from _schedule(cell, family, spec, draft)
     if isinstance(cell.method, MaskMethod) and cell.method.mae_weight:
         for message in _single_values(spec):
@@ -71,16 +71,13 @@ def _skips(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
             )
 
 
-def _decoder(cell: Cell, spec: BackboneSpec) -> Iterator[Problem]:
-    width = getattr(spec, "hidden", None)
-    if not isinstance(cell.method, MaskMethod) or width is None:
-        return
-    if width % cell.method.decoder_heads:
-        message = f"method.decoder_heads {cell.method.decoder_heads}: must divide the backbone's width {width}"
+def _decoder(cell: Cell) -> Iterator[Problem]:
+    method = cell.method
+    if isinstance(method, MaskMethod) and method.decoder_width % method.decoder_heads:
+        message = (
+            f"method.decoder_heads {method.decoder_heads}: must divide method.decoder_width {method.decoder_width}"
+        )
         yield Problem(message, ("method", "decoder_heads"))
-    if width % 4:
-        message = f"method mask: its positions need a width that is a multiple of 4, here {width}; change hidden"
-        yield Problem(message, ("method",))
 
 
 def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:

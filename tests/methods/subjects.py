@@ -21,15 +21,15 @@ BACKBONES = {
     "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
 }  # five blocks each
 ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}  # the others: the blocks between the first and the last
-OPTIONS = {"mask": {"decoder_depth": 2, "decoder_heads": 2}}
+OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
 METHODS = ("dense", "tread", "mask", "drop", "sprint", "mod", "layer_skip")
 
 
 def cell_of(method="tread", backbone="DiT", **keys) -> Cell:
-    """A resolved cell."""
+    """A resolved cell; `backbone` is one of `BACKBONES` or a published name."""
     routes = [] if method == "dense" else [ROUTES.get(method, "1:3@0.5")]
     base = {
-        "backbone": BACKBONES[backbone],
+        "backbone": BACKBONES.get(backbone, backbone),
         "method": {"name": method, **OPTIONS.get(method, {}), **keys.pop("options", {})},
         "routes": routes,
         "training": {"iterations": 12, "batch": 6, "checkpoint_every": 4, "learning_rate": 1e-3},

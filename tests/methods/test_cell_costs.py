@@ -6,7 +6,7 @@ import pytest
 
 from tests.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tread_bench.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
-from tread_bench.config import RoutingSchedule
+from tread_bench.config import MaskMethod, RoutingSchedule
 from tread_bench.costs import cost_of, sampling_macs
 from tread_bench.measure.macs import count_method
 from tread_bench.objectives import build_objective
@@ -14,6 +14,7 @@ from tread_bench.routed import setting_of
 from tread_bench.training.schedule import routing_share
 
 WIDTH, TOKENS = 16, 16
+DECODER, PIXELS = 24, 4  # width of MaskDiT's decoder in `cell_of`; values of a patch
 
 
 def backbone_cost(cell):
@@ -61,12 +62,28 @@ def test_mixture_of_depths_costs_a_router_per_block_and_samples_routed():
 def test_maskdit_costs_a_decoder_over_all_tokens():
     cell = cell_of("mask")
     cost, (routed, dense) = cell_cost(cell), backbone_cost(cell)
-    block = TOKENS * 12 * WIDTH**2 + 2 * TOKENS**2 * WIDTH + 6 * WIDTH**2  # qkv, projection, MLP; attention; adaLN
-    trained = TOKENS // 2 * WIDTH**2 + 2 * WIDTH**2 + 2 * block  # into the decoder go the kept tokens
-    judged = TOKENS * WIDTH**2 + 2 * WIDTH**2 + 2 * block
+    block = TOKENS * 12 * DECODER**2 + 2 * TOKENS**2 * DECODER + 6 * WIDTH * DECODER  # linear; attention; adaLN
+    own_last = TOKENS * DECODER * PIXELS + 2 * WIDTH * DECODER
+    backbone_last = TOKENS * WIDTH * 2 * PIXELS + 2 * WIDTH**2  # DiT's, which also predicts a variance
+    decoder = 2 * block + own_last - backbone_last
+    trained = TOKENS // 2 * WIDTH * DECODER + 2 * WIDTH**2 + decoder  # into the decoder go the kept tokens
+    judged = TOKENS * WIDTH * DECODER + 2 * WIDTH**2 + decoder
     assert cost.forward_macs == routed.forward.total + trained
     assert cost.judged_forward_macs == dense.forward.total + judged
     assert cost.train_step_macs == routed.train_step + 3 * trained
+
+
+@pytest.mark.parametrize(
+    ("backbone", "share", "released"), [("DiT-B/2", 0.794, 175_581_968), ("DiT-XL/2", 0.552, 730_115_216)]
+)
+def test_maskdit_is_by_default_the_published_model(backbone, share, released):
+    """Forward MACs over dense ones; parameters are counted of the authors' code, which has no row for "no label"."""
+    data = {"name": "random_latents"}
+    cell = cell_of("mask", backbone, data=data, metrics={"generate": False})
+    cell = cell.model_copy(update={"method": MaskMethod(name="mask")})
+    cost = cell_cost(cell)
+    assert cost.forward_macs / cost.dense_forward_macs == pytest.approx(share, abs=5e-4)
+    assert cost.trainable_params == released + cell.backbone.spec(cell.data).hidden
 
 
 def test_layer_skip_costs_on_average_what_passes():

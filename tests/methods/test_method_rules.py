@@ -24,7 +24,12 @@ def plan_of(row, backbone=DIT):
 MISTAKES = [
     ({"method": "mask", "routes": "2:8@0.5"}, "routes", "0:-1@RATE"),
     ({"method": "mask", "routes": "0:5@0.5,6:11@0.5"}, "routes", "one route"),
-    ({"method": {"name": "mask", "decoder_heads": 7}, "routes": "0:-1@0.5"}, "decoder_heads", "must divide"),
+    (
+        {"method": {"name": "mask", "decoder_heads": 7}, "routes": "0:-1@0.5"},
+        "decoder_heads",
+        "must divide method.decoder_width 512",
+    ),
+    ({"method": {"name": "mask", "decoder_width": 30}, "routes": "0:-1@0.5"}, "decoder_width", "multiple of 4"),
     ({"method": "sprint", "routes": "1:4@0.5,6:8@0.5"}, "routes", "keep one"),
     ({"method": "sprint", "routes": "0:8@0.5"}, "routes", "start at 1 or later"),
     ({"method": "sprint", "routes": "2:11@0.5"}, "routes", "end at 10 or before"),

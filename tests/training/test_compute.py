@@ -41,7 +41,10 @@ WITH_LOSSES = {**ROUTED, "auxiliary": ["mae", {"name": "repa", "projector": 8}]}
 # kinds, and DRWKV shifts along the grid by another function while tokens are away.
 COMPILATIONS = {"DiT": 2, "LightningDiT": 2, "U-ViT": 4, "DiS": 6, "ZigMa": 4, "DRWKV": 5}
 NEIGHBOURS = {  # where long skips allow them
-    "mask": {"method": {"name": "mask", "decoder_depth": 2, "decoder_heads": 2}, "routes": "0:-1@0.5"},
+    "mask": {
+        "method": {"name": "mask", "decoder_width": 16, "decoder_depth": 2, "decoder_heads": 2},
+        "routes": "0:-1@0.5",
+    },
     "drop": {"method": "drop", "routes": "1:-1@0.5"},
     "sprint": {"method": "sprint", "routes": "1:-2@0.5"},
     "mod": {"method": "mod", "routes": "1:3@0.5"},
@@ -228,7 +231,7 @@ def test_a_checkpointed_decoder_keeps_little_more_where_it_is_deeper():
     """Of each further block its input and its conditioning alone: (B, T, D) and (B, D) = (8, 16, 16) and (8, 16)."""
 
     def saved(depth):
-        decoder = {"name": "mask", "decoder_depth": depth, "decoder_heads": 2}
+        decoder = {"name": "mask", "decoder_width": 16, "decoder_depth": depth, "decoder_heads": 2}
         return saved_for_backward({"method": decoder, "routes": "0:-1@0.5"}, True)
 
     assert saved(8) - saved(2) == 6 * (8 * 16 * 16 + 8 * 16)

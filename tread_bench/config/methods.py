@@ -29,8 +29,11 @@ class MaskMethod(Model):
     """Tokens are dropped for all blocks; mask tokens and a small decoder stand in for them (MaskDiT)."""
 
     name: Literal["mask"] = "mask"
-    decoder_depth: Int = Field(8, ge=1, description="blocks of the decoder, as wide as the backbone")
-    decoder_heads: Int = Field(16, ge=1, description="attention heads of the decoder; must divide the width")
+    decoder_width: Int = Field(
+        512, ge=4, multiple_of=4, description="width of the decoder, as published; state it for backbones below DiT-S"
+    )
+    decoder_depth: Int = Field(8, ge=1, description="blocks of the decoder, as published")
+    decoder_heads: Int = Field(16, ge=1, description="its attention heads, as published; must divide its width")
     mae_weight: Float = Field(0.1, ge=0, description="weight of the loss on the dropped tokens")
 
 

@@ -60,6 +60,7 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     """
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
+        whole = sum(p.numel() for p in model.parameters())
         method = build_method(cell, model)
         x, t, y = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1), _condition(spec)
     counter = _counter()
@@ -68,8 +69,8 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
         forward = _by_kind(counter)
         output.sum().backward()
     train_step = _by_kind(counter).total - routed.train_step
-    params = sum(p.numel() for p in method.parameters())
-    return Extra(params, _minus(forward, routed.forward), train_step)
+    params, left = (sum(p.numel() for p in part.parameters()) for part in (method, model))
+    return Extra(params, whole - left, _minus(forward, routed.forward), train_step)
 
 
 def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
@@ -82,7 +83,7 @@ def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Seq
         targets(torch.zeros(1, spec.channels, spec.image_size, spec.image_size), spec.grid)
     forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
     params = sum(p.numel() for p in repa.parameters())
-    return Extra(params, Macs(linear=forward), 3 * forward + _by_kind(counter).total)
+    return Extra(params, forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
 
 
 def _counter() -> FlopCounterMode:

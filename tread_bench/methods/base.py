@@ -48,6 +48,8 @@ class Method(nn.Module):
     Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
     """
 
+    has_last_layer = False  # True: it makes the image itself, so that the backbone's last layer is removed
+
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__()
         self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)

@@ -1,10 +1,9 @@
 """MaskDiT (Zheng et al., TMLR 2024, arXiv 2306.09305): an encoder that sees the kept tokens only, and a small decoder.
 
-Tokens are dropped for all blocks of the backbone. Behind them a modulated linear layer, mask tokens where tokens were
-dropped, fixed positions, and a decoder of adaLN-Zero blocks; the backbone's own last layer makes the image. The loss is
-the objective's on kept tokens, and `mae.Mae` on the others. Judged with all tokens, through the decoder.
-
-Published: a decoder of 8 blocks, 16 heads and width 512; here it is as wide as the backbone, whose last layer it feeds.
+Tokens are dropped for all blocks of the backbone. Behind them a modulated linear layer to the decoder's width, mask
+tokens where tokens were dropped, fixed positions, a decoder of adaLN-Zero blocks, and a last layer of its own in place
+of the backbone's. The loss is the objective's on kept tokens, and `mae.Mae` on the others. Judged with all tokens,
+through the decoder. By default the decoder is the published one, whatever the backbone: width 512, 8 blocks, 16 heads.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ import torch.nn.functional as F
 from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
-from tread_bench.backbone import Backbone, OnBlock, TokenState, checkpointed, come_back, leave
+from tread_bench.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.config import Cell, MaskMethod
 from tread_bench.methods.auxiliary import Auxiliary
 from tread_bench.methods.base import Method, Prediction, Rows, first_state, init_linear, run_range
 from tread_bench.methods.mae import Mae
 from tread_bench.methods.masking import MaskToken
-from tread_bench.ops.patching import sincos_positions
+from tread_bench.ops.patching import sincos_positions, unpatchify
 from tread_bench.ops.routing import scatter_tokens
 
 SHIFT_SCALE, SHIFT_SCALE_GATE = (0.0, 0.0), (0.0, 0.0, 1.0)  # where nothing is modulated
@@ -58,14 +57,14 @@ class DecoderBlock(nn.Module):
         return x_BTD + gate2 * self.mlp(self.norm2(x_BTD) * (1 + scale2) + shift2)
 
 
-class DecoderInput(nn.Module):
-    """A modulated norm and a linear layer between encoder and decoder."""
+class ModulatedLinear(nn.Module):
+    """A modulated norm and a linear layer: from encoder to decoder, and from there to patches."""
 
-    def __init__(self, width: int, condition: int | None) -> None:
+    def __init__(self, width: int, width_out: int, condition: int | None) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
         self.modulation = Modulation(width, condition, SHIFT_SCALE)
-        self.linear = nn.Linear(width, width)
+        self.linear = nn.Linear(width, width_out)
 
     def forward(self, x_BTD: Tensor, c_BD: Tensor | None) -> Tensor:
         shift, scale = self.modulation(c_BD)
@@ -75,25 +74,27 @@ class DecoderInput(nn.Module):
 class Mask(Method):
     """One route over all blocks."""
 
-    positions: Tensor  # (N, D)
+    has_last_layer = True
+    positions: Tensor  # (N, W) of the decoder's width
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         assert isinstance(cell.method, MaskMethod)
-        config, state = cell.method, first_state(backbone)
-        width, condition = state.stream().shape[2], None if state.c is None else state.c.shape[1]
-        self.patch, self.mae_weight = backbone.spec.patch, config.mae_weight
-        self.decoder_input = DecoderInput(width, condition)
+        config, spec, state = cell.method, backbone.spec, first_state(backbone)
+        width, condition = config.decoder_width, None if state.c is None else state.c.shape[1]
+        self.patch, self.mae_weight = spec.patch, config.mae_weight
+        self.decoder_input = ModulatedLinear(state.stream().shape[2], width, condition)
         self.mask_token = MaskToken(width)
-        self.register_buffer("positions", sincos_positions(width, backbone.spec.grid), persistent=False)
+        self.register_buffer("positions", sincos_positions(width, spec.grid), persistent=False)
         self.decoder = nn.ModuleList(
             DecoderBlock(width, config.decoder_heads, condition) for _ in range(config.decoder_depth)
         )
+        self.last_layer = ModulatedLinear(width, spec.patch**2 * spec.channels, condition)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """As released: Xavier linears, zeros where modulation and the decoder's input come from."""
+        """As released: Xavier linears, zeros where modulation, the decoder's input and the image come from."""
         init_linear(module)
-        if isinstance(module, nn.Linear) and ("modulation" in name or name == "decoder_input.linear"):
+        if isinstance(module, nn.Linear) and ("modulation" in name or not name.startswith("decoder.")):
             nn.init.zeros_(module.weight)
 
     def auxiliaries(self) -> Sequence[Auxiliary]:
@@ -125,14 +126,13 @@ class Mask(Method):
         state = run_range(backbone, state, range(backbone.num_blocks), on_block)
         x = self.decoder_input(state.stream(), state.c)
         if state.positions is not None:
-            whole = come_back(state)
-            x = scatter_tokens(self.mask_token.like(whole.stream()), x, state.positions)
-            state = whole
+            x = scatter_tokens(self.mask_token.in_places(x, state.num_prefix + len(self.positions)), x, state.positions)
         prefix, image = x[:, : state.num_prefix], x[:, state.num_prefix :]
         x = torch.cat([prefix, image + self.positions], dim=1)
         for block in self.decoder:
             x = checkpointed(backbone, block, x, state.c)
-        return backbone.finish(state.with_stream(x))
+        patches = self.last_layer(x[:, state.num_prefix :], state.c)
+        return unpatchify(patches, state.grid, self.patch)
 
     def _pixels(self, kept_BK: Tensor, grid: tuple[int, int]) -> Tensor:
         """1 where a pixel belongs to a kept token, else 0: (B, 1, H, W)."""

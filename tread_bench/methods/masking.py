@@ -22,7 +22,11 @@ class MaskToken(nn.Module):
 
     def like(self, stream: Tensor) -> Tensor:
         """The token in the place of every token of `stream` (B, T, D)."""
-        return self.value.to(stream.dtype).expand_as(stream)
+        return self.in_places(stream, stream.shape[1])
+
+    def in_places(self, stream: Tensor, count: int) -> Tensor:
+        """The token `count` times for every sample of `stream` (B, T, D): (B, count, D)."""
+        return self.value.to(stream.dtype).expand(len(stream), count, -1)
 
     def fill(self, state: TokenState) -> TokenState:
         """All tokens again: those that left are this one."""
