@@ -12,11 +12,25 @@ from typing import NamedTuple
 from reports import asked
 from reports.comparison import Row
 from reports.numbers import number
+from tread_bench.config import MaskMethod
 from tread_bench.records import Record
 from tread_bench.routes import format_routes, parse_routes, resolve_routes
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
+
+
+DENSE_NOTE = (
+    "Its dense DiT figures are the DiT paper's, of another objective and sampler (DDPM) than its routed ones (EDM); "
+    "its dense SiT figures are the SiT paper's, sampled by a stochastic differential equation."
+)
+
+
+class PublishedFid(NamedTuple):
+    """What the tables print for a row, and in which respect that was another experiment."""
+
+    fid: float
+    caveat: str  # "other objective", "other sampler" or ""
 
 
 class PublishedGain(NamedTuple):
@@ -25,6 +39,7 @@ class PublishedGain(NamedTuple):
     model: str
     dense: float
     tread: float
+    caveat: str  # of the dense figure
 
     @property
     def difference(self) -> float:
@@ -68,7 +83,7 @@ def placement_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Figure 8, read off the picture: DiT-B/2, ImageNet-256, another "
         f"protocol, no error bars, dense {figure}. After 400K iterations its Table 2 gives {dense} dense and {tread} "
-        "with 2:8@0.5."
+        f"with 2:8@0.5. {DENSE_NOTE}"
     )
 
 
@@ -83,20 +98,28 @@ def several_routes_note() -> str:
     )
 
 
-def published_fid(row: Row) -> float | None:
-    """FID in TREAD's tables of a row on latents: the same model, method, routes, guidance and number of images seen."""
+def published_fid(row: Row) -> PublishedFid | None:
+    """FID in TREAD's tables of a row on latents: the same model, method, routes, guidance with its scale, and images.
+
+    MaskDiT's was measured after an unmasked phase, and its number of images is that of the masked one before.
+    """
     first = row.first
     if first.config.get("data", {}).get("name") != "latents" or not row.blocks:
         return None
-    seen = row.group.iteration * int(first.config.get("training", {}).get("batch", 0))
-    wanted = (_listed_model(row), _listed_method(first), _listed_metric(first))
+    iterations = row.group.iteration
+    if first.method == "mask":
+        iterations = round(asked.schedule(first).until * iterations) if iterations == asked.iterations(first) else 0
+    seen = iterations * int(first.config.get("training", {}).get("batch", 0))
+    scale = f"{asked.guidance_scale(first):g}" if asked.is_guided(first) else ""
+    wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
     alike = (
         line
         for line in _lines()
-        if line["table"].startswith("TREAD Table") and (line["model"], line["method"], line["metric"]) == wanted
+        if line["table"].startswith("TREAD Table")
+        and (line["model"], line["method"], line["metric"], line["scale"]) == wanted
     )
     found = (line for line in alike if (_images_seen(line), _listed_routes(line, row.blocks)) == (seen, first.routes))
-    return next((float(line["value"]) for line in found), None)
+    return next((PublishedFid(float(line["value"]), line["caveat"]) for line in found), None)
 
 
 def _listed_model(row: Row) -> str:
@@ -112,8 +135,18 @@ def _listed_model(row: Row) -> str:
 
 
 def _listed_method(record: Record) -> str:
-    ends_dense = asked.method(record) == "tread" and asked.schedule(record).until < 1
-    return "tread fine-tuned" if ends_dense else asked.method(record)
+    method, ends_dense = asked.method(record), asked.schedule(record).until < 1
+    if method == "mask":
+        return "mask unmasked" if ends_dense and _has_published_decoder(record) else ""
+    return "tread fine-tuned" if method == "tread" and ends_dense else method
+
+
+def _has_published_decoder(record: Record) -> bool:
+    """MaskDiT's, which is the default; before there was a choice the decoder was as wide as the backbone."""
+    chosen = MaskMethod.model_validate(record.config["method"])
+    return "decoder_width" in record.config["method"] and chosen == MaskMethod(
+        name="mask", mae_weight=chosen.mae_weight
+    )
 
 
 def _listed_metric(record: Record) -> str:
@@ -136,7 +169,7 @@ def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
     """In block numbers; the tables leave out TREAD's own rule and its rate."""
     if line["method"].startswith("dense"):
         return ""
-    usual = "0:-1@0.5" if line["method"] == "mask" else "2:-4@0.5"
+    usual = "0:-1@0.5" if line["method"].startswith("mask") else "2:-4@0.5"
     written = usual.partition("@")[0] + line["routes"] if line["routes"].startswith("@") else line["routes"] or usual
     return format_routes(resolve_routes(parse_routes(written), blocks))
 
@@ -153,7 +186,8 @@ def published_gain(row: Row) -> PublishedGain | None:
     dense, tread = (_value("TREAD Table 2", model, method) for method in ("dense", "tread"))
     if dense is None or tread is None:
         return None
-    return PublishedGain(model, dense, tread)
+    caveats = (line["caveat"] for line in _lines() if (line["model"], line["method"]) == (model, "dense"))
+    return PublishedGain(model, dense, tread, next(caveats))
 
 
 def gain_note() -> str:
@@ -161,7 +195,7 @@ def gain_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Table 2, another protocol: ImageNet-256, models of 33M to 675M "
         "parameters, 400K iterations of 256 images (LightningDiT 80K of 1,024), no guidance, one run each. Its signs "
-        "may be read beside these, its sizes may not."
+        f"may be read beside these, its sizes may not. {DENSE_NOTE}"
     )
 
 
@@ -177,7 +211,7 @@ def rates_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Tables 2 and 5, DiT-B/2 on ImageNet-256 after 400K iterations, one run "
         "each: another protocol, so in a panel with a scale of its own; its shape may be read beside this, its level "
-        "may not."
+        f"may not. {DENSE_NOTE}"
     )
 
 
@@ -196,7 +230,7 @@ def depths_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Tables 2 and 6, DiT-XL/2 with 28 blocks on ImageNet-256 after 400K "
         f"iterations, another protocol, one run each: dense {dense}, absolute 2:-4 {absolute}, relative 1/6:2/3 "
-        f"{number(_value('TREAD Table 6', 'DiT-XL/2', 'tread'))}."
+        f"{number(_value('TREAD Table 6', 'DiT-XL/2', 'tread'))}. {DENSE_NOTE}"
     )
 
 
@@ -204,7 +238,6 @@ _METHODS = {
     "dense": ("TREAD Table 1", "DiT-XL/2", "fid", "1400 epochs"),
     "dense + repa": ("TREAD Table 1", "DiT-XL/2", "fid", "170 epochs"),
     "tread": ("TREAD Table 1", "DiT-XL/2", "fid", "160 epochs"),
-    "mask": ("TREAD Table 1", "MaskDiT-XL/2", "fid", "1600 epochs"),
     "sprint": ("SPRINT README", "SiT-XL/2", "fid_path_drop", "400 epochs"),
     "sprint + repa": ("SPRINT README", "SiT-XL/2", "fid_path_drop", "400 epochs"),
 }
@@ -225,7 +258,7 @@ def methods_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
         "for different numbers of epochs, some guided and some not, so no ranking follows from them; dense "
-        f"{published_method('dense')}."
+        f"{published_method('dense')}. {DENSE_NOTE}"
     )
 
 

@@ -43,8 +43,8 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         *_metric_columns(rows, "fid"),
         (
             "Published",
-            "FID in the TREAD paper of that model, route, guidance and length of training, another protocol",
-            lambda row: _plain(published_fid(row), 2),
+            "FID in the TREAD paper of that model, route, guidance, scale and length of training, another protocol",
+            _published,
         ),
         *_metric_columns(rows, "validation_loss"),
         ("Speed-up", "of a training step, measured beside dense", _speedup),
@@ -64,6 +64,11 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
         *_metric_columns(rows, "kid"),
     ]
+
+
+def _published(row: Row) -> Shown:
+    found = published_fid(row)
+    return Shown(number(found.fid), found.caveat, found.fid) if found else Shown(DASH)
 
 
 def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:

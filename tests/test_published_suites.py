@@ -15,18 +15,18 @@ from safetensors.torch import save_file
 from torch import nn
 
 from reports.comparison import comparison
-from reports.published import published_fid
+from reports.published import depths_note, gain_note, methods_note, placement_note, published_fid, rates_note
 from reports.table_view import comparison_view
 from tests.command_line import tread_bench
 from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
 from tread_bench.blank import blank_record
 from tread_bench.cell_costs import cell_cost
-from tread_bench.config import LatentsData
+from tread_bench.config import Cell, FlowObjective, LatentsData
 from tread_bench.measure.classifier import Classifier, ClassifierSpec, classifier_file
 from tread_bench.measure.decoder import BATCH
 from tread_bench.plan import Plan, PlannedCell
-from tread_bench.records import Evaluation, Record
+from tread_bench.records import CostFigures, Evaluation, Record
 from tread_bench.suite_errors import SuiteError
 from tread_bench.suite_file import load_plan, shipped_suites
 
@@ -100,6 +100,11 @@ def test_fine_tuning_is_dense_for_sixty_epochs(planned: Callable[[str], Plan]) -
         assert cell.training.iterations == (epochs + 60) * 5000
 
 
+def at(scale: float, fid: float) -> list[float | None]:
+    """A figure at its own scale of those that a suite sweeps."""
+    return [fid if swept == scale else None for swept in (1.25, 1.5, 2)]
+
+
 # Figures of the TREAD paper, Tables 1, 2, 4, 5 and 6, in the order of a suite's rows.
 TABLES = {
     "imagenet256/backbones": [
@@ -109,8 +114,7 @@ TABLES = {
     "imagenet256/lightningdit": [5.14, 3.71],
     "imagenet256/selection_rate": [43.47, 26.5, 21.34, 49.29],
     "imagenet256/location_scaling": [19.47, 7.38, 18.81],
-    "imagenet256/long_training": [9.62, 3.93, 4.96, 5.69, 8.61, *[2.27] * 3, *[2.28] * 3, *[2.06] * 3],
-    "imagenet256/finetune": [None, None, *[2.76] * 3, *[2.09] * 3, *[1.69] * 3],
+    "imagenet256/long_training": [9.62, 3.93, 4.96, 5.69, 8.61, *at(1.5, 2.27), *at(1.5, 2.28), *at(1.5, 2.06)],
     "imagenet256/multi_route": [19.47, 7.38, None, None],
     "imagenet512/route": [62.8, 40.9],
 }
@@ -121,10 +125,60 @@ def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callab
     plan = planned(name)
     rows = comparison(done(cell) for cell in plan.cells)
     found = {row.name: published_fid(row) for row in rows}
-    assert [found[cell.row] for cell in plan.cells] == TABLES[name]
+    assert [found[cell.row] and found[cell.row].fid for cell in plan.cells] == TABLES[name]
     assert "Published" in dict(comparison_view(rows).headers)
     of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
     assert "Published" not in dict(comparison_view(of_other_length).headers)
+
+
+def test_figures_guided_at_scales_that_are_not_published_stand_beside_no_row(planned: Callable[[str], Plan]) -> None:
+    rows = comparison(done(cell) for cell in planned("imagenet256/finetune").cells)
+    assert len(rows) == 11 and not any(map(published_fid, rows))
+
+
+def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different(planned: Callable[[str], Plan]) -> None:
+    rows = comparison(done(cell) for cell in planned("imagenet256/backbones").cells)
+    caveats = {row.name: found.caveat for row in rows if (found := published_fid(row))}
+    wanted = {"dit-dense": "other objective", "sit-dense": "other sampler"}
+    assert {name: next((wanted[kind] for kind in wanted if name.startswith(kind)), "") for name in caveats} == caveats
+    shown = [cell.below for _, cells in comparison_view(rows).rows for cell in cells]
+    assert shown.count("other objective") == shown.count("other sampler") == 4
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"schedule": {"until": 1}}, {"method": {"name": "mask", "decoder_width": 1152}}, {"method": {"name": "mask"}}],
+    ids=["without the unmasked phase", "with another decoder", "recorded before there was a choice"],
+)
+def test_maskdit_s_figure_stands_beside_that_model_after_its_unmasked_phase_alone(
+    planned: Callable[[str], Plan], changed: dict[str, Any]
+) -> None:
+    (cell,) = planned("imagenet256/long_training").rows["maskdit"]
+    record = done(cell)
+    (row,) = comparison([record])
+    assert published_fid(row) == (5.69, "")
+    (other,) = comparison([record.model_copy(update={"config": {**record.config, **changed}})])
+    assert published_fid(other) is None
+
+
+@pytest.mark.parametrize("note", [gain_note, rates_note, depths_note, placement_note, methods_note])
+def test_notes_that_quote_a_dense_figure_name_its_objective(note: Callable[[], str]) -> None:
+    assert "another objective and sampler (DDPM)" in note()
+
+
+def test_rows_of_sit_learn_at_uniform_times_as_published(planned: Callable[[str], Plan]) -> None:
+    for name in PUBLISHED:
+        for cell in planned(name).cells:
+            if cell.cell.backbone.name.startswith("SiT"):
+                assert isinstance(cell.cell.objective, FlowObjective) and cell.cell.objective.times == "uniform"
+
+
+COSTS: dict[str, CostFigures] = {}  # counted once for all rows that judge one network, and for all tests
+
+
+def costs(cell: Cell) -> CostFigures:
+    key = cell.model_dump_json(include={"backbone", "data", "method", "routes", "schedule", "training"})
+    return COSTS.setdefault(key, COSTS.get(key) or cell_cost(cell))
 
 
 def done(cell: PlannedCell, batch: int | None = None) -> Record:
@@ -136,7 +190,7 @@ def done(cell: PlannedCell, batch: int | None = None) -> Record:
     names = {"cell": cell.id, "suite": "s", "row": cell.row, "seed": cell.seed, "reference": cell.reference}
     about = {**names, "backbone": cell.cell.backbone.label, "config": config}
     return blank_record(
-        about, {"numerics": {}, "versions": {}}, status="done", cost=cell_cost(cell.cell), evaluations=[evaluation]
+        about, {"numerics": {}, "versions": {}}, status="done", cost=costs(cell.cell), evaluations=[evaluation]
     )
 
 

@@ -83,7 +83,8 @@ def _published(row: Row) -> str:
     found = published_gain(row)
     if found is None:
         return DASH
-    return f"{number(found.difference, 2, True)} ({found.model}: {number(found.dense)} → {number(found.tread)})"
+    caveat = f"; dense: {found.caveat}" if found.caveat else ""
+    return f"{number(found.difference, 2, True)} ({found.model}: {number(found.dense)} → {number(found.tread)}{caveat})"
 
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:

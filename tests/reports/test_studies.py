@@ -139,7 +139,8 @@ def test_methods_show_what_each_adds_and_saves(drawn):
     assert table["mask"][5:7] == ("118,000", "0") and table["tread"][5:7] == ("0", "0")
     routed, dense = (next(r for r in records if r.row == row).cost for row in ("sprint", "dense"))
     assert table["sprint"][7] == f"{0.9 * routed.train_step_macs / dense.train_step_macs:.2f}"
-    assert table["mask"][3] == "5.69 (MaskDiT-XL/2, 1600 epochs)" and table["mod"][3] == "–"
+    assert table["tread"][3] == "4.96 (DiT-XL/2, 160 epochs)"
+    assert table["mask"][3] == table["mod"][3] == "–"  # MaskDiT's was measured after a phase that this one has not
 
 
 def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_reference(rows):
