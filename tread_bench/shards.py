@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tread_bench.errors import UserError
 from tread_bench.plan import PlannedCell
 
+MOST = 1_000_000  # parts: more than a run has cells
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -24,9 +26,10 @@ class Shard:
     @classmethod
     def parse(cls, text: str) -> Shard:
         """From "I/N". Raises UserError."""
-        match = re.fullmatch(r"([0-9]{1,18})/([0-9]{1,18})", text)
-        if not match or not 1 <= int(match[1]) <= int(match[2]):
-            raise UserError(f"--shard {text[:60]}: must be I/N with 1 <= I <= N, such as 2/4 for the second of four")
+        match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]) <= MOST:
+            rule = f"must be I/N with 1 <= I <= N <= {MOST:,}, such as 2/4 for the second of four"
+            raise UserError(f"--shard {text[:60]}: {rule}")
         return cls(int(match[1]), int(match[2]))
 
     def of_cells(self, cells: Sequence[PlannedCell], macs: Mapping[str, int]) -> list[PlannedCell]:

@@ -445,7 +445,7 @@ def _remove_empty(folder: Path) -> None:
 def read_json(path: Path) -> Any:
     """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except OSError as error:
