@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tests.toy_suite import owner
 from tread_bench import heartbeat
 from tread_bench.heartbeat import Heartbeat, read_progress
 from tread_bench.store import RunFolder, temporaries
@@ -28,7 +29,7 @@ def now(monkeypatch) -> list[float]:
 
 
 def heart(folder, tell=lambda *news: None) -> Heartbeat:
-    return Heartbeat(folder.cell("a"), tell)
+    return Heartbeat(folder.cell("a"), tell, owner("a"))
 
 
 def test_news_goes_on_as_it_came_and_is_noted_at_a_new_phase_or_once_a_second(folder, now):

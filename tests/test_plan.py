@@ -11,8 +11,9 @@ import pytest
 from tread_bench import registry
 from tread_bench.cell_costs import cell_cost
 from tread_bench.config import Cell, Suite
+from tread_bench.identity import canonical_json
 from tread_bench.layers import Draft
-from tread_bench.plan import canonical_json, expand, plan_table
+from tread_bench.plan import expand, plan_table
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs, TokenOrder
 from tread_bench.suite_errors import SuiteError
 from tread_bench.suite_file import load_suite

@@ -25,6 +25,7 @@ LEFTOVERS = {
     "cells/done/checkpoints/.step-000000004.safetensors.ab12cd_4.tmp",  # as version 1 called them
 }
 VERSION_1 = Path(__file__).parent / "version_1"  # as version 1 wrote them
+CELL = "tread-1-2-s0-5561d917c4"  # theirs
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def folder(tmp_path):
     return RunFolder(tmp_path)
 
 
-def place(folder, name, cell="a"):
+def place(folder, name, cell=CELL):
     """A document of version 1 where the folder has it."""
     path = folder.plan_path if name == "plan.json" else folder.cell(cell) / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +47,7 @@ def change(path, **keys):
 
 def test_a_record_of_version_1_is_read_with_every_figure(folder):
     path = place(folder, "record.json")
-    before, record = json.loads(path.read_text()), folder.record("a")
+    before, record = json.loads(path.read_text()), folder.record(CELL)
     now = json.loads(record.model_dump_json(exclude_unset=True))
     assert before.pop("schema_version") == 1
     assert now.pop("schema_version") == SCHEMA_VERSION
@@ -54,7 +55,7 @@ def test_a_record_of_version_1_is_read_with_every_figure(folder):
 
 
 def test_plan_and_cell_of_version_1_are_read(folder):
-    for name, read in (("plan.json", folder.plan), ("cell.json", lambda: folder.about("a"))):
+    for name, read in (("plan.json", folder.plan), ("cell.json", lambda: folder.about(CELL))):
         before = json.loads(place(folder, name).read_text())
         assert "schema_version" not in before
         assert read() == {**before, "schema_version": SCHEMA_VERSION}
@@ -62,7 +63,7 @@ def test_plan_and_cell_of_version_1_are_read(folder):
 
 def test_what_this_version_writes_it_reads_unchanged(folder):
     place(folder, "record.json")
-    record = folder.record("a").model_copy(update={"cell": "b", "attempts": ["lost", "done"]})
+    record = folder.record(CELL).model_copy(update={"cell": "b", "attempts": ["lost", "done"]})
     folder.write_record(record)
     assert folder.record("b") == record
 
@@ -72,7 +73,7 @@ def test_a_newer_version_is_refused_with_its_number_and_the_way_out(folder, name
     change(place(folder, name), schema_version=SCHEMA_VERSION + 7, of_the_future=1)
     read = {"record.json": folder.record, "outcome.json": folder.outcome, "cell.json": folder.about}
     with pytest.raises(VersionError, match=rf"{name}.*version {SCHEMA_VERSION + 7};.*update tread-bench"):
-        folder.plan() if name == "plan.json" else read[name]("a")
+        folder.plan() if name == "plan.json" else read[name](CELL)
 
 
 @pytest.mark.parametrize("version", [0, -1, "2", None, 1.5, True])
@@ -83,16 +84,16 @@ def test_a_version_that_is_none_is_refused(version):
 
 @pytest.mark.parametrize("content", ["", "{", "[1, 2]", '"text"', "[" * 100_000, '{"schema_version": 2}', "\x00"])
 def test_a_damaged_record_is_one_error_that_names_the_file(folder, content):
-    path = folder.cell("a") / "record.json"
+    path = folder.cell(CELL) / "record.json"
     write_atomically(path, content)
     with pytest.raises(StoreError, match=str(path)):
-        folder.record("a")
+        folder.record(CELL)
 
 
 def test_a_record_whose_routes_are_none_is_refused(folder):
     change(place(folder, "record.json"), routes="../..")
     with pytest.raises(StoreError, match="no record of this version"):
-        folder.record("a")
+        folder.record(CELL)
 
 
 def test_a_plan_that_lacks_a_part_is_refused(folder):

@@ -6,6 +6,15 @@ import json
 from pathlib import Path
 
 from tests.command_line import figures, tread_bench
+from tread_bench.identity import Identity
+
+
+def owner(cell: str) -> Identity:
+    """Of files that no run has written."""
+    return Identity(cell, "0" * 64)
+
+
+OWNER = owner("toy-s0-0123456789")
 
 METRICS = "num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"
 FEW_SAMPLES = "num_samples: 32, validation_samples: 16, similarity_samples: 8, kid_subset_size: 16"

@@ -43,7 +43,7 @@ def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
         finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
-        return finished or _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell))
+        return finished or _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
 
 
 def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
@@ -99,10 +99,11 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
     return train(
         trainer,
         folder / "checkpoints",
+        job.identity,
         evaluate,
         lambda done, loss: tell("training", done, iterations, loss),
         conditions=conditions(job.plan),
-        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer)),
+        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer), job.identity),
     )
 
 

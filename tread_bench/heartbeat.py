@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from tread_bench.identity import Identity
 from tread_bench.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.store import TEMPORARY, RunFolder
 
@@ -27,6 +28,8 @@ class Progress(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
+    cell: str = ""  # "": written by an older version
+    config_sha256: str = ""
     phase: str
     done: int
     of: int  # 0: not known yet
@@ -42,11 +45,12 @@ class Progress(BaseModel):
 
 
 def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
-    """What the latest attempt at a cell has told last; None where that is nothing, or cannot be read."""
+    """What the latest attempt at a cell has told last; None where that is nothing, cannot be read, or is another's."""
     try:
-        return Progress.model_validate_json((folder.cell(cell_id) / _NAME).read_bytes())
+        found = Progress.model_validate_json((folder.cell(cell_id) / _NAME).read_bytes())
     except (OSError, ValidationError):
         return None
+    return found if found.cell in ("", cell_id) else None
 
 
 class Heartbeat:
@@ -55,8 +59,8 @@ class Heartbeat:
     A disk that fails loses a note and nothing else.
     """
 
-    def __init__(self, folder: Path, tell: Tell) -> None:
-        self.path, self.tell = folder / _NAME, tell
+    def __init__(self, folder: Path, tell: Tell, owner: Identity) -> None:
+        self.path, self.tell, self.owner = folder / _NAME, tell, owner.stamp()
         device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
         self.began = self.first_at = time.time()
@@ -80,7 +84,8 @@ class Heartbeat:
         start = time.monotonic()
         rate = self.iterations / self.seconds if self.iterations and self.seconds else None
         since = {"began": self.began, "first": self.first, "first_at": self.first_at, "updated": time.time()}
-        progress = Progress(phase=self.phase, done=self.done, of=of, loss=loss, rate=rate, **self.place, **since)
+        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate}
+        progress = Progress.model_validate({**self.owner, **news, **self.place, **since})
         _replace(self.path, progress.model_dump_json())
         now = time.monotonic()
         self.due = now + max(EVERY_S, (now - start) / SHARE)

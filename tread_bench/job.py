@@ -16,6 +16,7 @@ from tread_bench.blank import blank_record
 from tread_bench.conditions import conditions, differences
 from tread_bench.config import Cell
 from tread_bench.data import DataSource, open_data
+from tread_bench.identity import Identity
 from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, as_here, step_options
 from tread_bench.objectives import build_objective
@@ -57,6 +58,10 @@ class Job:
                 "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
             )
         return replace(self, plan=plan)
+
+    @cached_property
+    def identity(self) -> Identity:
+        return Identity.of(self.about)
 
     @cached_property
     def cell(self) -> Cell:
@@ -127,4 +132,5 @@ class Job:
         if str(iteration) not in record.weights:
             kept = ", ".join(record.weights) or "none"
             raise StoreError(f"cell {name} keeps no weights of iteration {iteration} (kept: {kept})")
-        load_weights(self.folder.cell(name) / "weights", iteration, record.weights[str(iteration)], network)
+        weights = self.folder.cell(name) / "weights"
+        load_weights(weights, iteration, record.weights[str(iteration)], network, self.identity)

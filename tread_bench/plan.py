@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tread_bench.config import Cell, Evaluate, RoutingSchedule, Suite, picture_shape
+from tread_bench.identity import Identity, canonical_json
 from tread_bench.layers import draft_rows
 from tread_bench.records import CostFigures
 from tread_bench.registry import BackboneSpec, Family
@@ -51,6 +51,11 @@ class PlannedCell:
     sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
+    def identity(self) -> Identity:
+        """What its files say of themselves."""
+        return Identity.of({"cell": self.id, "config": self.cell.model_dump(mode="json")})
+
+    @property
     def trains(self) -> bool:
         """Whether there are training steps, to be made and to be timed."""
         return self.cell.evaluate is None
@@ -74,11 +79,6 @@ class Plan:
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
         return rows
-
-
-def canonical_json(value: object) -> str:
-    """The one text of a JSON value: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def digest(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import psutil
 from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
 from tread_bench.executors.site import Site
+from tread_bench.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.options import Options
 from tread_bench.outputs import refuse_irregular
 from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
@@ -137,6 +139,27 @@ def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
         "config": cell.cell.model_dump(mode="json"),
         "sources": cell.sources,
     }
+
+
+def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
+    """Raises StrangerError where a checkpoint that a cell would resume from is another cell's.
+
+    The cell's process looks again. Nothing is refused for what a damaged one says: training passes it over.
+    """
+    for cell in untrained:
+        for path in folder.cell(cell.id).glob("checkpoints/step-*.safetensors"):
+            try:
+                if stamp := stamp_of(path):
+                    cell.identity.check(stamp, path, iteration_of(path))
+            except StrangerError:
+                if _is_whole(path):
+                    raise
+
+
+def _is_whole(path: Path) -> bool:
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return path.with_suffix(".sha256").read_text(errors="replace") == found
 
 
 def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:

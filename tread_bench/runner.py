@@ -17,7 +17,7 @@ from tread_bench.interrupts import signals_interrupt
 from tread_bench.options import Options
 from tread_bench.outputs import open_plain
 from tread_bench.plan import Plan, PlannedCell
-from tread_bench.preparation import check_space, references, settle, write_plan
+from tread_bench.preparation import check_owners, check_space, references, settle, write_plan
 from tread_bench.progress import Display
 from tread_bench.records import Record
 from tread_bench.store import RunFolder, disk_errors_told
@@ -70,6 +70,7 @@ def run(
                 about = _settled(plan, folder, site, options, display)
                 site = replace(site, executor=site.executor.sized(about["numerics"]))
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
+                check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tread_bench.cell_costs import Work
+from tread_bench.errors import UserError
 from tread_bench.heartbeat import Progress, read_progress
+from tread_bench.identity import check_cell
 from tread_bench.locks import is_locked
 from tread_bench.remaining import Remaining, work_of
 from tread_bench.store import LOST_WITH_RUNNER, WAY_OUT, RunFolder, StoreError, read_json
@@ -110,7 +112,7 @@ def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: f
         record = _read(place / "record.json")
         ended = record or _read(place / "outcome.json")
         attempts = folder.attempts(cell_id)
-    except StoreError as error:
+    except UserError as error:
         row, seed = named or (cell_id, None)
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
     row, seed = named or (about.get("row", cell_id), about.get("seed"))
@@ -148,6 +150,7 @@ def _parsed(path: Path, changed_ns: int) -> dict[str, Any] | None:
     try:
         if content is None:
             return None
+        check_cell(content["cell"], path, path.parent.name)
         if path.name == "cell.json":
             return {"row": content["row"], "seed": content["seed"], "config": json.dumps(content["config"])}
         return {"status": content["status"], "reason": content["reason"], "attempts": content.get("attempts", [])}

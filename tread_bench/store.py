@@ -18,6 +18,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from tread_bench.errors import UserError
+from tread_bench.identity import Identity, check_cell
 from tread_bench.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
 from tread_bench.outputs import open_plain, refuse_irregular, refuse_linked
@@ -185,8 +186,20 @@ class RunFolder:
         return plan
 
     def about(self, cell_id: str) -> dict[str, Any] | None:
-        """What was asked of a cell (`cell.json`), or None."""
-        return self._read(self.cell(cell_id) / "cell.json", "cell")
+        """What was asked of a cell (`cell.json`), or None. Raises UserError where it cannot be read or is another's."""
+        path = self.cell(cell_id) / "cell.json"
+        about = self._read(path, "cell")
+        if about is not None and "cell" in about:
+            check_cell(about["cell"], path, cell_id)
+        return about
+
+    def _check_owner(self, stamp: Mapping[str, str], path: Path, cell_id: str) -> None:
+        """Raises StrangerError where a file in a cell's folder is another's; its configuration is that of cell.json."""
+        about = self.about(cell_id)
+        if about is None:
+            check_cell(stamp["cell"], path, cell_id)
+        else:
+            Identity.of(about).check(stamp, path)
 
     def existing_plan(self) -> dict[str, Any]:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
@@ -218,24 +231,27 @@ class RunFolder:
             raise StoreError(f"{self.plan_path}: started {plan['started']!r} is no ISO 8601 time; {WAY_OUT}") from None
 
     def record(self, cell_id: str) -> Record | None:
-        """A cell's record, or None while it has none. Raises StoreError for one that cannot be read."""
-        return self._read_record(self.cell(cell_id) / "record.json")
+        """A cell's record, or None while it has none. Raises StoreError where it cannot be read or is another's."""
+        return self._read_record(cell_id, "record.json")
 
     def outcome(self, cell_id: str) -> Record | None:
         """What training left (`outcome.json`): a record that still lacks speed and memory."""
-        return self._read_record(self.cell(cell_id) / "outcome.json")
+        return self._read_record(cell_id, "outcome.json")
 
-    def _read_record(self, path: Path) -> Record | None:
+    def _read_record(self, cell_id: str, name: str) -> Record | None:
+        path = self.cell(cell_id) / name
         content = self._read(path, "record")
         if content is None:
             return None
         try:
-            return Record.model_validate(content)
+            record = Record.model_validate(content)
         except ValidationError as error:
             raise StoreError(
                 f"{path} is no record of this version ({error.error_count()} problems); "
                 f"use the version that wrote it, {WAY_OUT}"
             ) from None
+        self._check_owner(Identity.of(content).stamp(), path, cell_id)
+        return record
 
     def _read(self, path: Path, kind: Kind) -> dict[str, Any] | None:
         content = read_json(path)
@@ -248,18 +264,29 @@ class RunFolder:
         write_atomically(self.cell(record.cell) / name, record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
-        """How each attempt at a cell that was broken off has ended, in order."""
-        return read_json(self.cell(cell_id) / "attempts.json") or []
+        """How each attempt at a cell that was broken off has ended, in order. Raises StrangerError: it is another's."""
+        path = self.cell(cell_id) / "attempts.json"
+        found = read_json(path) or []
+        if isinstance(found, list):  # as older versions wrote it
+            found = {"cell": cell_id, "attempts": found}
+        try:
+            check_cell(found["cell"], path, cell_id)
+            return [str(how) for how in found["attempts"]]
+        except (KeyError, TypeError):
+            raise StoreError(f"{path} is not what this program writes; {WAY_OUT}") from None
+
+    def _write_attempts(self, cell_id: str, attempts: Sequence[str]) -> None:
+        write_json(self.cell(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
 
     def begin_attempt(self, cell_id: str) -> None:
         """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
-        write_json(self.cell(cell_id) / "attempts.json", [*self.attempts(cell_id), LOST_WITH_RUNNER])
+        self._write_attempts(cell_id, [*self.attempts(cell_id), LOST_WITH_RUNNER])
 
     def end_attempt(self, cell_id: str, how: str) -> None:
         """Say how the latest attempt ended."""
         attempts = self.attempts(cell_id)
         earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
-        write_json(self.cell(cell_id) / "attempts.json", [*earlier, how])
+        self._write_attempts(cell_id, [*earlier, how])
 
     def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
         """The records that exist of a plan's cells, each with the reference that the plan gives it.

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.methods.subjects import BACKBONES, METHODS, cell_of, inputs, network_of, rows, trainer_of
+from tests.toy_suite import OWNER
 from tread_bench import cell, draws
 from tread_bench.backbone import Skip, come_back, leave
 from tread_bench.methods import build_method
@@ -100,14 +101,14 @@ def test_extra_weights_are_a_function_of_the_seed(method):
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, method):
     cell = cell_of(method, auxiliary=[] if method == "layer_skip" else [{"name": "repa", "projector": 8}])
     whole = trainer_of(cell)
-    train(whole, tmp_path / "a", lambda *a: {})
+    train(whole, tmp_path / "a", OWNER, lambda *a: {})
     broken = trainer_of(cell)
     step = broken.step
     broken.step = lambda number: step(number) if number < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, tmp_path / "b", lambda *a: {})
+        train(broken, tmp_path / "b", OWNER, lambda *a: {})
     again = trainer_of(cell)
-    train(again, tmp_path / "b", lambda *a: {})
+    train(again, tmp_path / "b", OWNER, lambda *a: {})
     first, second = whole.tensors(), again.tensors()
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)

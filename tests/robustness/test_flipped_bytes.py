@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 
+from tests.toy_suite import OWNER
 from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
 
 DAMAGED, BEFORE = 2, 1  # steps
@@ -24,9 +25,9 @@ def written(tmp_path):
     """A folder with two checkpoints, and the files of the second."""
     folder = tmp_path / "checkpoints"
     folder.mkdir()
-    save_checkpoint(folder, BEFORE, checkpoint(BEFORE))
+    save_checkpoint(folder, BEFORE, checkpoint(BEFORE), OWNER)
     first = set(folder.iterdir())
-    save_checkpoint(folder, DAMAGED, checkpoint(DAMAGED))
+    save_checkpoint(folder, DAMAGED, checkpoint(DAMAGED), OWNER)
     return folder, sorted(set(folder.iterdir()) - first)
 
 
@@ -43,14 +44,14 @@ def assert_noticed(written, caplog):
     def assert_noticed():
         caplog.clear()
         with caplog.at_level(logging.WARNING):
-            assert_is(load_latest(written[0]), BEFORE)
+            assert_is(load_latest(written[0], OWNER), BEFORE)
         assert [f"{DAMAGED:09d}" in r.getMessage() and "damaged" in r.getMessage() for r in caplog.records] == [True]
 
     return assert_noticed
 
 
 def test_the_last_one_is_loaded_while_it_is_whole(written, caplog):
-    assert_is(load_latest(written[0]), DAMAGED)
+    assert_is(load_latest(written[0], OWNER), DAMAGED)
     assert not [r for r in caplog.records if r.levelno >= logging.WARNING]
 
 
@@ -65,7 +66,7 @@ def test_every_flipped_bit_of_every_byte_is_noticed(written, assert_noticed):
                 assert_noticed()
                 flips += 1
         path.write_bytes(whole)
-    assert_is(load_latest(written[0]), DAMAGED)
+    assert_is(load_latest(written[0], OWNER), DAMAGED)
     print(f"{flips} flipped bits in {len(written[1])} files, each noticed")
 
 
@@ -93,7 +94,7 @@ def test_a_file_that_is_missing_means_the_one_before(written):
     for path in files:
         whole = path.read_bytes()
         path.unlink()
-        assert_is(load_latest(folder), BEFORE)
+        assert_is(load_latest(folder, OWNER), BEFORE)
         path.write_bytes(whole)
 
 
@@ -103,7 +104,7 @@ def test_a_folder_in_place_of_a_file_means_the_one_before(written):
         whole = path.read_bytes()
         path.unlink()
         path.mkdir()
-        assert_is(load_latest(folder), BEFORE)
+        assert_is(load_latest(folder, OWNER), BEFORE)
         path.rmdir()
         path.write_bytes(whole)
 
@@ -112,10 +113,10 @@ def test_without_a_whole_one_training_begins_anew(written, caplog):
     folder, _ = written
     for path in folder.iterdir():
         path.write_bytes(path.read_bytes()[:-1])
-    assert load_latest(folder) is None
+    assert load_latest(folder, OWNER) is None
     assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 2
 
 
 def test_a_checkpoint_moves_with_its_folder(written, tmp_path):
     moved = shutil.copytree(written[0], tmp_path / "elsewhere")
-    assert_is(load_latest(moved), DAMAGED)
+    assert_is(load_latest(moved, OWNER), DAMAGED)

@@ -21,6 +21,7 @@ import torch
 import yaml
 from safetensors.torch import save
 
+from tests.toy_suite import OWNER
 from tread_bench.config import ParquetData
 from tread_bench.data.parquet import read_parquet
 from tread_bench.errors import UserError
@@ -101,7 +102,7 @@ def checkpoint_of(path):
         shutil.copy(path, folder / name)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     (folder / "step-000000009.sha256").write_text(digest)
-    return load_latest(folder)
+    return load_latest(folder, OWNER)
 
 
 def data_of(path):

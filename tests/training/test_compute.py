@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
+from tests.toy_suite import OWNER
 from tread_bench.backbone import Backbone
 from tread_bench.config import Cell, Compute, StepOptions
 from tread_bench.data import open_data
@@ -163,7 +164,7 @@ def test_clipping_sees_gradients_without_their_scale(monkeypatch):
 
 def test_overflow_that_a_smaller_scale_mends_is_no_divergence(tmp_path):
     trainer = at_scale(make_trainer(training={"iterations": 60}, autocast="float16"), 2.0**60)
-    history = train(trainer, tmp_path, lambda *a: {})
+    history = train(trainer, tmp_path, OWNER, lambda *a: {})
     assert 30 < trainer.scaler.skipped_steps < 55
     assert history.step == 60
 
@@ -172,14 +173,14 @@ def test_overflow_at_any_scale_is_divergence(tmp_path):
     trainer = make_trainer(training={"iterations": 60}, autocast="float16")
     trainer.parameters[0].register_hook(lambda g: g * torch.inf)
     with pytest.raises(DivergedError, match="overflow at any loss scale by iteration 30"):
-        train(trainer, tmp_path, lambda *a: {})
+        train(trainer, tmp_path, OWNER, lambda *a: {})
 
 
 @pytest.mark.parametrize("autocast", ["none", "bfloat16", "float16"])
 def test_a_run_that_diverges_fails_under_every_precision(tmp_path, autocast):
     trainer = make_trainer(training={"learning_rate": 1e30}, autocast=autocast)
     with pytest.raises(DivergedError, match="by iteration"):
-        train(trainer, tmp_path, lambda *a: {})
+        train(trainer, tmp_path, OWNER, lambda *a: {})
 
 
 @pytest.mark.parametrize("at", [1, 4, 7])
@@ -189,13 +190,13 @@ def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
         return at_scale(make_trainer(autocast="float16"), 2.0**34)
 
     whole, broken = begin(), begin()
-    train(whole, tmp_path / "a", lambda *a: {})
+    train(whole, tmp_path / "a", OWNER, lambda *a: {})
     step = broken.step
     broken.step = lambda k: step(k) if k < at else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, tmp_path / "b", lambda *a: {})
+        train(broken, tmp_path / "b", OWNER, lambda *a: {})
     again = begin()
-    train(again, tmp_path / "b", lambda *a: {})
+    train(again, tmp_path / "b", OWNER, lambda *a: {})
     assert fingerprint(again) == fingerprint(whole)
     assert again.scaler.skipped_steps == whole.scaler.skipped_steps > 1
 

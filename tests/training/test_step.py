@@ -6,6 +6,7 @@ import itertools
 import pytest
 import torch
 
+from tests.toy_suite import OWNER
 from tread_bench import draws
 from tread_bench.config import Cell
 from tread_bench.data import open_data
@@ -136,32 +137,32 @@ def interrupted(trainer, folder, at):
 
     trainer.step = dying
     with pytest.raises(DeathError):
-        train(trainer, folder, lambda *a: {})
+        train(trainer, folder, OWNER, lambda *a: {})
 
 
 @pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "tread"])
 @pytest.mark.parametrize("at", [1, 6, 11])
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extra, at):
     whole = make_trainer(make_cell(**extra))
-    undisturbed = train(whole, tmp_path / "a", lambda *a: {})
+    undisturbed = train(whole, tmp_path / "a", OWNER, lambda *a: {})
     interrupted(make_trainer(make_cell(**extra)), tmp_path / "b", at)
     again = make_trainer(make_cell(**extra))
-    resumed = train(again, tmp_path / "b", lambda *a: {})
+    resumed = train(again, tmp_path / "b", OWNER, lambda *a: {})
     assert fingerprint(again) == fingerprint(whole)
     assert resumed.train_loss == undisturbed.train_loss
 
 
 def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, caplog):
-    train(make_trainer(make_cell()), tmp_path, lambda *a: {})
+    train(make_trainer(make_cell()), tmp_path, OWNER, lambda *a: {})
     files = sorted(tmp_path.glob("step-*.safetensors"))
     assert [f.stem for f in files] == ["step-000000010", "step-000000012"]
     content = bytearray(files[-1].read_bytes())
     content[len(content) // 2] ^= 1
     files[-1].write_bytes(content)
-    assert load_latest(tmp_path).state["step"] == 10
+    assert load_latest(tmp_path, OWNER).state["step"] == 10
     assert "step-000000012" in caplog.text
     files[0].write_bytes(b"")
-    assert load_latest(tmp_path) is None
+    assert load_latest(tmp_path, OWNER) is None
 
 
 def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path):
@@ -176,8 +177,8 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
     step = interrupted_trainer.step
     interrupted_trainer.step = lambda k: step(k) if k < 10 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(interrupted_trainer, tmp_path, evaluate)
-    history = train(make_trainer(cell), tmp_path, evaluate)
+        train(interrupted_trainer, tmp_path, OWNER, evaluate)
+    history = train(make_trainer(cell), tmp_path, OWNER, evaluate)
     assert [e["iteration"] for e in history.evaluations] == [4, 9, 12]
     assert asked == [4, 9, 12]
 
@@ -185,7 +186,7 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
 def test_a_loss_that_is_no_number_ends_the_training(tmp_path):
     trainer = make_trainer(make_cell(training={"learning_rate": 1e30}))
     with pytest.raises(DivergedError, match="by iteration"):
-        train(trainer, tmp_path, lambda *a: {})
+        train(trainer, tmp_path, OWNER, lambda *a: {})
 
 
 def test_seconds_of_training_leave_out_evaluation(tmp_path):
@@ -203,7 +204,7 @@ def test_seconds_of_training_leave_out_evaluation(tmp_path):
         return {}
 
     trainer.step = slow_step
-    assert train(trainer, tmp_path, slow_evaluate, clock=lambda: now[0]).train_seconds == 12
+    assert train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0]).train_seconds == 12
 
 
 def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(tmp_path):
@@ -217,7 +218,7 @@ def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(t
             return torch.tensor(float(number))
 
         trainer.step = step
-        told_of = (tmp_path / str(seconds), lambda *a: {}, lambda done, loss, told=told: told.append(done))
+        told_of = (tmp_path / str(seconds), OWNER, lambda *a: {}, lambda done, loss, told=told: told.append(done))
         histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
         news.append(told)
     assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200

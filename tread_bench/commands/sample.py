@@ -16,6 +16,7 @@ from tread_bench.commands.guidance import changed_sampling
 from tread_bench.config import Cell, picture_shape
 from tread_bench.costs import sampling_macs
 from tread_bench.errors import UserError
+from tread_bench.identity import canonical_json
 from tread_bench.job import Job
 from tread_bench.measure.decoder import open_decoder, to_pixels
 from tread_bench.measure.pictures import grid_png, image_png
@@ -23,7 +24,7 @@ from tread_bench.methods import Network
 from tread_bench.names import unknown
 from tread_bench.objectives import build_objective
 from tread_bench.outputs import refuse_foreign, refuse_linked
-from tread_bench.plan import canonical_json, digest
+from tread_bench.plan import digest
 from tread_bench.routed import setting_of, with_blocks
 from tread_bench.sampling import generate
 from tread_bench.sources import Source, Weights, guiding

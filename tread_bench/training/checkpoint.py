@@ -1,6 +1,7 @@
 """Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over.
 
-The hash is written after the file that it is of: a checkpoint without one is unfinished.
+The hash is written after the file that it is of: a checkpoint without one is unfinished. It covers the file's metadata,
+which say whose it is and of which iteration: a whole one of another cell is refused.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.identity import Identity, iteration_of, read_stamp
 from tread_bench.plan import CHECKPOINTS_KEPT
 from tread_bench.store import write_atomically
 
@@ -30,12 +32,12 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
     """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
 
     Those of later steps go too: training that comes from an earlier one found them damaged.
     """
-    payload = save(checkpoint.tensors, metadata={"state": json.dumps(checkpoint.state)})
+    payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
     path = folder / f"step-{step:09d}.safetensors"
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
@@ -46,17 +48,30 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint) -> None:
         old.unlink(missing_ok=True)
 
 
-def load_latest(folder: Path) -> Checkpoint | None:
-    """The newest undamaged checkpoint, or None; a damaged one is named in a warning."""
+def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
+    """The newest undamaged checkpoint, or None; a damaged one is named in a warning.
+
+    Raises:
+        StrangerError: it is another cell's, or of another iteration than its name says.
+    """
     for path in sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True):
         problem = _damage(path)
         if problem is None:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+                _check_owner(file.metadata(), path, owner)
                 log.info("going on from checkpoint %s", path.name)
                 return Checkpoint(tensors, json.loads(file.metadata()["state"]))
         log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
     return None
+
+
+def _check_owner(metadata: dict[str, str], path: Path, owner: Identity) -> None:
+    """Raises StrangerError."""
+    if stamp := read_stamp(metadata):
+        owner.check(stamp, path, iteration_of(path))
+    else:
+        log.warning("checkpoint %s does not say whose it is, as an older version wrote it: accepted", path.name)
 
 
 def _damage(path: Path) -> str | None:

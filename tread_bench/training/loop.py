@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tread_bench.conditions import differences
 from tread_bench.config import iteration_at
+from tread_bench.identity import Identity
 from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.training.step import Trainer
 
@@ -46,6 +47,7 @@ Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the w
 def train(
     trainer: Trainer,
     folder: Path,
+    owner: Identity,
     evaluate: Evaluate,
     progress: Progress = lambda done, loss: None,
     clock: Callable[[], float] = time.perf_counter,
@@ -55,14 +57,16 @@ def train(
     """Train to the last iteration, going on from the newest checkpoint in `folder`.
 
     Args:
+        owner: whose checkpoints they are.
         conditions: that the steps from here on are made under; checkpoints keep those of earlier ones.
         keep: called at the snapshots and at the end.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
+        StrangerError: the newest checkpoint is another cell's.
     """
     config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
-    history = _resume(trainer, folder)
+    history = _resume(trainer, folder, owner)
     _note_conditions(history, conditions or {})
     every = max(1, config.iterations // LOSS_ENTRIES)
     kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
@@ -88,13 +92,13 @@ def train(
                 trainer.network.train()
             if keep is not None and history.step in kept:
                 history.weights[str(history.step)] = keep(trainer, history.step)
-            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)))
+            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
             since = clock()
     return history
 
 
-def _resume(trainer: Trainer, folder: Path) -> History:
-    checkpoint = load_latest(folder)
+def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History:
+    checkpoint = load_latest(folder, owner)
     if checkpoint is None:
         return History()
     trainer.restore(checkpoint.tensors)

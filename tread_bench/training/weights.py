@@ -1,4 +1,7 @@
-"""Weights that are kept to be judged again: one safetensors file per iteration, known by its hash."""
+"""Weights that are kept to be judged again: one safetensors file per iteration, known by its hash.
+
+The hash covers the file's metadata, which say whose weights they are and of which iteration.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,29 @@ from pathlib import Path
 from safetensors.torch import load, save
 from torch import nn
 
+from tread_bench.identity import Identity, stamp_of
 from tread_bench.methods import Network
 from tread_bench.store import StoreError, write_atomically
 
 
-def save_weights(folder: Path, iteration: int, network: Network) -> str:
+def save_weights(folder: Path, iteration: int, network: Network, owner: Identity) -> str:
     """Write `<iteration>.safetensors` whole; its SHA-256."""
     state = {
         f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
         for part, module in _parts(network).items()
         for name, tensor in module.state_dict().items()
     }
-    payload = save(state)
+    payload = save(state, owner.stamp(iteration))
     write_atomically(weights_path(folder, iteration), payload)
     return hashlib.sha256(payload).hexdigest()
 
 
-def load_weights(folder: Path, iteration: int, sha256: str, network: Network) -> None:
+def load_weights(folder: Path, iteration: int, sha256: str, network: Network, owner: Identity) -> None:
     """Read them into a network of the same sizes.
 
     Raises:
         StoreError: the file is not there, or is not the one that was written.
+        StrangerError: it is another cell's, or of another iteration than its name says.
     """
     path = weights_path(folder, iteration)
     try:
@@ -36,6 +41,8 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network) ->
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); train its cell again") from None
     if hashlib.sha256(payload).hexdigest() != sha256:
+        if stamp := stamp_of(path):
+            owner.check(stamp, path, iteration)
         raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; train its cell again")
     state = load(payload)
     for part, module in _parts(network).items():
