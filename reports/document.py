@@ -36,8 +36,8 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
             path.unlink()
 
 
-def write_page(path: Path, template: str, **context: Any) -> None:
-    """A template of this package, with the style and the script of all pages."""
+def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:
+    """A template of this package, with the style and the script of all pages; its head names the pictures' files."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -52,6 +52,7 @@ def write_page(path: Path, template: str, **context: Any) -> None:
     style = (templates / "page.css").read_text(encoding="utf-8")
     page = environment.get_template(template).render(
         **context,
+        figures=" ".join(f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")),
         script=Markup(script),
         style=Markup(style),
         script_hash=script_hash,  # the package's own files

@@ -77,7 +77,7 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
         "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in METRICS.values()],
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
-    write_page(out / "index.html", "history.html.j2", **context)
+    write_page(out / "index.html", "history.html.j2", drawn, **context)
 
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:

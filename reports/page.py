@@ -50,10 +50,10 @@ def render(
     rows = comparison(records, is_ranked=not is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
-    write_pictures([picture for some in drawn for picture in some], run_dir / "figures", NAMES)
-    write_page(
-        run_dir / "index.html", "page.html.j2", **_context(records, rows, sets, drawn, plan, run_dir, unreadable or {})
-    )
+    all_drawn = [picture for some in drawn for picture in some]
+    write_pictures(all_drawn, run_dir / "figures", NAMES)
+    context = _context(records, rows, sets, drawn, plan, run_dir, unreadable or {})
+    write_page(run_dir / "index.html", "page.html.j2", all_drawn, **context)
 
 
 def _context(

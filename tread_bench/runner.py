@@ -60,6 +60,7 @@ def run(
         forgotten = _to_forget(mine, folder, options)
         missing = _missing(mine, plan, folder, options, forgotten)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):
+            folder.restore_suite(source)
             return _result(mine, plan, folder, options, 0)
         folder.refuse_links(cell.id for cell in mine)
         if options.fresh and (begun := _begun(missing, folder)):

@@ -48,6 +48,8 @@ _NAMES = (
 _LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
 _CELL_KEYS = ("cell", "suite", "row", "config")
 _PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
+_HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
+_FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 LOST_WITH_RUNNER = "broken off with its runner"
 WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
 
@@ -346,11 +348,20 @@ class RunFolder:
         for aside in cells.glob(f".*{_REMOVED}") if not cells.is_symlink() else ():
             _remove_empty(aside)
 
-    def page_is_current(self) -> bool:
-        """Whether the page is younger than everything that it is made from."""
-        page = self.root / "index.html"
-        sources = [self.plan_path, self.root / "records.jsonl", *self.root.glob("cells/*/record.json")]
-        return page.exists() and all(s.exists() and s.stat().st_mtime_ns <= page.stat().st_mtime_ns for s in sources)
+    def stale(self) -> list[str]:
+        """Derived files that are missing, empty, or older than what they are made from; the page names its figures."""
+        sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
+        latest = max(source.stat().st_mtime_ns for source in sources)
+        pictures = _pictures_of(self.root / "index.html")
+        names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))
+        stale = [name for name in names if not _is_current(self.root / name, latest)]
+        return stale or (["figures"] if pictures is None else [])
+
+    def restore_suite(self, source: str) -> None:
+        """Write suite.yaml again where it is missing or empty."""
+        path = self.root / "suite.yaml"
+        if not _is_current(path, 0):
+            write_atomically(path, source)
 
     @contextmanager
     def lock(self, part: str = "") -> Iterator[None]:
@@ -467,6 +478,25 @@ def _remove_empty(folder: Path) -> None:
     for place, *_ in os.walk(folder, topdown=False):
         with suppress(OSError):
             os.rmdir(place)
+
+
+def _is_current(path: Path, since_ns: int) -> bool:
+    """Whether there is such a file, with content, and not older than `since_ns`."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_size > 0 and found.st_mtime_ns >= since_ns
+
+
+def _pictures_of(page: Path) -> list[str] | None:
+    """Names of the files that were drawn with a page, which its head tells; None where it does not."""
+    try:
+        with open(page, encoding="utf-8", errors="replace") as file:
+            told = _FIGURES.search(file.read(_HEAD_CHARACTERS))
+    except OSError:
+        return None
+    return told.group(1).split() if told else None
 
 
 def read_json(path: Path) -> Any:

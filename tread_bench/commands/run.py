@@ -36,6 +36,7 @@ SMOKE = (
 )
 
 
+_NAMED = 5  # files in a message
 PRINTED = ("FID", "Δ FID", "Speed-up", "Ideal")  # the page has every column
 PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
 
@@ -56,12 +57,14 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
         typer.echo(f"shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
         typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
         return 1 if failed or result.taken else 0
-    if result.finished_now or not RunFolder(root).page_is_current():
+    stale = RunFolder(root).stale()
+    if not result.finished_now:
+        made = f"made again, since missing or older than the records: {_few(stale)}" if stale else "nothing to do"
+        which = " of this smoke run" if smoke else ""
+        typer.echo(f"{made}: all {len(result.records)} cells{which} have their records" + _again(failed))
+    if stale or result.finished_now:
         render_report(root)
         _print_table(result.records, smoke)
-    else:
-        which = " of this smoke run" if smoke else ""
-        typer.echo(f"nothing to do: all {len(result.records)} cells{which} have their records" + _again(failed))
     typer.echo(str(page))
     return 1 if failed or result.taken else 0
 
@@ -75,6 +78,10 @@ def _agree(is_agreed: bool, told: str) -> None:
         raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
     if not typer.confirm("Drop it?", err=True):
         raise UserError("nothing was changed")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _again(failed: list[Record]) -> str:
