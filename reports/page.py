@@ -30,7 +30,7 @@ _CELL_METRICS = {
     "recall": "Recall",
 }
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
-_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references", "rows")
+_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references", "rows", "files")
 
 
 def render(

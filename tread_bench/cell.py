@@ -62,6 +62,7 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
 
 
 def _train_and_judge(job: Job, tell: Tell) -> Record:
+    job.files.verified()  # before anything is read
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     folder = job.folder.cell(job.about["cell"])
@@ -80,6 +81,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
+            "data_files": job.files.settled(),
             "skipped_steps": trainer.scaler.skipped_steps,
             "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
             "initial_weights_sha256": initial,
@@ -104,6 +106,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         lambda done, loss: tell("training", done, iterations, loss),
         conditions=conditions(job.plan),
         keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer), job.identity),
+        files=job.files,
     )
 
 
@@ -140,6 +143,7 @@ def _judge_again(job: Job, tell: Tell) -> Record:
     done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
     about = {
         "sampling_macs": evaluator.sampling_macs(),
+        "data_files": job.files.settled(),
         "target_features_sha256": job.taught_by(job.about["sources"]["network"]),
         "final_weights_sha256": weights_sha256(network.backbone),
     }

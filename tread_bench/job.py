@@ -14,8 +14,9 @@ import torch
 from tread_bench.backbone import Backbone
 from tread_bench.blank import blank_record
 from tread_bench.conditions import conditions, differences
-from tread_bench.config import Cell
+from tread_bench.config import Cell, files_of
 from tread_bench.data import DataSource, open_data
+from tread_bench.data_files import DataFiles, known_files
 from tread_bench.identity import Identity
 from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, as_here, step_options
@@ -72,6 +73,11 @@ class Job:
         return apply_numerics(self.plan["numerics"])
 
     @cached_property
+    def files(self) -> DataFiles:
+        """What the cell reads, from the first use on. Raises ChangedDataError where the run began with others."""
+        return DataFiles([path for _, path in files_of(self.cell)], known_files(self.plan))
+
+    @cached_property
     def data(self) -> DataSource:
         return open_data(self.cell.data)
 
@@ -106,6 +112,8 @@ class Job:
             StoreError: it was not trained to an end, or its weights are not what was written.
         """
         found = self._source(source)
+        if left := found._left():
+            self.files.expect(left.data_files, f"cell {left.cell}, whose weights this one reads, was trained")
         backbone = found.build(self.plan["numerics"]["kernels"])
         network = Network(backbone, build_method(found.cell, backbone))
         found.load(source["iteration"], network)

@@ -8,7 +8,7 @@ from tread_bench.config import Cell, MaeLoss, MaskMethod, RepaLoss
 from tread_bench.layers import Draft
 from tread_bench.registry import BackboneSpec, Family, no_extra_rule
 from tread_bench.routes import Route, format_routes
-from tread_bench.suite_errors import Loc, Problem
+from tread_bench.suite_errors import Problem
 
 CHOOSES_ITSELF = {"mod": "its routers choose the tokens", "layer_skip": "samples skip as a whole"}
 BYPASSING = ("tread", "drop", "sprint")  # methods whose tokens leave on a route and are predicted all the same
@@ -164,10 +164,3 @@ def _repa(loss: RepaLoss, cell: Cell, last: int) -> Iterator[tuple[str, str]]:
     elif cell.data.channels not in (1, 3):
         channels = f"data {cell.data.name} has {cell.data.channels} channels"
         yield "model", f"auxiliary repa.model {loss.model}: sees images of 1 or 3 channels, and {channels}; remove repa"
-
-
-def weight_files(cell: Cell) -> Iterator[tuple[Loc, str | None]]:
-    """Files that auxiliary losses read."""
-    for index, loss in enumerate(cell.auxiliary):
-        if isinstance(loss, RepaLoss):
-            yield ("auxiliary", index, "weights"), loss.weights

@@ -17,12 +17,14 @@ import psutil
 
 from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
+from tread_bench.config import files_of
+from tread_bench.data_files import check_unchanged, joined, known_files, look_at
 from tread_bench.executors.site import Site
 from tread_bench.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.options import Options
 from tread_bench.outputs import refuse_irregular
 from tread_bench.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
-from tread_bench.records import SCHEMA_VERSION
+from tread_bench.records import SCHEMA_VERSION, DataFile
 from tread_bench.store import RunFolder, StoreError, temporaries, write_atomically, write_json
 
 MIB = 2**20
@@ -154,6 +156,21 @@ def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
             except StrangerError:
                 if _is_whole(path):
                     raise
+
+
+def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
+    """What the run's cells read, by path, as it was when the run began; of files that nobody has read yet, as they are.
+
+    Raises:
+        ChangedDataError: a file that a cell is about to read is not what it was.
+    """
+    before = known_files(None if fresh else folder.plan())
+    if not fresh:
+        for record in folder.readable_records(references(plan))[0]:
+            before = joined(before, record.data_files)  # with hashes of contents, which a cell has in its end
+    now = look_at({path for cell in untrained for _, path in files_of(cell.cell)})
+    check_unchanged(before, now, "the run began")
+    return joined(before, now)
 
 
 def _is_whole(path: Path) -> bool:

@@ -146,6 +146,14 @@ class GradientNorms(Part):
     batches: int
 
 
+class DataFile(Part):
+    """What tells a file from one of the same name: see data_files.py."""
+
+    bytes: int
+    ends_sha256: str  # of its first and last bytes, where formats keep their headers
+    sha256: str = ""  # of its content; "": not known
+
+
 class Record(Part):
     """One cell: what was asked, what came out, and under which conditions."""
 
@@ -179,6 +187,7 @@ class Record(Part):
     final_weights_sha256: str = ""
     sampling_macs: int | None = None  # of one generated image: all calls of the sampler, both branches of guidance
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
+    data_files: dict[str, DataFile] = Field(default_factory=dict)  # that it was made from, by path
     conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
 
     @field_validator("routes")

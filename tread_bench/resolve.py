@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.config import MAX_NUMBER, Cell, LatentsData, ParquetData, iteration_at
+from tread_bench.config import MAX_NUMBER, Cell, LatentsData, files_of, iteration_at
 from tread_bench.layers import Draft, DraftRow
-from tread_bench.method_rules import method_problems, weight_files
+from tread_bench.method_rules import method_problems
 from tread_bench.names import unknown
 from tread_bench.registry import SELECTORS, BackboneSpec, Family, make_spec
 from tread_bench.routed import Setting, with_blocks
@@ -260,16 +260,7 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _missing_files(cell: Cell) -> Iterator[Problem]:
-    named: list[tuple[Loc, str | None]] = [
-        (("metrics", key), getattr(cell.metrics, key)) for key in ("extractor_weights", "inception_weights")
-    ]
-    if isinstance(cell.data, ParquetData | LatentsData):
-        for key, files in (("train", cell.data.train), ("held_out", cell.data.held_out)):
-            named += [(("data", key, i), file) for i, file in enumerate(files)]
-    if isinstance(cell.data, LatentsData) and cell.metrics.generate:
-        named += [(("data", "decoder"), cell.data.decoder)]
-        named += [(("data", "images", i), file) for i, file in enumerate(cell.data.images)]
-    for loc, file in (*named, *weight_files(cell)):
-        if file is not None and not os.path.isfile(file):  # unlike Path.is_file, quiet where a name is too long
+    for loc, file in files_of(cell):
+        if not os.path.isfile(file):  # unlike Path.is_file, quiet where a name is too long
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
             yield Problem(f"no such file: {file}; correct the path{way_out}", loc)

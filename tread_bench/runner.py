@@ -17,7 +17,7 @@ from tread_bench.interrupts import signals_interrupt
 from tread_bench.options import Options
 from tread_bench.outputs import open_plain
 from tread_bench.plan import Plan, PlannedCell
-from tread_bench.preparation import check_owners, check_space, references, settle, write_plan
+from tread_bench.preparation import check_owners, check_space, data_files, references, settle, write_plan
 from tread_bench.progress import Display
 from tread_bench.records import Record
 from tread_bench.store import RunFolder, disk_errors_told
@@ -68,10 +68,12 @@ def run(
         site = _site(plan, folder, options)
         try:
             with folder.turn():
-                about = _settled(plan, folder, site, options, display)
-                site = replace(site, executor=site.executor.sized(about["numerics"]))
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
+                files = data_files(plan, untrained, folder, options.fresh)
+                about = _settled(plan, folder, site, options, display)
+                about |= {"files": {path: file.model_dump() for path, file in sorted(files.items())}}
+                site = replace(site, executor=site.executor.sized(about["numerics"]))
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:

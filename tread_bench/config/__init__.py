@@ -12,6 +12,7 @@ from tread_bench.config.base import MAX_NUMBER
 from tread_bench.config.compute import Compute, Kernels, Limits, StepOptions, Timing
 from tread_bench.config.data import DataChoice, DigitsData, LatentsData, ParquetData, RandomLatentsData, picture_shape
 from tread_bench.config.evaluate import Evaluate
+from tread_bench.config.files import Place, files_of
 from tread_bench.config.guidance import GuidanceChoice, GuidanceRule, iteration_at
 from tread_bench.config.methods import (
     DenseMethod,
@@ -60,6 +61,7 @@ __all__ = [
     "ModMethod",
     "ObjectiveChoice",
     "ParquetData",
+    "Place",
     "RandomLatentsData",
     "RepaLoss",
     "Routes",
@@ -72,6 +74,7 @@ __all__ = [
     "Timing",
     "Training",
     "TreadMethod",
+    "files_of",
     "iteration_at",
     "picture_shape",
 ]

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from tread_bench.conditions import differences
 from tread_bench.config import iteration_at
+from tread_bench.data_files import DataFiles, known_files
 from tread_bench.identity import Identity
 from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.training.step import Trainer
@@ -36,6 +37,7 @@ class History:
     partial_sum: float = 0.0  # of the losses since the last entry
     partial_count: int = 0
     conditions: list[dict[str, Any]] = field(default_factory=list)  # that its steps were made under, in order
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # DataFile of what it was trained on, by path
     weights: dict[str, str] = field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
 
 
@@ -53,6 +55,7 @@ def train(
     clock: Callable[[], float] = time.perf_counter,
     conditions: dict[str, Any] | None = None,
     keep: Keep | None = None,
+    files: DataFiles | None = None,
 ) -> History:
     """Train to the last iteration, going on from the newest checkpoint in `folder`.
 
@@ -60,13 +63,17 @@ def train(
         owner: whose checkpoints they are.
         conditions: that the steps from here on are made under; checkpoints keep those of earlier ones.
         keep: called at the snapshots and at the end.
+        files: that the data come from; checkpoints say what they were, and are written while they are that.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
         StrangerError: the newest checkpoint is another cell's.
+        ChangedDataError: a file is not what it was.
     """
     config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
     history = _resume(trainer, folder, owner)
+    if files is not None:
+        files.expect(known_files(asdict(history)), "its last checkpoint")
     _note_conditions(history, conditions or {})
     every = max(1, config.iterations // LOSS_ENTRIES)
     kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
@@ -92,6 +99,8 @@ def train(
                 trainer.network.train()
             if keep is not None and history.step in kept:
                 history.weights[str(history.step)] = keep(trainer, history.step)
+            if files is not None:
+                history.files = {path: file.model_dump() for path, file in files.verified().items()}
             save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
             since = clock()
     return history
