@@ -23,6 +23,18 @@ def mixed_conditions(records: Sequence[Record]) -> list[str]:
     return [f"the cells were not all made under the same conditions, which can change figures by itself ({told})."]
 
 
+def mixed_data(records: Sequence[Record]) -> list[str]:
+    """That rows do not compare, where a file held something else when another cell read it."""
+    contents: dict[str, set[str]] = {}
+    for record in records:
+        for path, file in record.data_files.items():
+            contents.setdefault(path, set()).update({file.sha256} - {""})
+    mixed = sorted(path for path, found in contents.items() if len(found) > 1)
+    if not mixed:
+        return []
+    return [f"the cells did not all read the same data: {names(mixed)} had other contents for some of them."]
+
+
 def disturbed_timing(rows: Sequence[Row]) -> list[str]:
     """That a dense step was not as fast as itself."""
     controls = [(row, *row.speedup) for row in rows if row.is_dense and row.speedup]

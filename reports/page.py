@@ -91,6 +91,7 @@ def _context(
             *(f"a cell is left out of all that follows: {reason}." for reason in unreadable.values()),
             *_unfinished(records, plan, len(missing)),
             *cautions.mixed_conditions(records),
+            *cautions.mixed_data(records),
             *cautions.judged_by_teacher(rows),
             *cautions.unusable_fids(records, rows),
             *cautions.lower_over_other_seeds(rows),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,8 +20,14 @@ def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
         record = next((r for r in row.done if r.last and r.last.samples), None)
         if record is None or record.last is None:
             continue
-        picture = _grid(run_dir / "cells", f"{record.cell}/{record.last.samples}")
-        why = "not found" if not picture else "left out to keep this page small" if len(picture) > left else ""
+        picture = _grid(run_dir / "cells", f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
+        why = (
+            "not found, or not what its cell wrote"
+            if not picture
+            else "left out to keep this page small"
+            if len(picture) > left
+            else ""
+        )
         left -= 0 if why else len(picture)
         found.append(
             {
@@ -33,8 +40,8 @@ def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
     return found
 
 
-def _grid(cells: Path, name: str) -> bytes:
-    """The grid of samples; nothing for a file that is missing, outside the cells' folder, or no PNG.
+def _grid(cells: Path, name: str, sha256: str) -> bytes:
+    """The grid of samples; nothing for a file that is missing, outside the cells' folder, no PNG, or not the recorded.
 
     Of a file that is too large for the page only so much is read that this shows.
     """
@@ -45,5 +52,8 @@ def _grid(cells: Path, name: str) -> bytes:
         with path.open("rb") as file:
             content = file.read(SAMPLE_BUDGET_BYTES + 1)
     except (OSError, RuntimeError, ValueError):  # a name that no file can have, a loop of links
+        return b""
+    is_whole = len(content) <= SAMPLE_BUDGET_BYTES
+    if is_whole and sha256 and hashlib.sha256(content).hexdigest() != sha256:
         return b""
     return content if content.startswith(_PNG) else b""

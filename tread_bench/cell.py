@@ -62,7 +62,7 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
 
 
 def _train_and_judge(job: Job, tell: Tell) -> Record:
-    job.files.verified()  # before anything is read
+    files = job.files  # looked at before anything is read
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     folder = job.folder.cell(job.about["cell"])
@@ -81,7 +81,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
-            "data_files": job.files.settled(),
+            "data_files": files.settled(),
             "skipped_steps": trainer.scaler.skipped_steps,
             "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
             "initial_weights_sha256": initial,
@@ -133,6 +133,9 @@ def _judge_again(job: Job, tell: Tell) -> Record:
     cell, iteration = job.cell, job.about["sources"]["network"]["iteration"]
     progress = partial(tell, "evaluating", 0, 1, None)
     progress()
+    files = job.files  # looked at before anything is read
+    for source in job.about["sources"].values():
+        files.expect(job.trained_on(source), f"cell {source['cell']}, whose weights this one reads, was trained")
     _, network = job.trained(job.about["sources"]["network"])
     guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
     objective, data = build_objective(cell.objective), job.data
@@ -143,7 +146,7 @@ def _judge_again(job: Job, tell: Tell) -> Record:
     done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
     about = {
         "sampling_macs": evaluator.sampling_macs(),
-        "data_files": job.files.settled(),
+        "data_files": files.settled(),
         "target_features_sha256": job.taught_by(job.about["sources"]["network"]),
         "final_weights_sha256": weights_sha256(network.backbone),
     }

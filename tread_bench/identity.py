@@ -34,8 +34,12 @@ class Identity:
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> Self:
-        """From `cell` and `config`, as cell.json and records hold them."""
-        return cls(about["cell"], hashlib.sha256(canonical_json(about["config"]).encode()).hexdigest())
+        """From `cell` and `config`, as cell.json and records hold them; damaged ones fit no other."""
+        try:
+            config = canonical_json(about.get("config"))
+        except (ValueError, RecursionError):  # not finite, or nested without end
+            config = "damaged"
+        return cls(str(about.get("cell")), hashlib.sha256(config.encode()).hexdigest())
 
     def stamp(self, iteration: int | None = None) -> dict[str, str]:
         """What a stored file says of itself: texts, since the metadata of safetensors are texts."""

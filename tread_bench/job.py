@@ -21,7 +21,7 @@ from tread_bench.identity import Identity
 from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, as_here, step_options
 from tread_bench.objectives import build_objective
-from tread_bench.records import Record
+from tread_bench.records import DataFile, Record
 from tread_bench.store import RunFolder, StoreError
 from tread_bench.training.build import build_network
 from tread_bench.training.step import Trainer
@@ -112,8 +112,6 @@ class Job:
             StoreError: it was not trained to an end, or its weights are not what was written.
         """
         found = self._source(source)
-        if left := found._left():
-            self.files.expect(left.data_files, f"cell {left.cell}, whose weights this one reads, was trained")
         backbone = found.build(self.plan["numerics"]["kernels"])
         network = Network(backbone, build_method(found.cell, backbone))
         found.load(source["iteration"], network)
@@ -123,6 +121,11 @@ class Job:
         """Hash of the network whose features the cell that `source` names was aligned with; "" where with none."""
         found = self._source(source)._left()
         return found.target_features_sha256 if found else ""
+
+    def trained_on(self, source: Mapping[str, Any]) -> dict[str, DataFile]:
+        """The files that the cell that `source` names was trained on, by path."""
+        found = self._source(source)._left()
+        return found.data_files if found else {}
 
     def _source(self, source: Mapping[str, Any]) -> Job:
         return Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])

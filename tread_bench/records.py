@@ -100,6 +100,7 @@ class Evaluation(Part):
     protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
     protocol_details: dict[str, Any] = Field(default_factory=dict)
     samples: str | None = None  # path of the grid of samples, relative to the cell's folder
+    samples_sha256: str = ""  # of that file; "": written by an older version
 
 
 class Similarity(Part):

@@ -17,6 +17,7 @@ from reports.page import render
 from reports.samples import SAMPLE_BUDGET_BYTES
 from reports.tables import comparison
 from tread_bench.commands.run import _print_table
+from tread_bench.records import DataFile
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +202,37 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
     render(records, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("not found") == 2 and base64.b64encode(b"secret").decode().rstrip("=") not in page
+
+
+def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
+    pictures = {row: b"\x89PNG\r\n\x1a\n" + row.encode() for row in ("dense", "2:8")}
+    told = {"samples": "grid.png", "samples_sha256": hashlib.sha256(pictures["dense"]).hexdigest()}
+    one = evaluation(1200, 17.0).model_copy(update=told)
+    records = [
+        record(row, routes, 0, 17.0, evaluations=[one], similarity=None)
+        for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))
+    ]
+    for cell, picture in zip(records, pictures.values(), strict=True):
+        path = tmp_path / "cells" / cell.cell / "grid.png"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(picture)
+    render(records, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert [base64.b64encode(picture).decode() in page for picture in pictures.values()] == [True, False]
+    assert f"cells/{records[1].cell}/grid.png: not found, or not what its cell wrote" in page
+
+
+@pytest.mark.parametrize(("contents", "is_told"), [(("a", "a"), False), (("a", ""), False), (("a", "b"), True)])
+def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, plan, contents, is_told):
+    cells = [
+        record(row, routes, 0, 17.0).model_copy(
+            update={"data_files": {"/data/train.st": DataFile(bytes=3, ends_sha256="e", sha256=sha256)}}
+        )
+        for (row, routes), sha256 in zip((("dense", ""), ("2:8", "2:8@0.5")), contents, strict=True)
+    ]
+    render(cells, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert ("/data/train.st had other contents for some of them" in page) is is_told
 
 
 @pytest.mark.parametrize(("control", "is_disturbed"), [(1.0, False), (1.02, False), (1.3, True), (0.8, True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -112,7 +113,7 @@ class Evaluator:
         figures = evaluate_images(images, self.extractor, self.reference, self.cell.metrics)
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
         grid = self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration)
-        return {**figures, "protocol": fingerprint, "protocol_details": details, "samples": grid}
+        return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}
 
     def _images(
         self, network: Network, seed: int, shown: list[Tensor], progress: Callable[[], None]
@@ -135,8 +136,8 @@ class Evaluator:
         weak = setting_of(self.guide.cell) if self.guide else None
         return sampling_macs(setting_of(self.cell), times, weak)
 
-    def _write_grid(self, pixels: Tensor, iteration: int) -> str:
-        """As PNG; the path relative to the cell's folder."""
-        name = f"samples/{iteration:09d}.png"
-        write_atomically(self.folder / name, grid_png(pixels))
-        return name
+    def _write_grid(self, pixels: Tensor, iteration: int) -> dict[str, str]:
+        """As PNG; the path relative to the cell's folder, and the hash of the file."""
+        name, content = f"samples/{iteration:09d}.png", grid_png(pixels)
+        write_atomically(self.folder / name, content)
+        return {"samples": name, "samples_sha256": hashlib.sha256(content).hexdigest()}
