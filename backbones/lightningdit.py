@@ -1,6 +1,7 @@
 """LightningDiT (Yao et al., "Reconstruction vs. Generation", CVPR 2025): DiT with RoPE, SwiGLU and RMSNorm.
 
-Parameter names are those of the authors' release, so that its weights load.
+Parameter names are those of the authors' release, so that its weights load. Its time runs from noise to data, so load
+what `backbones.released.reversed_time` makes of them.
 """
 
 from __future__ import annotations
