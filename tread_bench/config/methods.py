@@ -57,7 +57,7 @@ class ModMethod(Model):
 
 
 class LayerSkipMethod(Model):
-    """All tokens of a sample skip a route's blocks, with the rate as probability: the trivial control."""
+    """All tokens of a sample skip a route's blocks, with the rate as probability: a control of ours."""
 
     name: Literal["layer_skip"] = "layer_skip"
 

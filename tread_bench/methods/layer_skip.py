@@ -1,4 +1,7 @@
-"""The trivial control: samples skip a route's blocks as a whole (Huang et al., ECCV 2016, drawn once per route)."""
+"""A control of ours: samples skip a route's blocks as a whole.
+
+Not stochastic depth (Huang et al., ECCV 2016), which draws for every block and scales by the probability to survive.
+"""
 
 from __future__ import annotations
 
