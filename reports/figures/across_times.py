@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.panels import colour_bar, outline_route, panels, settle_map
+from reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
 from reports.figures.style import Picture
 from reports.numbers import DASH, number
 
@@ -35,7 +35,8 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in known),
         caption=f"Cosine similarity between the outputs of the same block at two neighbouring {_what(known[0][0])}, of "
         "the trained network without routing: same image, same noise, averaged over tokens, images and "
-        "seeds. The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
+        "seeds. Colours follow the logarithm of 1 − cosine, on one scale for all maps. "
+        "The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
         "next sampling step, so it loses least where this is near 1; sampling steps lie closer together than these "
         "times, so their cosines lie higher.",
     )  # fmt: skip
@@ -55,11 +56,9 @@ def adjacent_times(row: Row) -> Adjacent:
 def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
     longest = max(len(_named(pair)) for _, adjacent in known for pair in adjacent)
     made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.12 + 0.072 * longest)
-    lowest = min(float(cosines.min()) for _, adjacent in known for cosines in adjacent.values())
-    lowest = np.floor(10 * min(lowest, 0.95)) / 10
     told: list[Pair] = []
     for axes, first, (row, adjacent) in zip(made.axes, made.in_first_column, known, strict=True):
-        image = _heat_map(axes, row, adjacent, lowest)
+        image = _heat_map(axes, row, adjacent)
         names = [_named(pair) for pair in adjacent] if first or list(adjacent) != told else []
         axes.set_yticks(range(len(names)), names)
         told = list(adjacent)
@@ -67,9 +66,9 @@ def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
     return made.figure
 
 
-def _heat_map(axes: Axes, row: Row, adjacent: Adjacent, lowest: float) -> AxesImage:
+def _heat_map(axes: Axes, row: Row, adjacent: Adjacent) -> AxesImage:
     mean = np.stack(list(adjacent.values()))  # (T - 1, L)
-    image = axes.imshow(mean, cmap="viridis", vmin=lowest, vmax=1, interpolation="none", origin="lower", aspect="auto")
+    image = cosine_map(axes, mean, aspect="auto")
     for first, last in row.spans:
         outline_route(axes, first - 0.5, -0.5, last - first + 1, len(mean))
     axes.set_xticks(range(0, mean.shape[1], max(1, mean.shape[1] // 4)))

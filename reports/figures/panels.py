@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
 
 from reports.architectures import by_architecture
 from reports.comparison import Row
@@ -86,11 +89,30 @@ def _title(axes: Axes, row: Row, longest: int) -> None:
         axes.annotate(name, (0, 1), (0, 19), xycoords="axes fraction", textcoords="offset points", size=9.5)
 
 
+_COSINES = (0.0, 0.5, 0.9, 0.99, 0.999)  # that the colour bar names; its ends hold what lies beyond
+
+
+def cosine_map(axes: Axes, cosines: NDArray[np.float64], **look: Any) -> AxesImage:
+    """A heat map of cosine similarities, coloured by the logarithm of 1 - cosine.
+
+    The outputs of most blocks are alike to a few per cent, where a linear scale shows one colour. The scale is the same
+    in all pictures of all pages, so that their colours compare.
+    """
+    distances = np.clip(1 - cosines, 1 - _COSINES[-1], 1 - _COSINES[0])
+    norm = LogNorm(1 - _COSINES[-1], 1 - _COSINES[0])
+    return axes.imshow(distances, cmap="viridis_r", norm=norm, interpolation="none", origin="lower", **look)
+
+
 def colour_bar(made: Panels, image: AxesImage) -> None:
-    """Of a cosine similarity, beside the first line of panels."""
+    """Of `cosine_map`, beside the first line of panels."""
     bar = made.figure.colorbar(image, cax=made.figure.add_axes(made.key))
     bar.outline.set_visible(False)
-    bar.ax.set_title("cosine", color=MUTED, size=8.5)
+    bar.minorticks_off()
+    first, *between, last = (f"{cosine:g}" for cosine in _COSINES)
+    bar.set_ticks([1 - cosine for cosine in _COSINES], labels=[f"≤ {first}", *between, f"≥ {last}"])
+    bar.ax.invert_yaxis()
+    bar.ax.tick_params(labelsize=8)
+    bar.ax.set_title("cosine similarity", color=MUTED, size=7.5)
 
 
 def outline_route(axes: Axes, x: float, y: float, width: float, height: float) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.panels import colour_bar, outline_route, panels, settle_map
+from reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
 from reports.figures.style import Picture
 from reports.numbers import DASH, number
 
@@ -33,16 +33,16 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="Heat maps of the similarity between the outputs of all blocks. "
         + "; ".join("{0}: neighbouring blocks {2} inside a route, {3} elsewhere".format(*line) for line in table),
         caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
-        "averaged over tokens, held-out images, times and seeds. The orange square marks the route that the row was "
+        "averaged over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one "
+        "scale for all maps. The orange square marks the route that the row was "
         "trained with.",
     )  # fmt: skip
 
 
 def _figure(means: Sequence[tuple[Row, Matrix]]) -> Figure:
     made = panels([row for row, _ in means])
-    lowest = min(0.0, *(float(mean.min()) for _, mean in means))
     for axes, (row, mean) in zip(made.axes, means, strict=True):
-        image = _heat_map(axes, row, mean, lowest)
+        image = _heat_map(axes, row, mean)
     colour_bar(made, image)
     return made.figure
 
@@ -53,8 +53,8 @@ def _mean_similarity(row: Row) -> Matrix | None:
     return np.mean(found, axis=0) if found else None
 
 
-def _heat_map(axes: Axes, row: Row, mean: Matrix, lowest: float) -> AxesImage:
-    image = axes.imshow(mean, cmap="viridis", vmin=lowest, vmax=1, interpolation="none", origin="lower")
+def _heat_map(axes: Axes, row: Row, mean: Matrix) -> AxesImage:
+    image = cosine_map(axes, mean)
     for first, last in row.spans:
         outline_route(axes, first - 0.5, first - 0.5, last - first + 1, last - first + 1)
     ticks = range(0, len(mean), max(1, len(mean) // 4))

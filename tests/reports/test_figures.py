@@ -30,7 +30,7 @@ from reports.figures import NAMES, pictures
 from reports.figures.across_times import adjacent_times
 from reports.figures.cost import draw, points_of
 from reports.figures.marks import logarithmic
-from reports.figures.panels import SHOWN, panels, shown_and_folded
+from reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
 from reports.figures.style import COLOURS, DIVERGING, MARKERS, clean, looks, theme
 from reports.published import placement_difference
 from reports.tables import comparison
@@ -162,6 +162,25 @@ def test_one_seed_and_no_dense_are_drawn_without_intervals():
 def test_several_seeds_average_their_similarity(drawn):
     table = {line[0]: line for line in drawn["similarity"].table}
     assert table["2:8@0.5"][2:] == ("0.960", "0.850") and table["dense"][2:] == ("–", "0.850")
+
+
+def test_cosines_that_differ_by_a_few_per_cent_have_colours_that_do_and_one_cosine_has_one_colour():
+    def colours(*cosines):
+        """Lightness (CIE L*, roughly: luma) of each, in a map of these alone."""
+        image = cosine_map(Figure().subplots(), np.array([cosines]))
+        return [colour[:3] @ (0.2126, 0.7152, 0.0722) for colour in image.to_rgba(image.get_array())[0]]
+
+    likeness = colours(0.5, 0.9, 0.95, 0.98, 0.99, 0.995)
+    assert likeness == sorted(likeness) and min(np.diff(likeness)) > 0.05
+    assert colours(-1.0, 0.95)[1] == colours(0.95, 1.0)[0]
+    assert colours(-1.0, 0.0) == pytest.approx([colours(0.0)[0]] * 2) and colours(1.0) == colours(0.9999)
+
+
+def test_the_bar_of_a_heat_map_says_what_its_colours_are(drawn):
+    for name in ("similarity", "across_times"):
+        text = drawn[name].svg.decode()
+        assert all(label in text for label in ("cosine similarity", "≤ 0<", ">0.9<", "≥ 0.999<"))
+        assert "logarithm of 1 − cosine" in drawn[name].caption
 
 
 def test_gains_are_each_familys_own_difference_with_the_published_one_beside(of_families):
