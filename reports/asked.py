@@ -114,16 +114,27 @@ def rule(record: Record) -> str:
     return " ".join(filter(None, (asked["name"], rates, *_conditions(asked))))
 
 
-def _conditions(asked: Setting) -> list[str]:
+def rule_in_words(record: Record) -> str:
+    """The same for a reader: "sparse (strong 0.5, weak 0.9, cosine decay)"."""
+    asked = guidance(record)
+    if asked["name"] == "none":
+        return ""
+    rates = [f"{key} {asked[key]:g}" for key in ("strong", "weak") if asked.get(key) is not None]
+    settings = ", ".join(filter(None, (*rates, *_conditions(asked, "cosine decay", "weak branch "))))
+    return f"{asked['name'].replace('_', ' ')}{f' ({settings})' if settings else ''}"
+
+
+def _conditions(asked: Setting, cosine: str = "cosine", whose: str = "") -> list[str]:
     """Settings other than rates and blocks, where they are not the usual ones."""
     told = {True: "weak with label", False: "weak without label"}
     is_usual = asked.get("label_weak") in (None, asked["name"] == "sparse")
-    interval = asked.get("interval")
+    interval, snapshot = asked.get("interval"), asked.get("snapshot")
+    row = f"by row {asked['row']}" if asked.get("row") else ""
+    weights = " ".join(filter(None, (row, _moment(snapshot) if snapshot is not None else "")))
     return [
-        "cosine" if asked.get("decay") == "cosine" else "",
+        cosine if asked.get("decay") == "cosine" else "",
         "" if is_usual else told[bool(asked["label_weak"])],
-        f"by row {asked['row']}" if asked.get("row") else "",
-        _moment(asked["snapshot"]) if asked.get("snapshot") is not None else "",
+        f"{whose}{weights}" if weights else "",
         f"interval {interval[0]:g}–{interval[1]:g}" if interval else "",
     ]
 
@@ -134,5 +145,5 @@ def _moment(moment: float) -> str:
 
 
 def guided(record: Record) -> str:
-    """The rule at its scale: "cfg at 1.5"; "" without guidance."""
-    return f"{rule(record)} at {guidance_scale(record):g}" if is_guided(record) else ""
+    """The rule at its scale, in words: "cfg at scale 1.5"; "" without guidance."""
+    return f"{rule_in_words(record)} at scale {guidance_scale(record):g}" if is_guided(record) else ""

@@ -77,8 +77,8 @@ def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
     plain = [row for row in members if not _is_guided(row)]
     judged_alike = [row for row in plain if row.group == guided[0].group]
     unguided = next((row for row in judged_alike if asked.is_evaluated_only(row.first)), next(iter(judged_alike), None))
-    rules = dict.fromkeys(asked.rule(row.first) for row in guided)
-    sweeps = [[row for row in guided if asked.rule(row.first) == rule] for rule in rules]
+    rules = dict.fromkeys(asked.rule_in_words(row.first) for row in guided)
+    sweeps = [[row for row in guided if asked.rule_in_words(row.first) == rule] for rule in rules]
     ordered = [sorted(sweep, key=lambda row: asked.guidance_scale(row.first)) for sweep in sweeps]
     return Checkpoint(name, unguided, [Sweep(rule, sweep) for rule, sweep in zip(rules, ordered, strict=True)])
 
@@ -104,7 +104,7 @@ def _best(made: Checkpoint) -> str:
     alike = [
         asked.guided(sweep.best.first)
         for sweep in made.judged
-        if sweep.rule != asked.rule(best.first) and any(row is one for row in others for one in sweep.rows)
+        if sweep.rule != asked.rule_in_words(best.first) and any(row is one for row in others for one in sweep.rows)
     ]
     if made.unguided and fid_of(made.unguided).mean < fid:
         return f"{number(fid_of(made.unguided).mean, places)} without guidance"

@@ -99,7 +99,7 @@ def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row
 
 
 def _rule(row: Row) -> Shown:
-    rule = asked.rule(row.first)
+    rule = asked.rule_in_words(row.first)
     return Shown(rule or "none", "", rule or None)
 
 

@@ -18,7 +18,7 @@ from reports.numbers import DASH, decimals, number
 from reports.published import guidance_note, published_guidance
 
 _COLUMNS = 3
-_IN_LEGEND = 3
+_IN_LEGEND = 2
 _ASIDE = 0.012  # of scale, between two rules, so that their intervals do not hide each other
 _Look = tuple[str, str, str]  # colour, marker, line
 
@@ -39,7 +39,8 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         + "; ".join(f"{made.name}: {_words(made, places)}" for made in found),
         caption="Every rule on the same checkpoints over a sweep of scales, drawn a little aside of each other; large "
         "marks are the best scale of a rule, with its 95 % t interval over seeds; the level is the same checkpoint "
-        "without guidance, its band the interval. MACs are those of one generated image, over all sampling steps and "
+        "without guidance, its band the interval. Strong and weak are the shares of the tokens that bypass in the two "
+        "branches. MACs are those of one generated image, over all sampling steps and "
         f"both branches. A best scale is chosen by the samples that it is judged by. {guidance_note()}",
     )  # fmt: skip
 
@@ -140,5 +141,5 @@ def _legend(figure: Figure, looks: dict[str, _Look]) -> None:
     axes = figure.axes[0]
     handles = [axes.plot([], [], color=c, marker=m, markersize=6, linestyle=line)[0] for c, m, line in looks.values()]
     handles.append(axes.axhline(float("nan"), color=INK, linewidth=1.2, linestyle=(0, (4, 3))))
-    names = [*(clean(rule, 44) for rule in looks), "no guidance"]
+    names = [*(clean(rule, 64) for rule in looks), "no guidance"]
     figure.legend(handles, names, loc="outside lower center", ncols=_IN_LEGEND)

@@ -228,21 +228,21 @@ def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(drawn):
     lines = {line[:3]: line for line in picture.table}
     assert len(picture.table) == 2 * (1 + len(made.RULES) * len(made.SCALES) + 1)
     gains = lasts(records, "tread-sparse-1.5") - lasts(records, "tread-none-1")
-    best = lines["tread", "sparse 0.5/0.9 (best scale)", "1.5"]
+    best = lines["tread", "sparse (strong 0.5, weak 0.9) (best scale)", "1.5"]
     assert best[3] == f"{lasts(records, 'tread-sparse-1.5').mean():.2f}" and best[5] == minus(f"{gains.mean():.2f}")
     assert best[-2:] == ("0.7200", "1.20") and lines["dense", "none", "–"][-2:] == ("0.6000", "1.00")
-    assert ("dense", "cfg interval 0.1–0.8 (best scale)", "1.8") in lines
+    assert ("dense", "cfg (interval 0.1–0.8) (best scale)", "1.8") in lines
     for published in ("none FID 4.89 at 114.42", "FID 2.14 at 97.67", "FID 1.58 at 173.16", "cfg at 228.84"):
         assert published in picture.caption
 
 
 def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
     several = guidance.scope(rows["guidance"])
-    assert "path_drop ran at one scale only, so that rule is not judged" in several and "optimistic" in several
+    assert "path drop ran at one scale only, so that rule is not judged" in several and "optimistic" in several
     told = {name: said for name, _, said in guidance.statements(rows["guidance"])}
     assert set(told) == {"dense", "tread"} and "the other 3 rules in the table" in told["tread"]
     said = guidance.lead(rows["guidance"])
-    assert said.count("with sparse 0.5/0.9 at 1.5") == 2 and "path_drop" not in said
+    assert said.count("with sparse (strong 0.5, weak 0.9) at scale 1.5") == 2 and "path drop" not in said
     assert "best of 4 scales" in told["dense"] and "route" not in guidance.lead(rows["guidance"])
 
 
@@ -250,7 +250,17 @@ def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_chang
     assert {row.group.backbone for row in rows["guidance"]} > {row.group.backbone for row in rows["methods"]}
     assert [made.name for made in guidance.checkpoints(rows["guidance"])] == ["dense", "tread"]
     lines = {line[:3]: line for line in drawn["guidance"]["guidance"].table}
-    assert lines["dense", "autoguidance by row small from iteration 1200 (best scale)", "1.8"][-1] == "1.50"
+    assert (
+        lines["dense", "autoguidance (weak branch by row small from iteration 1200) (best scale)", "1.8"][-1] == "1.50"
+    )
+
+
+def test_a_label_of_guidance_names_its_settings_and_the_csv_keeps_its_short_text():
+    settings = {"name": "sparse", "strong": 0.25, "weak": 0.9, "decay": "cosine", "snapshot": 1, "label_weak": True}
+    one = made.asked(record("x", "", 0, 20.0), sampling={"guidance": settings, "guidance_scale": 3})
+    words = "sparse (strong 0.25, weak 0.9, cosine decay, weak branch from iteration 1) at scale 3"
+    assert asked.guided(one) == words
+    assert results_frame([one])["guidance"][0] == "sparse 0.25/0.9 cosine from iteration 1"
 
 
 def test_of_rules_at_one_scale_each_none_is_called_best():
@@ -273,11 +283,11 @@ def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows)
     assert len(set(labels)) == len(labels)
     (guided,) = (part for part in by_architecture(rows["guidance"]) if len(part) > 1)
     labels = [row.short_label for row in guided]
-    assert {"dense, cfg at 1.5", "2:8@0.5, sparse 0.5/0.9 at 1.8"} <= set(labels)
+    assert {"dense, cfg at scale 1.5", "2:8@0.5, sparse (strong 0.5, weak 0.9) at scale 1.8"} <= set(labels)
     view = comparison_view(guided)
     titles = [title for title, _ in view.headers]
     shown = {row.short_label: dict(zip(titles, cells, strict=True)) for row, cells in view.rows}
-    cell = shown["dense, cfg at 1.5"]
+    cell = shown["dense, cfg at scale 1.5"]
     assert (cell["Guidance"].text, cell["Scale"].text, cell["Sampling GMACs"].text) == ("cfg", "1.50", "1.200")
     assert cell["Δ FID"].text.startswith("−") and shown["dense"]["Δ FID"].text == "reference"
     assert cell["Ideal"].text == "–"  # it trains nothing
