@@ -143,10 +143,9 @@ def _listed_method(record: Record) -> str:
 
 def _has_published_decoder(record: Record) -> bool:
     """MaskDiT's, which is the default; before there was a choice the decoder was as wide as the backbone."""
-    chosen = MaskMethod.model_validate(record.config["method"])
-    return "decoder_width" in record.config["method"] and chosen == MaskMethod(
-        name="mask", mae_weight=chosen.mae_weight
-    )
+    published = MaskMethod(name="mask").model_dump(include={"decoder_width", "decoder_depth", "decoder_heads"})
+    asked_for = record.config.get("method") or {}
+    return all(asked_for.get(key) == value for key, value in published.items())
 
 
 def _listed_metric(record: Record) -> str:
