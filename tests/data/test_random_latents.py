@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import numpy as np
+import psutil
 import pytest
+import torch
 
+from tread_bench import draws
 from tread_bench.config import RandomLatentsData
-from tread_bench.data import open_data
+from tread_bench.data import from_uint8, open_data
 from tread_bench.errors import UserError
 from tread_bench.suite_file import load_plan
 
@@ -29,16 +32,30 @@ def test_the_default_has_the_shape_of_imagenet_256_latents():
 
 def test_a_sample_depends_on_its_index_alone():
     few, many = latents(count=50), latents(count=500)
-    both = np.concatenate([few.train.pixels, few.held_out.pixels])
-    assert np.array_equal(both, many.train.pixels[:50])
-    assert np.array_equal(few.train.classes, many.train.classes[:40])
+    both = torch.cat([few.train.images(np.arange(40)), few.held_out.images(np.arange(10))])
+    index = np.random.default_rng(0).permutation(50)
+    assert torch.equal(both[index], many.train.images(index))
+    assert torch.equal(few.train.labels(np.arange(40)), many.train.labels(np.arange(40)))
+
+
+def test_the_values_are_those_of_a_table_drawn_at_once():
+    table = (draws.uniform(0, "random latents", 0, 50, (4, 32, 32)) * 256).astype(np.uint8)
+    assert torch.equal(latents(count=50).train.images(np.arange(40)), from_uint8(torch.from_numpy(table[:40])))
+
+
+def test_as_many_as_imagenet_has_twice_over_take_no_memory_but_their_labels():
+    before = psutil.Process().memory_full_info().uss
+    data = latents(count=3_202_917)
+    assert len(data.train) == 2_562_334
+    assert data.train.images(np.array([0, 2_562_333])).shape == (2, 4, 32, 32)
+    assert psutil.Process().memory_full_info().uss - before < 100e6
 
 
 def test_values_fill_the_range_and_labels_the_classes():
     data = latents(count=1000, num_classes=10)
     x = data.train.images(np.arange(800))
     assert x.min() == -1 and x.max() == 1 and abs(x.mean()) < 0.01
-    assert set(data.train.classes) == set(range(10))
+    assert set(data.train.classes.tolist()) == set(range(10))
     assert set(latents(count=10, num_classes=0).train.classes) == {0}
 
 

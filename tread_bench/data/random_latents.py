@@ -1,13 +1,22 @@
-"""Noise in the shape of latents, where only speed and memory count: a step costs the same whatever it learns from."""
+"""Noise in the shape of latents, where only speed and memory count: a step costs the same whatever it learns from.
+
+Samples are drawn when they are asked for: a data set of any size takes no more memory than its labels.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from tread_bench import draws
-from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.data.source import DataSource, from_uint8
 
 if TYPE_CHECKING:
     from tread_bench.config import RandomLatentsData
@@ -15,9 +24,39 @@ if TYPE_CHECKING:
 
 def draw_latents(choice: RandomLatentsData) -> DataSource:
     """`count` samples of uniform values in [-1, 1] with uniform labels, the last fifth held out."""
-    shape, count = (choice.channels, choice.image_size, choice.image_size), choice.count
-    values = (draws.uniform(0, "random latents", 0, count, shape) * 256).astype(np.uint8)
-    classes = draws.integers(0, "labels of random latents", 0, count, max(choice.num_classes, 1))
-    last = count - count // 5
-    held_out = ImageSet(values[last:], classes[last:])
-    return DataSource(ImageSet(values[:last], classes[:last]), held_out, choice.num_classes)
+    shape = (choice.channels, choice.image_size, choice.image_size)
+    classes = draws.integers(0, "labels of random latents", 0, choice.count, max(choice.num_classes, 1))
+    last = choice.count - choice.count // 5
+    held_out = RandomLatents(shape, last, classes[last:])
+    return DataSource(RandomLatents(shape, 0, classes[:last]), held_out, choice.num_classes)
+
+
+@dataclass(frozen=True)
+class RandomLatents:
+    """Samples `first` ... of an endless sequence, one for each label."""
+
+    shape: tuple[int, ...]
+    first: int
+    classes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) float32, one of 256 levels in [-1, 1]."""
+        size = math.prod(self.shape)
+        levels = np.empty((len(index), size), dtype=np.uint8)
+        for place, item in enumerate(index):
+            levels[place] = draws.words(0, "random latents", self.first + int(item), 1, size)[0] >> 24
+        return from_uint8(torch.from_numpy(levels).view(-1, *self.shape))
+
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        """(B,) int64."""
+        return torch.from_numpy(self.classes[index])
+
+    @property
+    def sha256(self) -> str:
+        """Of shape, place in the sequence, and labels: the values follow from the first two."""
+        digest = hashlib.sha256(repr((self.shape, self.first)).encode())
+        digest.update(self.classes.astype("<i8").tobytes())
+        return digest.hexdigest()
