@@ -15,6 +15,7 @@ from tests.data.test_parquet import COLOUR, SIDE, png
 from tests.data.test_parquet import write as write_images
 from tread_bench.config import LatentsData
 from tread_bench.data import DataSource, open_data
+from tread_bench.data.latents import LatentSet
 from tread_bench.errors import UserError
 
 LATENTS = torch.randn(7, 4, 2, 2, generator=torch.Generator().manual_seed(0))
@@ -88,6 +89,18 @@ def test_a_wrong_file_is_named_with_the_rule(tmp_path: Path, latents: Any, label
     with pytest.raises(UserError, match=told) as raised:
         read(path)
     assert str(raised.value).startswith(path)
+
+
+def test_a_batch_takes_one_read_of_each_file_however_many_samples_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [write(tmp_path / f"{k}.safetensors", LATENTS.repeat(40, 1, 1, 1), LABELS.repeat(40)) for k in range(3)]
+    data, reads = read(*files, scale=1), []
+    read_rows = LatentSet._read
+    monkeypatch.setattr(LatentSet, "_read", lambda *of: (reads.append(of[1]), read_rows(*of))[1])
+    index = np.random.default_rng(0).permutation(840)[:256]
+    assert torch.equal(data.train.images(index), LATENTS.repeat(120, 1, 1, 1)[index])
+    assert reads == [0, 1, 2]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])

@@ -1,4 +1,4 @@
-"""Latents of a frozen autoencoder in local safetensors files, read sample by sample as they are needed.
+"""Latents of a frozen autoencoder in local safetensors files, mapped into memory and read as they are needed.
 
 A file holds `latents` (N, C, H, W), float16 or float32, as the encoder gives them, and `labels` (N,), int64. Labels
 stay in memory; latents stay on disk.
@@ -39,8 +39,8 @@ class LatentSet:
         self.choice, self.paths = choice, paths
         self.shape = (choice.channels, choice.image_size, choice.image_size)
         files = [_open(path) for path in paths]
-        self._slices = [_latents(file, path, self.shape) for file, path in zip(files, paths, strict=True)]
-        counts = [latents.get_shape()[0] for latents in self._slices]
+        self._latents = [_latents(file, path, self.shape) for file, path in zip(files, paths, strict=True)]
+        counts = [len(latents) for latents in self._latents]
         self._ends = np.cumsum(counts)
         if not len(self):
             raise UserError(f"{', '.join(paths)}: no latents; a split needs at least one")
@@ -53,17 +53,22 @@ class LatentSet:
     def images(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) float32, times the scale. Raises UserError where one holds NaN or infinite values."""
         found = torch.empty(len(index), *self.shape)
-        for place in np.argsort(index, kind="stable"):  # in the order of the files
-            found[place] = self._read(int(index[place]))
-        return found * self.choice.scale
+        numbers = np.searchsorted(self._ends, index, side="right")
+        for number in np.unique(numbers):
+            places = np.flatnonzero(numbers == number)
+            rows = index[places] - (self._ends[number - 1] if number else 0)
+            in_order = rows.argsort(kind="stable")
+            found[torch.from_numpy(places[in_order])] = self._read(int(number), rows[in_order])
+        return found.mul_(self.choice.scale)
 
-    def _read(self, item: int) -> Tensor:
-        number = int(np.searchsorted(self._ends, item, side="right"))
-        row = item - int(self._ends[number - 1]) if number else item
-        latent: Tensor = self._slices[number][row]
-        if not torch.isfinite(latent).all():
+    def _read(self, number: int, rows: NDArray[np.int64]) -> Tensor:
+        """Rows of one file, (B, C, H, W) float32."""
+        latents = self._latents[number][torch.from_numpy(rows)].float()
+        is_finite = torch.isfinite(latents).flatten(1).all(1).numpy()
+        if not is_finite.all():
+            row = rows[is_finite.argmin()]
             raise UserError(f"{self.paths[number]}, latent {row}: holds NaN or infinite values; encode it again")
-        return latent
+        return latents
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
         """(B,) int64; all 0 where there are no classes."""
@@ -92,9 +97,10 @@ def _tensor(file: Any, path: str, name: str) -> Any:
     return file.get_slice(name)
 
 
-def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Any:
-    latents = _tensor(file, path, "latents")
-    found, dtype = tuple(latents.get_shape()), latents.get_dtype()
+def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Tensor:
+    """(N, C, H, W), mapped: what is never asked for is never read."""
+    about = _tensor(file, path, "latents")
+    found, dtype = tuple(about.get_shape()), about.get_dtype()
     if dtype not in ("F16", "F32"):
         raise UserError(f"{path}: latents are {dtype}; store float16 (F16) or float32 (F32)")
     if found[1:] != shape or len(found) != 4:
@@ -102,6 +108,7 @@ def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Any:
             f"{path}: latents of shape {found} where data.channels and data.image_size ask for "
             f"(N, {', '.join(map(str, shape))})"
         )
+    latents: Tensor = file.get_tensor("latents")
     return latents
 
 
