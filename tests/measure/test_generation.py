@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +288,29 @@ class TestReferenceCache:
         b = reference_of(DataSource(darker, digits.held_out, 10), extractor)
         assert len(list(cache_folder().iterdir())) == 2
         assert frechet_distance(a.statistics, b.statistics) > 1
+
+    def test_cells_that_need_it_at_the_same_time_compute_it_once(
+        self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Process(dict[str, Any]):
+            """As of another process: it holds nothing that was not put there in its own thread."""
+
+            def __contains__(self, key: object) -> bool:
+                return False
+
+        computed: list[int] = []
+
+        def slowly(*of: Any) -> Any:
+            computed.append(1)
+            time.sleep(0.2)
+            return statistics_of(*of)
+
+        monkeypatch.setattr(reference_module, "_IN_THIS_PROCESS", Process())
+        monkeypatch.setattr(reference_module, "statistics_of", slowly)
+        with ThreadPoolExecutor(8) as cells:
+            found = [cells.submit(reference_of, digits, extractor) for _ in range(8)]
+        assert {one.result().statistics.count for one in found} == {1438}
+        assert len(computed) == 1
 
     def test_a_folder_that_cannot_be_written_costs_only_time(
         self, extractor: Extractor, digits: DataSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.locks import waited_for
 from tread_bench.measure.generation import FeatureStatistics
 from tread_bench.outputs import OutputError
 from tread_bench.store import write_atomically
@@ -36,15 +38,16 @@ class Reference:
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
-    """Statistics of all real images, computed once per process and once per cache folder."""
+    """Statistics of all real images, computed once per cache folder: who else needs them meanwhile waits for them."""
     images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
         path = cache_folder() / f"{key}.safetensors"
-        statistics = _load(path, key)
-        if statistics is None:
-            statistics = statistics_of(images, extractor)
-            _save(statistics, path, key)
+        with _one_at_a_time(key):
+            statistics = _load(path, key)
+            if statistics is None:
+                statistics = statistics_of(images, extractor)
+                _save(statistics, path, key)
         _IN_THIS_PROCESS[key] = Reference(images.sha256, statistics)
     return _IN_THIS_PROCESS[key]
 
@@ -71,6 +74,17 @@ def cache_folder() -> Path:
     """$XDG_CACHE_HOME/tread-bench/reference, or under ~/.cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "tread-bench" / "reference"
+
+
+@contextmanager
+def _one_at_a_time(key: str) -> Iterator[None]:
+    """The kernel ends the turn of a process that dies. Where nothing can be locked, nobody waits."""
+    folder = cache_folder().with_name("locks")
+    with ExitStack() as turn:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            turn.enter_context(waited_for(folder / key))
+        yield
 
 
 def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
