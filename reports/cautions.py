@@ -12,6 +12,7 @@ from tread_bench.conditions import all_of, spread
 from tread_bench.records import Record
 
 TOLERANCE = 0.05  # of the control's ratio
+DATA_WAIT = 0.05  # share of the training loop in which the device waits for a batch
 
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
@@ -84,6 +85,18 @@ def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
 def _mean_fid(row: Row) -> float:
     """Infinite for a row that is not ranked."""
     return row.fid.mean if row.fid and not row.is_judged_by_teacher else math.inf
+
+
+def starved(rows: Sequence[Row]) -> list[str]:
+    """That training waits for its data, which no figure of speed contains."""
+    shares = {row.label: share for row in rows if (share := row.timing("data_wait_share") or 0.0) > DATA_WAIT}
+    if not shares:
+        return []
+    return [
+        f"the device waits for batches in up to {max(shares.values()):.0%} of the training loop of {names(shares)}: "
+        "training takes that much longer than the speeds and seconds shown, which are of steps whose batch is ready. "
+        "Raise compute.data_workers, or put the data on a faster disk."
+    ]
 
 
 def judged_by_teacher(rows: Sequence[Row]) -> list[str]:

@@ -34,9 +34,7 @@ COLUMNS = (
     Column("gmacs", "10⁹ MACs per image", "forward_macs / 10⁹: what the DiT paper calls Gflops"),
     Column("gflops", "10⁹ FLOPs per image", "twice gmacs"),
     Column("images_per_s", "images/s", "of training: the dense rate of the whole run times speedup"),
-    Column(
-        "step_time_ms", "ms", "median of this row's own steps, timed alone; rows, timed in turn, compare by speedup"
-    ),
+    Column("step_time_ms", "ms", "median of this row's own steps, batches ready, timed alone; rows compare by speedup"),
     Column("ideal_speedup", "", "dense over routed forward MACs: the gain without any overhead"),
     Column("speedup", "", "median of the pairs' dense over routed step time; of the dense row: a control near 1"),
     Column("speedup_low", "", "lower end of its 95 % bootstrap interval"),
@@ -76,4 +74,7 @@ COLUMNS = (
     Column("sampling_macs", "MACs per image", "of one generated image: all calls of the sampler, both branches", True),
     Column("checkpoint", "", "row whose weights are judged, and their iteration; empty: the cell's own"),
     Column("smoke", "", "yes: cut down by --smoke, figures that say nothing; empty: a run in earnest"),
+    Column("loop_time_ms", "ms", "mean time of a step in the training loop, its batches made ahead, timed alone"),
+    Column("data_wait_share", "", "share of loop_time_ms in which the device waited for a batch"),
+    Column("data_wait_seconds", "s", "those of the whole training in which it waited, others running beside"),
 )

@@ -96,6 +96,7 @@ def _context(
             *cautions.unusable_fids(records, rows),
             *cautions.lower_over_other_seeds(rows),
             *cautions.disturbed_timing(rows),
+            *cautions.starved(rows),
             *sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
         ],
         "columns": COLUMNS,

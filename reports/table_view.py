@@ -61,6 +61,11 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
             "of training: the dense rate of the run times the speed-up",
             lambda row: _plain(row.images_per_s, min(1, decimals(r.images_per_s for r in rows))),
         ),
+        (
+            "Data wait",
+            "share of the training loop in which the device waited for a batch, timed alone; no part of speed-up",
+            _data_wait,
+        ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
         *_metric_columns(rows, "kid"),
     ]
@@ -139,6 +144,11 @@ def _speedup(row: Row) -> Shown:
         return Shown(DASH)
     ratio, low, high = row.speedup
     return Shown(number(ratio), f"{number(low)} to {number(high)}", ratio)
+
+
+def _data_wait(row: Row) -> Shown:
+    share = row.timing("data_wait_share")
+    return _plain(None, 1) if share is None else Shown(f"{100 * share:.1f} %", "", share)
 
 
 def _timing(rows: Sequence[Row], row: Row, name: str) -> Shown:

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison", "results_frame", "write_csv"]
 
-_TIMING = ("step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind")
+_TIMING = (
+    *("step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind"),
+    *("loop_time_ms", "data_wait_share"),
+)
 _COST = (
     *("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs"),
     *("method_params", "auxiliary_params", "mean_train_step_macs", "judged_forward_macs"),
@@ -32,7 +35,7 @@ _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
 _RECORD = (
     *("cell", "suite", "backbone", "family", "method", "routes", "rate", "selector"),
-    *("seed", "status", "reason", "row", "reference", "sampling_macs", "skipped_steps"),
+    *("seed", "status", "reason", "row", "reference", "sampling_macs", "skipped_steps", "data_wait_seconds"),
 )
 
 

@@ -82,6 +82,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
             "data_files": files.settled(),
+            "data_wait_seconds": history.data_wait_seconds,
             "skipped_steps": trainer.scaler.skipped_steps,
             "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
             "initial_weights_sha256": initial,

@@ -11,7 +11,8 @@ from typing import Any
 # this program and torch, which is a numerical choice already: another version may give other bits. Python, pandas and
 # scikit-learn's digits do not.
 _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
-_CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count")  # a measurement, and how many cells run at a time
+# A measurement, how many cells run at a time, and how many threads of one draw what any number of them draws alike.
+_CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
 
 # OpenBLAS chooses its kernels by the microarchitecture, which neither the name of a CPU nor its capability tells. The
 # last digits of figures that pass through NumPy's linear algebra depend on them, so these compare within a tolerance.

@@ -10,11 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import math
+from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
 _WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit, that is eight 32-bit, words
+_LARGEST_RAW = 2**64 - 1
+_NORMALS_AT_A_TIME = 2**15  # so that what they are made from stays in a core's cache
+_ORDER_LOCK = Lock()  # threads that begin an epoch together make its order once
 
 
 def key_of(*parts: object) -> int:
@@ -25,8 +30,11 @@ def key_of(*parts: object) -> int:
 def words(seed: int, stream: str, first: int, count: int, per_row: int) -> NDArray[np.uint32]:
     """Rows `first` .. `first + count - 1` of a stream: (count, per_row) uniform 32-bit words."""
     counts_per_row = -(-per_row // _WORDS_PER_COUNT)
-    generator = np.random.Philox(key=key_of(seed, stream)).advance(first * counts_per_row)
-    raw = generator.random_raw(count * counts_per_row * 4)
+    philox = np.random.Philox(key=key_of(seed, stream)).advance(first * counts_per_row)
+    # The raw words, as `random_raw` gives them; that would hold Python's interpreter lock.
+    raw = np.random.Generator(philox).integers(
+        _LARGEST_RAW, size=count * counts_per_row * 4, dtype=np.uint64, endpoint=True
+    )
     return raw.view(np.uint32).reshape(count, counts_per_row * _WORDS_PER_COUNT)[:, :per_row]
 
 
@@ -39,12 +47,24 @@ def uniform(seed: int, stream: str, first: int, count: int, shape: tuple[int, ..
 def normal(seed: int, stream: str, first: int, count: int, shape: tuple[int, ...] = ()) -> NDArray[np.float32]:
     """(count, *shape) standard normal numbers (Box and Muller 1958, in float64)."""
     size = math.prod(shape)
-    pairs = -(-size // 2)
-    unit = (words(seed, stream, first, count, 2 * pairs).astype(np.float64) + 0.5) * 2**-32  # in (0, 1)
+    found = np.empty((count, size), dtype=np.float32)
+    rows = max(1, _NORMALS_AT_A_TIME // max(size, 1))
+    for row in range(0, count, rows):
+        part = found[row : row + rows]
+        _box_muller(words(seed, stream, first + row, len(part), 2 * -(-size // 2)), part)
+    return found.reshape(count, *shape)
+
+
+def _box_muller(drawn: NDArray[np.uint32], found: NDArray[np.float32]) -> None:
+    """Two normal numbers from each pair of words: those of a row's first half and of its second."""
+    pairs, size = drawn.shape[1] // 2, found.shape[1]
+    unit = drawn.astype(np.float64)
+    unit += 0.5
+    unit *= 2**-32  # in (0, 1)
     radius = np.sqrt(-2 * np.log(unit[:, :pairs]))
     angle = 2 * np.pi * unit[:, pairs:]
-    both = np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-    return both[:, :size].astype(np.float32).reshape(count, *shape)
+    found[:, :pairs] = radius * np.cos(angle)
+    found[:, pairs:] = (radius * np.sin(angle))[:, : size - pairs]
 
 
 def integers(seed: int, stream: str, first: int, count: int, high: int) -> NDArray[np.int64]:
@@ -59,7 +79,19 @@ def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArr
     epochs, places = np.divmod(index, size)
     items = np.empty(count, dtype=np.int64)
     for epoch in np.unique(epochs):
-        order = np.random.Generator(np.random.Philox(key=key_of(seed, stream, "epoch", int(epoch)))).permutation(size)
         here = epochs == epoch
-        items[here] = order[places[here]]
+        items[here] = epoch_order(seed, stream, int(epoch), size)[places[here]]
     return items
+
+
+def epoch_order(seed: int, stream: str, epoch: int, size: int) -> NDArray[np.int64]:
+    """(size,) the items in the order of one epoch, read-only; the latest two are kept, 8 bytes an item."""
+    with _ORDER_LOCK:
+        return _epoch_order(seed, stream, epoch, size)
+
+
+@lru_cache(maxsize=2)
+def _epoch_order(seed: int, stream: str, epoch: int, size: int) -> NDArray[np.int64]:
+    order = np.random.Generator(np.random.Philox(key=key_of(seed, stream, "epoch", epoch))).permutation(size)
+    order.setflags(write=False)
+    return order

@@ -63,7 +63,7 @@ class GpuConditions(Part):
 
 
 class TimingFigures(Part):
-    """Training steps timed alone, interleaved with the dense reference on the same machine."""
+    """Training steps timed alone, their batches ready, interleaved with the dense reference on the same machine."""
 
     step_time_ms: float  # median
     step_time_low_ms: float  # 95 % bootstrap interval of the median
@@ -74,6 +74,8 @@ class TimingFigures(Part):
     speedup_high: float
     step_times_ms: list[float]  # every sample, in order
     reference_step_times_ms: list[float]
+    loop_time_ms: float | None = None  # mean time of a step in the training loop, alone; None: not measured
+    data_wait_share: float | None = None  # of it, in which the device waited for a batch
     batch: int
     warmup: int
     probe_ms: float | None = None  # fixed work (measure/probe.py), timed in the same process just before
@@ -182,6 +184,7 @@ class Record(Part):
     gap: RoutedGap | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
     train_seconds: float | None = None
+    data_wait_seconds: float | None = None  # those of them in which the device waited for a batch
     target_features_sha256: str = ""  # of the network that REPA aligns tokens with
     skipped_steps: int = 0  # whose float16 gradients overflowed: they left the weights as they were
     initial_weights_sha256: str = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from tread_bench.cell import dense_twin, unscheduled
 from tread_bench.conditions import conditions
@@ -21,11 +21,12 @@ from tread_bench.config import (
     TreadMethod,
 )
 from tread_bench.data import open_data
+from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.job import Job
 from tread_bench.measure.gpu_conditions import gpu_reader
 from tread_bench.measure.memory import peak_memory
 from tread_bench.measure.probe import probe_ms
-from tread_bench.measure.throughput import interleave
+from tread_bench.measure.throughput import LoopTime, interleave, time_loop
 from tread_bench.methods import Network, build_method
 from tread_bench.numerics import apply_numerics, resolve_numerics
 from tread_bench.objectives import build_objective
@@ -35,16 +36,19 @@ from tread_bench.routes import Route
 from tread_bench.statistics import median_interval, paired_ratio
 from tread_bench.training.step import Trainer
 
+LOOP_STEPS = 20  # of the training loop that are timed, at most
+
 
 class Steps:
-    """Calls that each make the next training step."""
+    """Calls that each get the batch of the next training step ready, on the device, and return the step."""
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.done = trainer, 0
 
-    def __call__(self) -> None:
-        self.trainer.step(self.done)
+    def __call__(self) -> Callable[[], object]:
+        batch = self.trainer.batch(self.done)
         self.done += 1
+        return partial(self.trainer.step, batch)
 
 
 def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
@@ -63,7 +67,8 @@ def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
     job = Job.open(root, cell_id).here()
     trainer = job.trainer()
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
-    peak, kind = peak_memory(lambda number: trainer.step(first + number), job.device)
+    with trainer.batches(count(first)) as batches:
+        peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
     return {"timing": {"peak_memory_mib": peak, "memory_kind": kind}, "conditions": conditions(job.plan)}
 
 
@@ -96,14 +101,15 @@ def time_backbone(
 
 
 def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:
-    """Step times of `subject`, interleaved with those of `reference`."""
-    synchronize = torch.cuda.synchronize if subject.device.type == "cuda" else lambda: None
+    """Step times of `subject`, interleaved with those of `reference`; then its training loop, alone."""
+    synchronize = subject.synchronize
     probe = probe_ms(subject.device, synchronize)
     steps, read_gpu = (Steps(reference), Steps(subject)), gpu_reader(subject.device)
     interleave(*steps, pairs=0, warmup=timing.warmup)
     before = read_gpu()
     times = interleave(*steps, timing.pairs, warmup=0, synchronize=synchronize)
     after = read_gpu()
+    loop = _loop_time(subject, steps[1].done, timing)
     median, low, high = median_interval(times.subject_ms)
     speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
     batch = subject.cell.training.batch
@@ -117,9 +123,18 @@ def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFig
         speedup_high=speedup_high,
         step_times_ms=times.subject_ms,
         reference_step_times_ms=times.reference_ms,
+        loop_time_ms=loop.step_ms,
+        data_wait_share=loop.data_wait_share,
         batch=batch,
         warmup=timing.warmup,
         probe_ms=probe,
         gpu_before=before,
         gpu_after=after,
     )
+
+
+def _loop_time(trainer: Trainer, first: int, timing: Timing) -> LoopTime:
+    """Of training from the step `first` on, with batches that are made ahead as they are when a cell is trained."""
+    warmup = timing.warmup + BATCHES_PER_WORKER * trainer.options.data_workers
+    with trainer.batches(count(first)) as batches:
+        return time_loop(batches, trainer.step, min(timing.pairs, LOOP_STEPS), warmup, trainer.synchronize)

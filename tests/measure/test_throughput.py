@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 
+from tread_bench.data.loader import Loader
 from tread_bench.measure.probe import REPEATS, WARMUP, probe_ms
-from tread_bench.measure.throughput import interleave
+from tread_bench.measure.throughput import interleave, time_loop
 
 
 class FakeMachine:
@@ -14,14 +16,18 @@ class FakeMachine:
     def __init__(self, drift: float = 0.0) -> None:
         self.now, self.drift, self.calls = 0.0, drift, []
 
-    def work(self, name: str, seconds: float):
+    def work(self, name: str, seconds: float, preparing: float = 0.0):
         counter = itertools.count()
 
         def call() -> None:
             self.calls.append(name)
             self.now += seconds * (1 + self.drift * next(counter))
 
-        return call
+        def ready():
+            self.now += preparing
+            return call
+
+        return ready
 
 
 def test_every_sample_is_kept_in_milliseconds_and_warm_up_is_not():
@@ -48,14 +54,40 @@ def test_a_drifting_machine_leaves_the_paired_ratio():
 
 def test_waits_for_the_device_before_and_after_each_sample():
     events: list[str] = []
-    interleave(
-        lambda: events.append("work"),
-        lambda: events.append("work"),
-        pairs=1,
-        warmup=1,
-        synchronize=lambda: events.append("wait"),
-    )
-    assert events[2:] == ["wait", "work", "wait", "wait", "work", "wait"]
+
+    def ready():
+        events.append("inputs")
+        return lambda: events.append("work")
+
+    interleave(ready, ready, pairs=1, warmup=1, synchronize=lambda: events.append("wait"))
+    assert events[4:] == 2 * ["inputs", "wait", "work", "wait"]
+
+
+def test_what_it_takes_to_get_inputs_ready_is_not_timed():
+    machine = FakeMachine()
+    dense, routed = machine.work("dense", 0.16, preparing=0.2), machine.work("routed", 0.112, preparing=0.2)
+    times = interleave(dense, routed, pairs=3, warmup=1, clock=lambda: machine.now)
+    assert [round(t) for t in times.reference_ms + times.subject_ms] == [160] * 3 + [112] * 3
+
+
+@pytest.mark.parametrize(("preparing_s", "share"), [(0.0, 0.0), (0.05, 1 / 3), (0.3, 0.75)])
+def test_a_loop_tells_its_time_and_the_share_of_it_lost_to_waiting_for_batches(preparing_s, share):
+    """Each batch is made when it is asked for, so that every wait is as long as that takes."""
+    machine, made = FakeMachine(), []
+
+    def make(step: int) -> int:
+        made.append(step)
+        machine.now += preparing_s
+        return step
+
+    def train(step: int) -> None:
+        machine.now += 0.1
+
+    with Loader(make, itertools.count(7), workers=0, clock=lambda: machine.now) as batches:
+        found = time_loop(batches, train, steps=5, warmup=2, clock=lambda: machine.now)
+    assert found.step_ms == pytest.approx(100 + 1e3 * preparing_s)
+    assert found.data_wait_share == pytest.approx(share)
+    assert made == list(range(7, 14))
 
 
 def test_the_probe_is_the_median_of_what_is_not_warm_up():

@@ -160,7 +160,7 @@ def test_tokens_are_trained_towards_a_timm_model(vit):
 
     first = aligned()
     for step in range(12):
-        trainer.step(step)
+        trainer.step(trainer.batch(step))
     assert aligned() < first - 0.01
     assert not any(map(torch.equal, before, repa.projector.parameters()))
     assert all(map(torch.equal, frozen, repa.targets.network.parameters()))

@@ -104,7 +104,7 @@ def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, meth
     train(whole, tmp_path / "a", OWNER, lambda *a: {})
     broken = trainer_of(cell)
     step = broken.step
-    broken.step = lambda number: step(number) if number < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
+    broken.step = lambda b: step(b) if b.step < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         train(broken, tmp_path / "b", OWNER, lambda *a: {})
     again = trainer_of(cell)
@@ -119,12 +119,12 @@ def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, meth
 def test_a_parameter_without_a_gradient_yet_survives_a_checkpoint():
     cell = cell_of("drop", schedule={"warmup": 0.9})
     trainer = trainer_of(cell)
-    trainer.step(0)
+    trainer.step(trainer.batch(0))
     again = trainer_of(cell)
     again.restore({name: tensor.clone() for name, tensor in trainer.tensors().items()})
     for number in range(1, 5):
-        trainer.step(number)
-        again.step(number)
+        trainer.step(trainer.batch(number))
+        again.step(again.batch(number))
     assert all(torch.equal(a, b) for a, b in zip(trainer.parameters, again.parameters, strict=True))
 
 

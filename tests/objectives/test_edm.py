@@ -110,7 +110,7 @@ def make_trainer(**routing):
 @pytest.mark.parametrize("routing", [{}, {"method": "tread", "routes": "1:1@0.5"}], ids=["dense", "tread"])
 def test_trains_and_is_validated_at_its_eight_levels(routing):
     trainer = make_trainer(**routing)
-    losses = [trainer.step(step).item() for step in range(3)]
+    losses = [trainer.step(trainer.batch(step)).item() for step in range(3)]
     assert all(0.2 < loss < 5 for loss in losses)  # an untrained network's loss is about 1
     assert losses[0] != losses[1]
     found = validation_losses(trainer.network.eval(), trainer.objective, trainer.data.held_out, 16, 8)

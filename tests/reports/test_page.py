@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import hashlib
 import math
 import re
@@ -10,7 +11,7 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, study, write_samples
+from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, study, timing, write_samples
 
 from reports import SMOKE_RUN
 from reports.page import render
@@ -240,6 +241,18 @@ def test_a_dense_step_that_is_not_as_fast_as_itself_is_a_caution(control, is_dis
     render([record("dense", "", 0, 17.0, control), record("2:8", "2:8@0.5", 0, 18.0)], plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert ("dense, timed beside itself, came out" in page) is is_disturbed
+
+
+@pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])
+def test_a_training_loop_that_waits_for_its_data_is_shown_and_is_a_caution(share, is_starved, plan, tmp_path):
+    waiting = timing(1.2, 0).model_copy(update={"loop_time_ms": 61.0, "data_wait_share": share})
+    render([record("dense", "", 0, 17.0, 1.0), record("2:8", "2:8@0.5", 0, 18.0, timing=waiting)], plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "Data wait" in page and f"{100 * share:.1f} %" in page
+    assert ("up to 12% of the training loop of 2:8@0.5" in page) is is_starved
+    with open(tmp_path / "results.csv", encoding="utf-8", newline="") as file:
+        line = [line for line in csv.DictReader(file) if line["row"] == "2:8"][-1]
+    assert (float(line["loop_time_ms"]), float(line["data_wait_share"])) == (61.0, share)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -74,7 +74,7 @@ def at_scale(trainer, scale):
 
 
 def losses(trainer, steps=4):
-    return torch.stack([trainer.step(k) for k in range(steps)])
+    return torch.stack([trainer.step(trainer.batch(k)) for k in range(steps)])
 
 
 def gradient(trainer):
@@ -142,7 +142,7 @@ def test_a_loss_scale_keeps_gradients_that_float16_would_lose():
 def test_a_step_that_overflows_is_left_out_and_counted():
     trainer = at_scale(make_trainer(autocast="float16"), 2.0**60)
     before = [p.clone() for p in trainer.parameters]
-    assert trainer.step(0).isfinite()
+    assert trainer.step(trainer.batch(0)).isfinite()
     assert all(map(torch.equal, trainer.parameters, before))
     assert trainer.scaler.skipped_steps == 1
     assert trainer.scaler.tensors()["scaler.scale"] == 2.0**59
@@ -158,7 +158,7 @@ def test_clipping_sees_gradients_without_their_scale(monkeypatch):
         "step",
         lambda: (norms.append(torch.stack([p.grad.norm() for p in trainer.parameters]).norm().item()), stepped()),
     )
-    trainer.step(0)
+    trainer.step(trainer.batch(0))
     assert norms == [pytest.approx(1e-3, rel=1e-3)]
 
 
@@ -192,7 +192,7 @@ def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
     whole, broken = begin(), begin()
     train(whole, tmp_path / "a", OWNER, lambda *a: {})
     step = broken.step
-    broken.step = lambda k: step(k) if k < at else (_ for _ in ()).throw(KeyboardInterrupt)
+    broken.step = lambda b: step(b) if b.step < at else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         train(broken, tmp_path / "b", OWNER, lambda *a: {})
     again = begin()

@@ -81,7 +81,7 @@ def test_labels_are_dropped_at_the_stated_rate():
 
 def test_training_lowers_the_loss():
     trainer = make_trainer(make_cell(training={"iterations": 60, "batch": 32, "learning_rate": 3e-3}))
-    losses = [trainer.step(k).item() for k in range(60)]
+    losses = [trainer.step(trainer.batch(k)).item() for k in range(60)]
     assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
 
 
@@ -94,7 +94,7 @@ def test_clipping_bounds_the_gradient_norm(monkeypatch):
         "step",
         lambda: (norms.append(torch.stack([p.grad.norm() for p in trainer.parameters]).norm().item()), stepped()),
     )
-    trainer.step(0)
+    trainer.step(trainer.batch(0))
     assert norms[0] == pytest.approx(1e-3, rel=1e-3)
 
 
@@ -130,10 +130,10 @@ def interrupted(trainer, folder, at):
     counter = itertools.count()
     step = trainer.step
 
-    def dying(number):
+    def dying(batch):
         if next(counter) == at:
             raise DeathError
-        return step(number)
+        return step(batch)
 
     trainer.step = dying
     with pytest.raises(DeathError):
@@ -175,7 +175,7 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
 
     interrupted_trainer = make_trainer(cell)
     step = interrupted_trainer.step
-    interrupted_trainer.step = lambda k: step(k) if k < 10 else (_ for _ in ()).throw(KeyboardInterrupt)
+    interrupted_trainer.step = lambda b: step(b) if b.step < 10 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         train(interrupted_trainer, tmp_path, OWNER, evaluate)
     history = train(make_trainer(cell), tmp_path, OWNER, evaluate)
@@ -195,9 +195,9 @@ def test_seconds_of_training_leave_out_evaluation(tmp_path):
     trainer = make_trainer(cell)
     step = trainer.step
 
-    def slow_step(number):
+    def slow_step(batch):
         now[0] += 1
-        return step(number)
+        return step(batch)
 
     def slow_evaluate(*a):
         now[0] += 100
@@ -213,9 +213,9 @@ def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(t
         now, told = [0.0], []
         trainer = make_trainer(make_cell(training={"iterations": 1000, "checkpoint_every": 1000}))
 
-        def step(number, now=now, seconds=seconds):
+        def step(batch, now=now, seconds=seconds):
             now[0] += seconds
-            return torch.tensor(float(number))
+            return torch.tensor(float(batch.step))
 
         trainer.step = step
         told_of = (tmp_path / str(seconds), OWNER, lambda *a: {}, lambda done, loss, told=told: told.append(done))

@@ -30,6 +30,11 @@ class StepOptions(Model):
     micro_batch: Int | None = Field(
         None, ge=1, description="images whose gradients are computed at a time, summed over the batch; empty: all"
     )
+    data_workers: Int = Field(
+        2,
+        ge=0,
+        description="threads that prepare batches ahead of the steps; 0: each when its step begins; no figure changes",
+    )
 
 
 class Compute(StepOptions):

@@ -13,15 +13,15 @@ from tread_bench.records import MemoryKind
 STEPS = 3  # the optimiser's state exists from the second step on
 
 
-def peak_memory(step: Callable[[int], object], device: torch.device) -> tuple[float, MemoryKind]:
+def peak_memory(step: Callable[[], object], device: torch.device) -> tuple[float, MemoryKind]:
     """MiB over a few training steps: the allocator's peak on CUDA, else the process's peak resident set.
 
     The resident set holds libraries and the interpreter too: informative, no ground for a verdict.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    for number in range(STEPS):
-        step(number)
+    for _ in range(STEPS):
+        step()
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20, "allocator"
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere

@@ -1,10 +1,16 @@
-"""Step times of a thing and its reference, interleaved so that a machine's drift falls on both alike."""
+"""Step times of a thing and its reference, interleaved so that a machine's drift falls on both alike; and of a loop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
+
+from tread_bench.data.loader import Loader
+
+T = TypeVar("T")
+Ready = Callable[[], Callable[[], object]]  # gets the inputs of its next call ready, and returns that call
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,26 +22,55 @@ class PairedTimes:
 
 
 def interleave(
-    reference: Callable[[], object],
-    subject: Callable[[], object],
+    reference: Ready,
+    subject: Ready,
     pairs: int,
     warmup: int,
     synchronize: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> PairedTimes:
-    """Time `pairs` pairs in the order A B B A A B ..., after `warmup` uncounted calls of each.
+    """Time `pairs` pairs in the order A B B A A B ..., after `warmup` uncounted calls of each, their inputs at hand.
 
     `synchronize` waits for the device; `clock` counts seconds.
     """
     for _ in range(warmup):
-        reference()
-        subject()
+        reference()()
+        subject()()
     times: dict[bool, list[float]] = {False: [], True: []}
     for pair in range(pairs):
         for is_subject in (False, True) if pair % 2 == 0 else (True, False):
+            call = (subject if is_subject else reference)()
             synchronize()
             start = clock()
-            (subject if is_subject else reference)()
+            call()
             synchronize()
             times[is_subject].append((clock() - start) * 1e3)
     return PairedTimes(times[False], times[True])
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTime:
+    """The mean time of one turn of a training loop, and the share of it in which the device waited for a batch."""
+
+    step_ms: float
+    data_wait_share: float
+
+
+def time_loop(
+    batches: Loader[T],
+    step: Callable[[T], object],
+    steps: int,
+    warmup: int,
+    synchronize: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> LoopTime:
+    """Time `steps` turns together, after `warmup` uncounted ones, in which `batches` come to their usual distance."""
+    for _ in range(warmup):
+        step(next(batches))
+    synchronize()
+    start, waited_before = clock(), batches.waited_s
+    for _ in range(steps):
+        step(next(batches))
+    synchronize()
+    seconds = clock() - start
+    return LoopTime(seconds / steps * 1e3, (batches.waited_s - waited_before) / seconds)

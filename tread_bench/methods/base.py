@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,8 @@ class Rows:
     """Which samples of a seed's endless sequence a batch holds, what every draw is a function of, and how it is routed.
 
     `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense. SPRINT's samples
-    lose their deep path at any share, as released; without `path_drop` none does.
+    lose their deep path at any share, as released; without `path_drop` none does. `masks` holds ids (B, K) that were
+    drawn ahead, by stream and K.
     """
 
     seed: int
@@ -30,6 +31,7 @@ class Rows:
     count: int
     routing: float = 1.0
     path_drop: bool = True
+    masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class Method(nn.Module):
     """
 
     has_last_layer = False  # True: it makes the image itself, so that the backbone's last layer is removed
+    draws_masks = True  # of each route, by `draw`
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__()
@@ -94,6 +97,14 @@ class Method(nn.Module):
         drawn = draw_ids(backbone, self.routes, self.selector, rows, device)
         return {k: ids for k, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
+    def with_masks(self, backbone: Backbone, rows: Rows) -> Rows:
+        """The same rows with all that `draw` finds for them, on the CPU."""
+        if not self.draws_masks:
+            return rows
+        drawn = draw_ids(backbone, self.routes, self.selector, rows, torch.device("cpu"))
+        streams = (_stream(route, self.selector) for route in self.routes)
+        return replace(rows, masks={(stream, ids.shape[1]): ids for stream, ids in zip(streams, drawn, strict=True)})
+
 
 def draw_ids(
     backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device
@@ -103,15 +114,22 @@ def draw_ids(
     The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
     """
     return [
-        draw_kept(f"route {route} {selector}", rows, route.at_share(rows.routing), selector, backbone.spec, device)
+        draw_kept(_stream(route, selector), rows, route.at_share(rows.routing), selector, backbone.spec, device)
         for route in routes
     ]
 
 
 def draw_kept(stream: str, rows: Rows, route: Route, selector: str, spec: BackboneSpec, device: torch.device) -> Tensor:
     """Ids (B, K) of the tokens that do not bypass a route, from a stream of random numbers by sample index."""
+    kept = route.kept(spec.num_tokens)
+    if (stream, kept) in rows.masks:
+        return rows.masks[stream, kept].to(device)
     scores = draws.uniform(rows.seed, stream, rows.first, rows.count, (spec.num_tokens,))
-    return select(selector, torch.from_numpy(scores), spec.grid, route.kept(spec.num_tokens)).to(device)
+    return select(selector, torch.from_numpy(scores), spec.grid, kept).to(device)
+
+
+def _stream(route: Route, selector: str) -> str:
+    return f"route {route} {selector}"
 
 
 def init_linear(module: nn.Module) -> None:

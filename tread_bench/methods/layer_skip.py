@@ -22,6 +22,8 @@ class LayerSkip(Method):
     On average as many tokens pass a block as under a route; `on_block` does not see blocks that some samples skip.
     """
 
+    draws_masks = False
+
     def predict(
         self,
         backbone: Backbone,

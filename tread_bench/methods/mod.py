@@ -23,6 +23,8 @@ from tread_bench.routes import Route
 class Mod(Method):
     """Prefix tokens pass every block, at weight 1."""
 
+    draws_masks = False
+
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         width = first_state(backbone).stream().shape[2]

@@ -32,6 +32,7 @@ class History:
 
     step: int = 0
     train_seconds: float = 0.0
+    data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
     train_loss: list[tuple[int, float]] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     partial_sum: float = 0.0  # of the losses since the last entry
@@ -79,30 +80,33 @@ def train(
     kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
     stops = {*at, *kept}
     losses: list[Tensor] = []
+    waited_before = history.data_wait_seconds
     since = told = clock()
-    while history.step < config.iterations:
-        losses.append(trainer.step(history.step))
-        history.step += 1
-        stops_here = history.step in stops or history.step % config.checkpoint_every == 0
-        is_read = history.step % every == 0 or stops_here
-        if is_read:
-            _note_loss(history, losses, entry_due=history.step % every == 0)
-            if trainer.scaler.collapsed:
-                raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
-        if is_read or clock() - told >= NEWS_S:
-            progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
-            told = clock()
-        if stops_here:
-            history.train_seconds += clock() - since
-            if history.step in at:
-                history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
-                trainer.network.train()
-            if keep is not None and history.step in kept:
-                history.weights[str(history.step)] = keep(trainer, history.step)
-            if files is not None:
-                history.files = {path: file.model_dump() for path, file in files.verified().items()}
-            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
-            since = clock()
+    with trainer.batches(range(history.step, config.iterations), clock) as batches:
+        for batch in batches:
+            losses.append(trainer.step(batch))
+            history.step += 1
+            stops_here = history.step in stops or history.step % config.checkpoint_every == 0
+            is_read = history.step % every == 0 or stops_here
+            if is_read:
+                _note_loss(history, losses, entry_due=history.step % every == 0)
+                if trainer.scaler.collapsed:
+                    raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
+            if is_read or clock() - told >= NEWS_S:
+                progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
+                told = clock()
+            if stops_here:
+                history.train_seconds += clock() - since
+                history.data_wait_seconds = waited_before + batches.waited_s
+                if history.step in at:
+                    history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
+                    trainer.network.train()
+                if keep is not None and history.step in kept:
+                    history.weights[str(history.step)] = keep(trainer, history.step)
+                if files is not None:
+                    history.files = {path: file.model_dump() for path, file in files.verified().items()}
+                save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
+                since = clock()
     return history
 
 

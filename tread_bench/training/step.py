@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, nn
 from tread_bench import draws
 from tread_bench.config import Cell, StepOptions
 from tread_bench.data import DataSource, flip
+from tread_bench.data.loader import Loader
 from tread_bench.methods import Images, Network, Prediction, Rows
 from tread_bench.objectives import Objective
 from tread_bench.training import ema
@@ -26,8 +29,9 @@ PLAIN = StepOptions()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of one step, on the device; `noise` is standard normal."""
+    """Inputs of one step; `noise` is standard normal."""
 
+    step: int
     x: Tensor
     y: Tensor | None
     t: Tensor
@@ -39,8 +43,23 @@ class Batch:
         for first in range(0, self.rows.count, size):
             part = slice(first, min(first + size, self.rows.count))
             rows = replace(self.rows, first=self.rows.first + first, count=part.stop - first)
-            y = None if self.y is None else self.y[part]
-            yield Batch(self.x[part], y, self.t[part], self.noise[part], rows)
+            yield replace(self, rows=rows).each(itemgetter(part))
+
+    def to(self, device: torch.device) -> Batch:
+        """On the device; from pinned memory without waiting for it."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same with every tensor changed."""
+        masks = {key: change(ids) for key, ids in self.rows.masks.items()}
+        return replace(
+            self,
+            x=change(self.x),
+            y=None if self.y is None else change(self.y),
+            t=change(self.t),
+            noise=change(self.noise),
+            rows=replace(self.rows, masks=masks),
+        )
 
 
 class Trainer:
@@ -80,8 +99,24 @@ class Trainer:
         """What the optimiser changes: the backbone's parameters, then the method's own."""
         return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
 
+    def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
+        """The inputs of `steps` in their order, made ahead in the background, in host memory."""
+        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def batch(self, step: int) -> Batch:
-        """The inputs of `step`, drawn by sample index: the same for every cell of the seed."""
+        """The inputs of `step`, on the device."""
+        return self.prepared(step).to(self.device)
+
+    def prepared(self, step: int) -> Batch:
+        """The inputs of `step` in host memory, which is pinned for CUDA; drawn by sample index, in any thread.
+
+        They are the same for every cell of the seed; masks are drawn by route as well.
+        """
         size, spec, seed = self.cell.training.batch, self.network.spec, self.seed
         first = step * size
         train = self.data.train
@@ -92,9 +127,10 @@ class Trainer:
         noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
         t = self.objective.draw_times(seed, first, size)
         y = self._labels(items, first) if spec.num_classes else None
-        to = self.device
         share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
-        return Batch(x.to(to), y if y is None else y.to(to), t.to(to), noise.to(to), Rows(seed, first, size, share))
+        rows = self.network.method.with_masks(self.network.backbone, Rows(seed, first, size, share))
+        batch = Batch(step, x, y, t, noise, rows)
+        return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
 
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
         labels = self.data.train.labels(items)
@@ -128,17 +164,17 @@ class Trainer:
         velocity = self.objective.velocity(lambda x_t, t: output, noised, batch.t)
         return Images(batch.x, noised, noised - batch.t.view(-1, 1, 1, 1) * velocity)
 
-    def step(self, step: int) -> Tensor:
+    def step(self, batch: Batch) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
         # Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
-        torch.manual_seed(draws.key_of(self.seed, "torch", step) % 2**63)
-        loss = self.backward(self.batch(step))
+        torch.manual_seed(draws.key_of(self.seed, "torch", batch.step) % 2**63)
+        loss = self.backward(batch.to(self.device))
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(step, config, self.cell.schedule)
+            group["lr"] = learning_rate(batch.step, config, self.cell.schedule)
         self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
         self.optimizer.zero_grad(set_to_none=True)
-        ema.update(self._averaged, self.parameters, ema.decay_at(step, config.ema_decay))
+        ema.update(self._averaged, self.parameters, ema.decay_at(batch.step, config.ema_decay))
         return loss
 
     def backward(self, batch: Batch) -> Tensor:

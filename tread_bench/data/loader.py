@@ -1,0 +1,80 @@
+"""Batches made ahead of the steps that take them, by threads, in order and bounded.
+
+Threads, since what takes long in a batch (draws, copies, reads, decoding) runs outside the interpreter's lock, and
+since a thread cannot outlive its process or hand it a copy of a CUDA context.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, Self, TypeVar
+
+import torch
+
+T = TypeVar("T")
+BATCHES_PER_WORKER = 2  # that are made or lie ready
+
+
+class Loader(Generic[T]):
+    """What `make` gives for each of `steps`, in their order; leaving the context ends its threads.
+
+    A batch is a function of its step alone, so that the number of threads changes nothing but the time spent waiting.
+    What `make` raises is raised when the step's turn comes.
+
+    Args:
+        workers: threads; 0 makes each batch when it is asked for.
+        synchronize: waits for the device. While that has work left, a step that waits for its batch loses nothing.
+        clock: counts seconds.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], T],
+        steps: Iterable[int],
+        workers: int,
+        synchronize: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.waited_s = 0.0  # for batches, while the device had nothing to do
+        self._make, self._steps, self._workers = make, iter(steps), workers
+        self._synchronize, self._clock = synchronize, clock
+        self._ahead: deque[Future[T]] = deque()
+        self._threads = ThreadPoolExecutor(max(workers, 1), "batches", initializer=_compute_alone)
+        self._torch_threads = torch.get_num_threads()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        torch.set_num_threads(self._torch_threads)  # of threads that torch starts from here on
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        self._fill()
+        if self._ahead and self._ahead[0].done():
+            return self._ahead.popleft().result()
+        self._synchronize()
+        start = self._clock()
+        try:
+            return self._ahead.popleft().result() if self._ahead else self._make(next(self._steps))
+        finally:
+            self.waited_s += self._clock() - start
+
+    def _fill(self) -> None:
+        while len(self._ahead) < self._workers * BATCHES_PER_WORKER:
+            step = next(self._steps, None)
+            if step is None:
+                return
+            self._ahead.append(self._threads.submit(self._make, step))
+
+
+def _compute_alone() -> None:
+    """Torch computes in this thread without helpers, which a training step would have to share its cores with."""
+    torch.get_num_threads()  # else its first operation would take the number over from the process
+    torch.set_num_threads(1)
