@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, NoReturn
 
 VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
 
@@ -21,6 +23,35 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
     """Run to its end, without a terminal."""
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300, "stdin": subprocess.DEVNULL}
     return subprocess.run(command(*arguments), cwd=cwd, env={**os.environ, **environment}, **options)
+
+
+def tread_bench_forked(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """The same in a fork of this process, which has its imports: where the start of the command does not matter."""
+    import_module(f"tread_bench.commands.{arguments[0]}")
+    with TemporaryFile() as stdout, TemporaryFile() as stderr:
+        if not (pid := os.fork()):
+            _become(command(*arguments)[2:], cwd or Path.cwd(), stdout.fileno(), stderr.fileno())
+        _, status = os.waitpid(pid, 0)
+        told = [file.seek(0) or file.read().decode() for file in (stdout, stderr)]
+    return subprocess.CompletedProcess(command(*arguments), os.waitstatus_to_exitcode(status), *told)
+
+
+def _become(asked: list[str], cwd: Path, stdout: int, stderr: int) -> NoReturn:
+    from tread_bench.rim import main
+
+    status: Any = 1
+    try:
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
+        os.chdir(cwd)
+        sys.argv = asked
+        main()
+    except SystemExit as end:
+        status = end.code
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
 
 
 def hear_signals() -> None:

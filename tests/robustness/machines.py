@@ -235,14 +235,14 @@ MACHINES = (
     ),
     *_everywhere(
         "a run folder that cannot be written",
-        (REPORT, CLEAN, SAMPLE),
+        (REPORT, SAMPLE),
         REFUSED,
         prepare=modes("done", 0o555),
         before=without_rights,
     ),
     *_everywhere(
         "a run folder that cannot be written",
-        (AGAIN, STATUS, CHECK, HISTORY),
+        (AGAIN, STATUS, CHECK, HISTORY, CLEAN),
         EITHER,
         prepare=modes("done", 0o555),
         before=without_rights,
@@ -392,7 +392,10 @@ def replaceable_by(machine: Machine) -> tuple[str, ...]:
     """What the command may replace in its place; a finished run that is asked for again keeps its records."""
     derived = tuple(f"done/{name}" for name in ("records.jsonl", "results.csv", "index.html", "figures/*", "*.lock"))
     if machine.command == CLEAN:
-        return (*CHECKPOINTS, "done/.lock")
+        is_known = (
+            "read" not in machine.oddity
+        )  # of a cell whose record cannot be read, the weights may be all there is
+        return (*(CHECKPOINTS if is_known else ()), "done/.lock")
     return (*OF_THE_BEGUN, *derived)
 
 

@@ -7,8 +7,8 @@ import os
 import machines
 import pytest
 from attacks import attack_all, open_to_all
-from documents import DOCUMENTS, Place
-from interruptions import INTERRUPTIONS, Instants
+from documents import CASES, DOCUMENTS, Place
+from interruptions import INTERRUPTIONS, OTHERS, Instants
 from machines import MACHINES
 from warm import Warms
 
@@ -22,9 +22,25 @@ def place():
         yield Place(folder, warms)
 
 
-def some_of(count: int) -> list[int]:
-    """Every so many of them for the quick tests, all for the others."""
-    return list(range(0, count, count // 10))
+QUICK = ("status", "list", "plan", "check", "clean")  # commands that load no torch and draw nothing
+
+
+def test_some_damaged_documents_are_refused_or_read_and_cost_nothing(place):
+    numbers = [number for number, case in enumerate(CASES) if case.command[0] in QUICK]
+    tally = attack_all("documents.py", place.attack, numbers)
+    assert not tally.faults, tally
+
+
+def test_some_interruptions_end_quietly_and_lose_nothing(place):
+    quick = [number for number in range(1, 2 * len(OTHERS), 2) if OTHERS[number // 2][0] in ("plan", "list")]
+    tally = attack_all("interruptions.py", Instants(place).attack, [0, *quick])
+    assert not tally.faults, tally
+
+
+def test_some_odd_machines_get_a_result_or_one_message(place):
+    numbers = [number for number, machine in enumerate(MACHINES) if machine.command[0] in ("list", "plan")]
+    tally = attack_all("machines.py", lambda number: machines.attack(place, number), numbers)
+    assert not tally.faults, tally
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ def import_everything() -> None:
 
 def run_command() -> NoReturn:
     """Run it and end as Python does, without taking apart everything that was imported."""
-    from tread_bench.cli import main
+    from tread_bench.rim import main
 
     status: Any = 1
     try:
