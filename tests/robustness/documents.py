@@ -38,6 +38,7 @@ from tread_bench.errors import UserError
 from tread_bench.store import RunFolder
 
 DOCUMENTS = 2000
+STORED = Path(__file__).parents[1] / "version_1"
 BASE = """\
 seeds: 1
 base:
@@ -206,12 +207,30 @@ CASES = (
 
 
 class Place:
-    """Run folders, suites, data and a tree of somebody's own, made once and copied for every attack."""
+    """Run folders, suites, data and a tree of somebody's own, made once and copied for every attack.
 
-    def __init__(self, folder: Path, warm: Warms) -> None:
+    A stored one has the documents of a run of long ago in place of a run's that is made now, and no data.
+    """
+
+    def __init__(self, folder: Path, warm: Warms, is_stored: bool = False) -> None:
         self.folder, self.warm = folder, warm
         self.whole = folder / "whole"
         make_marked_tree(self.whole / "mine")
+        self._store() if is_stored else self._run()
+
+    def _store(self) -> None:
+        (self.whole / "toy.yaml").write_text(TOY)
+        name = json.loads((STORED / "record.json").read_text())["cell"]
+        cell = self.whole / "done" / "cells" / name
+        (cell / "checkpoints").mkdir(parents=True)
+        (cell / "checkpoints" / "step-000000001.safetensors").write_text("weights\n")
+        for document in ("cell.json", "record.json"):
+            shutil.copy(STORED / document, cell)
+        plan = json.loads((STORED / "plan.json").read_text()) | {"cells": [name], "references": {name: name}}
+        (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
+        self._do("check", "done", "--baseline", "baseline.json", "--accept")
+
+    def _run(self) -> None:
         for name, text in (("toy", TOY), ("other", OF_ANOTHER_RUN), ("files", ON_FILES)):
             (self.whole / f"{name}.yaml").write_text(text)
         pq.write_table(good_pictures(), self.whole / "images.parquet")
@@ -257,7 +276,7 @@ def _damaged(case: Case, here: Path, chance: random.Random) -> tuple[Path | None
 def _others(here: Path, document: Path) -> list[Path]:
     """What a document may be exchanged for, or get pieces of."""
     akin = here.glob(f"done/cells/*/*{document.suffix}")
-    return sorted(path for path in (*akin, *here.glob("*.yaml"), here / "images.parquet") if path != document)
+    return sorted(path for path in (*akin, *here.glob("*.yaml"), *here.glob("*.parquet")) if path != document)
 
 
 def _hostile_argument(chance: random.Random) -> str:

@@ -32,14 +32,14 @@ MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that as
 class Warm:
     """Runs commands, one at a time, in forks of a process that has imported everything."""
 
-    def __init__(self) -> None:
-        command = [sys.executable, str(Path(__file__))]
+    def __init__(self, with_torch: bool) -> None:
+        command = [sys.executable, str(Path(__file__)), *(["--with-torch"] if with_torch else [])]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         self.process = subprocess.Popen(command, text=True, **pipes)
 
     def close(self) -> None:
-        self.process.stdin.close()
-        self.process.wait(30)
+        with self.process:  # closes its pipes, at which it ends
+            pass
 
     def __call__(self, *arguments: object, cwd: Path, limit_s: float) -> Attempt:
         """Run a command in `cwd`; its streams lie beside that folder."""
@@ -54,9 +54,9 @@ class Warm:
 class Warms:
     """Several of them: who calls gets one that is free."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, with_torch: bool = True) -> None:
         self.free: queue.Queue[Warm] = queue.Queue()
-        self.all = [Warm() for _ in range(count)]
+        self.all = [Warm(with_torch) for _ in range(count)]
         for warm in self.all:
             self.free.put(warm)
 
@@ -114,7 +114,8 @@ def become(request: dict[str, Any]) -> None:
         os.dup2(descriptor, stream)
         os.close(descriptor)
     sys.argv = ["tread-bench", *request["command"]]
-    _fork_cells()
+    if "torch" in sys.modules:
+        _fork_cells()
 
 
 def _fork_cells() -> None:
@@ -130,6 +131,12 @@ def _fork_cells() -> None:
     sys.modules[server.__name__] = server
 
 
+def import_quickly() -> None:
+    """What commands need that load no torch."""
+    for name in ("check", "clean", "plan", "status"):
+        importlib.import_module(f"tread_bench.commands.{name}")
+
+
 def import_everything() -> None:
     import backbones.dit  # noqa: F401
     import reports
@@ -139,7 +146,6 @@ def import_everything() -> None:
     for package in (tread_bench.commands, reports):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
-    gc.freeze()  # a collection in a forked process would copy all that was imported
 
 
 def run_command() -> NoReturn:
@@ -164,7 +170,8 @@ def run_command() -> NoReturn:
 
 
 if __name__ == "__main__":
-    import_everything()
+    import_everything() if "--with-torch" in sys.argv else import_quickly()
+    gc.freeze()  # a collection in a forked process would copy all that was imported
     if asked := serve():
         become(asked)
         run_command()
