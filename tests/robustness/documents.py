@@ -219,7 +219,8 @@ class Place:
         self._store() if is_stored else self._run()
 
     def _store(self) -> None:
-        (self.whole / "toy.yaml").write_text(TOY)
+        for name, text in (("toy", TOY), ("other", OF_ANOTHER_RUN)):
+            (self.whole / f"{name}.yaml").write_text(text)
         name = json.loads((STORED / "record.json").read_text())["cell"]
         cell = self.whole / "done" / "cells" / name
         (cell / "checkpoints").mkdir(parents=True)
@@ -292,9 +293,15 @@ def _faults(case: Case, attempt: Attempt, document: Path | None) -> list[str]:
     faults = faults_of(attempt, case.statuses)
     if attempt.status is None and case.may_last:
         return [fault for fault in faults if not fault.startswith("still running")]
-    if attempt.status == 2 and document is not None and document.name not in attempt.stderr:
-        faults.append(f"the message does not name {document.name}")
+    if attempt.status == 2 and document is not None and not _is_named(attempt, document):
+        faults.append(f"the message names neither {document.name} nor what it disagrees with")
     return faults
+
+
+def _is_named(attempt: Attempt, document: Path) -> bool:
+    """Whether a message names the document, or something else that the command was given."""
+    given = [part for part in attempt.command[1:] if not part.startswith("-")]
+    return any(name in attempt.stderr for name in (document.name, *given))
 
 
 def _lost(case: Case, here: Path, document: Path | None, before: dict[str, str]) -> list[str]:

@@ -173,8 +173,8 @@ def interrupted(
 
 
 def is_before_the_program(attempt: Attempt) -> bool:
-    """Whether it met Python while that was starting itself, where no line of a program can help."""
-    return "Traceback" in attempt.stderr and "tread" not in attempt.stderr.replace("/tread-bench-", "")
+    """Whether it met Python while that was starting itself and finding `main`, where no line of a program can help."""
+    return "Traceback" in attempt.stderr and not any(ours in attempt.stderr for ours in (", in main", "cli.py"))
 
 
 def torn(run: Path) -> list[str]:
