@@ -173,8 +173,10 @@ def fill(folder):
     for cell in ("done", "failed", "broken-off"):
         for name in ("cell.json", "checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT, "log"):
             write_atomically(folder.cell(cell) / name, "content")
+    record = json.loads((VERSION_1 / "record.json").read_text())
     for cell in ("done", "failed"):
-        write_atomically(folder.cell(cell) / "record.json", "{}")
+        write_atomically(folder.cell(cell) / "record.json", json.dumps({**record, "cell": cell}))
+        (folder.cell(cell) / "cell.json").unlink()
     for name in LEFTOVERS:
         write_atomically(folder.root / name, "content")
 
@@ -196,6 +198,15 @@ def test_clean_removes_what_finished_cells_no_longer_need_and_nothing_else(folde
     assert not (folder.root / "cells" / ".gone.removed").exists()
     assert outside.read_text() == "not ours"
     assert folder.removable() == []
+
+
+def test_clean_keeps_the_checkpoints_of_a_cell_whose_record_cannot_be_read(folder):
+    fill(folder)
+    kept = set(folder.removable())
+    (folder.cell("failed") / "record.json").write_text("{}")
+    assert kept - set(folder.removable()) == {
+        folder.cell("failed") / name for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
+    }
 
 
 def test_every_field_of_a_record_is_in_the_file_of_version_1_or_has_a_default():

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -325,11 +325,21 @@ class RunFolder:
 
     def removable(self) -> list[Path]:
         """Files that this program made and needs no more: checkpoints of cells with a record, and what was left half
-        written or half removed. Of a cell without a record it names none, and nothing behind a link.
+        written or half removed. Of a cell without a readable record it names none, and nothing behind a link.
         """
-        return [path for path in files_in(self.root) if self._is_done_with(path)]
+        finished = {
+            path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)
+        }
+        return [path for path in files_in(self.root) if self._is_done_with(path, finished)]
 
-    def _is_done_with(self, path: Path) -> bool:
+    def _is_finished(self, cell: Path) -> bool:
+        """Whether its record can be read; where it cannot, the checkpoints may be all that is left of the cell."""
+        try:
+            return self.record(cell.name) is not None
+        except UserError:
+            return False
+
+    def _is_done_with(self, path: Path, finished: Container[str]) -> bool:
         place = path.relative_to(self.root).parts
         is_half_written = _TEMPORARIES.fullmatch(path.name) is not None
         if place[0] != "cells" or len(place) < 3:
@@ -337,8 +347,7 @@ class RunFolder:
         cell, name = place[1], "/".join(place[2:])
         if _is_aside(cell):
             return MADE.fullmatch(name) is not None
-        is_finished = (self.root / "cells" / cell / "record.json").is_file()
-        return is_finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
+        return cell in finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
         """Remove files of this folder, and the folders of half-removed cells that are empty then."""
