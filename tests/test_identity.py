@@ -203,7 +203,7 @@ def test_a_run_refuses_strangers_before_it_changes_anything(suite, folder, name)
             for left in ("record.json", "outcome.json"):
                 (folder.cell(cell) / left).unlink()
     before = contents(folder.root)
-    with pytest.raises(StrangerError, match=rf"belongs to cell {other}, not to {mine}"):
+    with pytest.raises(UserError, match=rf"belongs to cell {other}, not to {mine}"):
         run(load_plan(suite), SUITE, folder.root, Options(), Lines(quiet))
     assert contents(folder.root) == before
 

@@ -19,7 +19,7 @@ from tread_bench.suite_file import find_suite, load_plan
 
 SMOKE = load_plan(find_suite("smoke"), [])
 LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-ABOUT = {"numerics": {"device": "cpu"}, "versions": {}}
+ABOUT = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
 
 
 def write(root, fresh=False):
@@ -48,8 +48,10 @@ def test_a_run_of_an_older_version_began_when_its_plan_was_last_written(tmp_path
 
 @pytest.mark.parametrize("started", ["yesterday", 5, None, "2025-13-01"])
 def test_a_start_that_is_no_time_is_told(tmp_path, started):
-    with pytest.raises(StoreError, match="ISO 8601"):
-        RunFolder(tmp_path).started({"started": started})
+    write(tmp_path)
+    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": started})
+    with pytest.raises(StoreError, match=r"plan.json: started.*(ISO 8601 time|must be a valid string)"):
+        RunFolder(tmp_path).existing_plan()
 
 
 def test_the_commits_date_is_gits():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
 from tread_bench.identity import Identity
 from tread_bench.outputs import OutputError, open_plain, refuse_irregular
@@ -26,20 +26,20 @@ Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
 class Progress(BaseModel):
     """How far an attempt at a cell is, and where it runs; times in seconds since 1970, by the clock of `host`."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     cell: str = ""  # "": written by an older version
     config_sha256: str = ""
     phase: str
-    done: int
-    of: int  # 0: not known yet
+    done: NonNegativeInt
+    of: NonNegativeInt  # 0: not known yet
     loss: float | None
-    rate: float | None  # iterations per second of this attempt, evaluations aside
+    rate: PositiveFloat | None  # iterations per second of this attempt, evaluations aside
     host: str
     pid: int
     device: str  # CUDA_VISIBLE_DEVICES of the process
     began: float  # this attempt
-    first: int  # iterations that were done when it told of some for the first time
+    first: NonNegativeInt  # iterations that were done when it told of some for the first time
     first_at: float  # when that was
     updated: float
 

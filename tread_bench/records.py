@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from tread_bench.routes import parse_routes
 
 SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
+Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
 
 
 class Part(BaseModel):
-    """Frozen; an unknown key is an error, so that a record of another version is noticed."""
+    """Frozen; an unknown key is an error, so that a record of another version is noticed, and so is NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class CostFigures(Part):
@@ -25,20 +37,26 @@ class CostFigures(Part):
     holds what the network is judged with or a method adds, `auxiliary_params` what auxiliary losses add.
     """
 
-    params: int
-    trainable_params: int
-    tokens_per_block: list[int]
-    dense_tokens: int
-    forward_macs: int
-    dense_forward_macs: int
-    attention_macs: int
-    scan_macs: int
-    train_step_macs: int  # forward and backward of one image
-    block_macs: list[int]
-    method_params: int = 0  # those of `params` that the backbone does not have
-    auxiliary_params: int = 0
-    mean_train_step_macs: int | None = None  # None: as train_step_macs
-    judged_forward_macs: int | None = None  # of one call when sampling; None: as dense_forward_macs
+    params: NonNegativeInt
+    trainable_params: NonNegativeInt
+    tokens_per_block: list[NonNegativeInt] = Field(min_length=1)
+    dense_tokens: PositiveInt
+    forward_macs: PositiveInt
+    dense_forward_macs: PositiveInt
+    attention_macs: NonNegativeInt
+    scan_macs: NonNegativeInt
+    train_step_macs: PositiveInt  # forward and backward of one image
+    block_macs: list[NonNegativeInt]
+    method_params: NonNegativeInt = 0  # those of `params` that the backbone does not have
+    auxiliary_params: NonNegativeInt = 0
+    mean_train_step_macs: PositiveInt | None = None  # None: as train_step_macs
+    judged_forward_macs: PositiveInt | None = None  # of one call when sampling; None: as dense_forward_macs
+
+    @model_validator(mode="after")
+    def _count_every_block(self) -> CostFigures:
+        if len(self.block_macs) != len(self.tokens_per_block):
+            raise ValueError("block_macs and tokens_per_block must have an entry for every block")
+        return self
 
     @property
     def stored_params(self) -> int:
@@ -65,40 +83,46 @@ class GpuConditions(Part):
 class TimingFigures(Part):
     """Training steps timed alone, their batches ready, interleaved with the dense reference on the same machine."""
 
-    step_time_ms: float  # median
-    step_time_low_ms: float  # 95 % bootstrap interval of the median
-    step_time_high_ms: float
-    images_per_s: float
-    speedup: float  # median of the pairs' dense / routed; the dense row against itself is the control
-    speedup_low: float
-    speedup_high: float
-    step_times_ms: list[float]  # every sample, in order
-    reference_step_times_ms: list[float]
-    loop_time_ms: float | None = None  # mean time of a step in the training loop, alone; None: not measured
-    data_wait_share: float | None = None  # of it, in which the device waited for a batch
-    batch: int
-    warmup: int
-    probe_ms: float | None = None  # fixed work (measure/probe.py), timed in the same process just before
+    step_time_ms: PositiveFloat  # median
+    step_time_low_ms: PositiveFloat  # 95 % bootstrap interval of the median
+    step_time_high_ms: PositiveFloat
+    images_per_s: PositiveFloat
+    speedup: PositiveFloat  # median of the pairs' dense / routed; the dense row against itself is the control
+    speedup_low: PositiveFloat
+    speedup_high: PositiveFloat
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)  # every sample, in order
+    reference_step_times_ms: list[PositiveFloat]
+    loop_time_ms: PositiveFloat | None = None  # mean time of a step in the training loop, alone; None: not measured
+    data_wait_share: Share | None = None  # of it, in which the device waited for a batch
+    batch: PositiveInt
+    warmup: NonNegativeInt
+    probe_ms: PositiveFloat | None = None  # fixed work (measure/probe.py), timed in the same process just before
     gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
     gpu_after: GpuConditions | None = None
-    peak_memory_mib: float | None = None
+    peak_memory_mib: PositiveFloat | None = None
     memory_kind: MemoryKind | None = None
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> TimingFigures:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step_times_ms and reference_step_times_ms must be pairs")
+        return self
 
 
 class Evaluation(Part):
     """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
 
-    iteration: int
-    train_seconds: float  # spent in training steps up to here
+    iteration: NonNegativeInt
+    train_seconds: NonNegativeFloat  # spent in training steps up to here
     validation_loss: float
     validation_loss_per_time: dict[str, float]
     fid: float | None = None
-    sfid: float | None = None
+    sfid: NonNegativeFloat | None = None
     kid: float | None = None
-    inception_score: float | None = None
-    precision: float | None = None
-    recall: float | None = None
-    num_samples: int | None = None
+    inception_score: NonNegativeFloat | None = None
+    precision: Share | None = None
+    recall: Share | None = None
+    num_samples: NonNegativeInt | None = None
     protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
     protocol_details: dict[str, Any] = Field(default_factory=dict)
     samples: str | None = None  # path of the grid of samples, relative to the cell's folder
@@ -115,13 +139,26 @@ class Similarity(Part):
     matrix: list[list[float]]
     across_times: list[list[list[float]]]
     times: list[float]
-    num_samples: int
+    num_samples: PositiveInt
+
+    @model_validator(mode="after")
+    def _are_matrices(self) -> Similarity:
+        layers, times = len(self.matrix), len(self.times)
+        if not layers or any(len(row) != layers for row in self.matrix):
+            raise ValueError("matrix must be square and not empty")
+        if len(self.across_times) != layers or not all(_is_square(one, times) for one in self.across_times):
+            raise ValueError(f"across_times must hold {layers} matrices of {times} x {times}, one for each layer")
+        return self
+
+
+def _is_square(matrix: list[list[float]], size: int) -> bool:
+    return len(matrix) == size and all(len(row) == size for row in matrix)
 
 
 class RoutedFigures(Part):
     """The trained network run routed at one rate, beside itself run dense on the same inputs."""
 
-    rate: float
+    rate: Share
     validation_loss: float
     validation_loss_per_time: dict[str, float]
     cosine: list[float]  # of each block's routed to its dense output, mean over the tokens present, images and times
@@ -132,10 +169,16 @@ class RoutedGap(Part):
 
     blocks: str  # START:END, ...
     selector: str
-    rates: list[RoutedFigures]
+    rates: list[RoutedFigures] = Field(min_length=1)
     times: list[float]  # of the cosines
-    num_samples: int  # of the losses
-    cosine_samples: int
+    num_samples: PositiveInt  # of the losses
+    cosine_samples: PositiveInt
+
+    @model_validator(mode="after")
+    def _compare_the_same(self) -> RoutedGap:
+        if len({(len(one.cosine), *one.validation_loss_per_time) for one in self.rates}) > 1:
+            raise ValueError("rates must hold the same blocks and times")
+        return self
 
 
 class GradientNorms(Part):
@@ -144,9 +187,15 @@ class GradientNorms(Part):
     `training` is the cell's own loss (routed, where it routes), `dense` that of the same weights without routes.
     """
 
-    training: list[float]
-    dense: list[float]
-    batches: int
+    training: list[NonNegativeFloat]
+    dense: list[NonNegativeFloat]
+    batches: PositiveInt
+
+    @model_validator(mode="after")
+    def _have_the_same_blocks(self) -> GradientNorms:
+        if not self.training or len(self.training) != len(self.dense):
+            raise ValueError("training and dense must have an entry for every block")
+        return self
 
 
 class DataFile(Part):
@@ -164,7 +213,7 @@ class Record(Part):
     cell: str
     suite: str
     row: str
-    seed: int
+    seed: NonNegativeInt
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
     attempts: list[str] = Field(default_factory=list)  # how each ended, in order; empty where it was not kept
@@ -174,7 +223,7 @@ class Record(Part):
     method: str
     routes: str = ""  # resolved block numbers, "2:8@0.5"
     selector: str = ""
-    num_blocks: int | None = None
+    num_blocks: PositiveInt | None = None
     reference: str = ""  # the dense cell of the same seed and architecture that this one is compared with
     cost: CostFigures | None = None
     timing: TimingFigures | None = None
@@ -183,13 +232,13 @@ class Record(Part):
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
     train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
-    train_seconds: float | None = None
-    data_wait_seconds: float | None = None  # those of them in which the device waited for a batch
+    train_seconds: NonNegativeFloat | None = None
+    data_wait_seconds: NonNegativeFloat | None = None  # those of them in which the device waited for a batch
     target_features_sha256: str = ""  # of the network that REPA aligns tokens with
-    skipped_steps: int = 0  # whose float16 gradients overflowed: they left the weights as they were
+    skipped_steps: NonNegativeInt = 0  # whose float16 gradients overflowed: they left the weights as they were
     initial_weights_sha256: str = ""
     final_weights_sha256: str = ""
-    sampling_macs: int | None = None  # of one generated image: all calls of the sampler, both branches of guidance
+    sampling_macs: PositiveInt | None = None  # of one generated image: all calls, both branches of guidance
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
     data_files: dict[str, DataFile] = Field(default_factory=dict)  # that it was made from, by path
     conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
@@ -199,6 +248,26 @@ class Record(Part):
     def _routes_are_readable(cls, value: str) -> str:
         parse_routes(value)
         return value
+
+    @model_validator(mode="after")
+    def _has_one_number_of_blocks(self) -> Record:
+        """Of whatever is measured block by block, and within it the routes."""
+        found: dict[str, int] = {}
+        if self.num_blocks is not None:
+            found["num_blocks"] = self.num_blocks
+        if self.cost:
+            found["cost.block_macs"] = len(self.cost.block_macs)
+        if self.similarity:
+            found["similarity.matrix"] = len(self.similarity.matrix)
+        if self.gradient_norms:
+            found["gradient_norms.training"] = len(self.gradient_norms.training)
+        if len(set(found.values())) > 1:
+            told = ", ".join(f"{name} has {blocks}" for name, blocks in found.items())
+            raise ValueError(f"the number of blocks must be one: {told}")
+        for route in parse_routes(self.routes):
+            if not 0 <= route.start <= route.end < min(found.values(), default=math.inf):
+                raise ValueError(f"routes {self.routes!r}: must lie within the blocks")
+        return self
 
     @property
     def rate(self) -> str:

@@ -57,6 +57,7 @@ def run(
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():
         mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
+        folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
         forgotten = _to_forget(mine, folder, options)
         missing = _missing(mine, plan, folder, options, forgotten)
         if not missing and _is_what_was_asked(folder.plan(), plan, options):

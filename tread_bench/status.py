@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 from tread_bench.cell_costs import Work
 from tread_bench.errors import UserError
 from tread_bench.heartbeat import Progress, read_progress
-from tread_bench.identity import check_cell
 from tread_bench.locks import is_locked
+from tread_bench.records import Record
 from tread_bench.remaining import Remaining, work_of
-from tread_bench.store import LOST_WITH_RUNNER, WAY_OUT, RunFolder, StoreError, read_json
+from tread_bench.store import LOST_WITH_RUNNER, RunFolder
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")
@@ -106,11 +105,10 @@ def status_of(folder: RunFolder) -> Status:
 
 def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
     """`named` is its row and seed; None: the plan is an older version's, and cell.json says it."""
-    place = folder.cell(cell_id)
     try:
-        about = _read(place / "cell.json") or {}
-        record = _read(place / "record.json")
-        ended = record or _read(place / "outcome.json")
+        about = _read(folder, cell_id, "cell.json") or {}
+        record = _read(folder, cell_id, "record.json")
+        ended = record or _read(folder, cell_id, "outcome.json")
         attempts = folder.attempts(cell_id)
     except UserError as error:
         row, seed = named or (cell_id, None)
@@ -136,32 +134,31 @@ def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
     return progress is not None and progress.host != platform.node() and silent_s < HEARD_S
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    """What is needed of a file of a cell; kept while the file does not change. Raises StoreError."""
+def _read(folder: RunFolder, cell_id: str, name: str) -> dict[str, Any] | None:
+    """What is needed of a file of a cell; kept while the file does not change. Raises UserError."""
     try:
-        return _parsed(path, path.stat().st_mtime_ns)
+        return _parsed(folder, cell_id, name, (folder.cell(cell_id) / name).stat().st_mtime_ns)
     except FileNotFoundError:
         return None
 
 
 @cache
-def _parsed(path: Path, changed_ns: int) -> dict[str, Any] | None:
-    content = read_json(path)
-    try:
-        if content is None:
-            return None
-        check_cell(content["cell"], path, path.parent.name)
-        if path.name == "cell.json":
-            return {"row": content["row"], "seed": content["seed"], "config": json.dumps(content["config"])}
-        return {"status": content["status"], "reason": content["reason"], "attempts": content.get("attempts", [])}
-    except (AttributeError, KeyError, TypeError):
-        raise StoreError(f"{path} is not what this program writes; {WAY_OUT}") from None
+def _parsed(folder: RunFolder, cell_id: str, name: str, changed_ns: int) -> dict[str, Any] | None:
+    if name == "cell.json":
+        about = folder.about(cell_id)
+        return (
+            None
+            if about is None
+            else {"row": about["row"], "seed": about["seed"], "config": json.dumps(about["config"])}
+        )
+    record: Record | None = (folder.record if name == "record.json" else folder.outcome)(cell_id)
+    return None if record is None else {"status": record.status, "reason": record.reason, "attempts": record.attempts}
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
     """What the cells of each row ask for, by the row's key."""
     first = {cell.row_key: cell for cell in reversed(cells) if cell.state != "unreadable"}
-    abouts = {key: _read(folder.cell(cell.cell) / "cell.json") for key, cell in first.items()}
+    abouts = {key: _read(folder, cell.cell, "cell.json") for key, cell in first.items()}
     return {key: work_of(about["config"]) if about else None for key, about in abouts.items()}
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 
+from tread_bench.documents import SHOWN, Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
 from tread_bench.errors import UserError
 from tread_bench.identity import Identity, check_cell
 from tread_bench.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
 from tread_bench.outputs import open_plain, refuse_irregular, refuse_linked
 from tread_bench.records import Record
+from tread_bench.suite_errors import printable
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 TEMPORARY = ".tread-bench-{}.tmp"
@@ -46,8 +48,8 @@ _NAMES = (
     "run.log",
 )
 _LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
+_PLAN_KEYS = ("suite", "timing", "cells")
 _CELL_KEYS = ("cell", "suite", "row", "config")
-_PLAN_KEYS = ("suite", "timing", "cells", "references", "numerics", "versions")
 _HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
 _FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 LOST_WITH_RUNNER = "broken off with its runner"
@@ -158,7 +160,7 @@ class RunFolder:
         with suppress(OSError):
             if (self.root / ".lock").read_text(errors="replace").startswith(_LOCK_TEXT):
                 return True
-        documents = ((self.plan_path, _PLAN_KEYS[:3]), *((p, _CELL_KEYS) for p in self.root.glob("cells/*/cell.json")))
+        documents = ((self.plan_path, _PLAN_KEYS), *((p, _CELL_KEYS) for p in self.root.glob("cells/*/cell.json")))
         return any(_has(path, keys) for path, keys in documents)
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
@@ -182,16 +184,13 @@ class RunFolder:
 
     def plan(self) -> dict[str, Any] | None:
         """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
-        plan = self._read(self.plan_path, "plan")
-        if plan is not None and (absent := [key for key in _PLAN_KEYS if key not in plan]):
-            raise StoreError(f"{self.plan_path} lacks {', '.join(absent)}; {WAY_OUT}")
-        return plan
+        return read_document(self.plan_path, RunPlan, "plan")
 
     def about(self, cell_id: str) -> dict[str, Any] | None:
         """What was asked of a cell (`cell.json`), or None. Raises UserError where it cannot be read or is another's."""
         path = self.cell(cell_id) / "cell.json"
-        about = self._read(path, "cell")
-        if about is not None and "cell" in about:
+        about: dict[str, Any] | None = read_document(path, CellRequest, "cell")
+        if about is not None:
             check_cell(about["cell"], path, cell_id)
         return about
 
@@ -202,6 +201,27 @@ class RunFolder:
             check_cell(stamp["cell"], path, cell_id)
         else:
             Identity.of(about).check(stamp, path)
+
+    def readable_abouts(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """What was asked of the plan's cells, as far as it can be read, and why the rest cannot. Raises StoreError."""
+        found, damaged = [], []
+        for cell_id in self.existing_plan()["references"]:
+            try:
+                about = self.about(cell_id)
+            except UserError as error:
+                damaged.append(str(error))
+                continue
+            if about is not None:
+                found.append(about)
+        return found, damaged
+
+    def timing(self, row_key: str) -> dict[str, Any] | None:
+        """Speed and memory of a row as they were measured last, or None."""
+        path = self.timing_path(row_key)
+        timing: dict[str, Any] | None = read_document(path, RowTiming)
+        if timing is not None:
+            check_cell(timing.get("row_key", row_key), path, row_key, "row")  # older versions do not say whose it is
+        return timing
 
     def existing_plan(self) -> dict[str, Any]:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
@@ -220,17 +240,10 @@ class RunFolder:
         return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
 
     def started(self, plan: Mapping[str, Any]) -> datetime:
-        """When the run of this plan.json was first started; for one that does not say it, when it was written.
-
-        Raises:
-            StoreError: `started` is no time.
-        """
+        """When the run of this plan.json was first started; for one that does not say it, when it was written."""
         if "started" not in plan:
             return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
-        try:
-            return datetime.fromisoformat(plan["started"]).astimezone(UTC)
-        except (TypeError, ValueError, OverflowError):
-            raise StoreError(f"{self.plan_path}: started {plan['started']!r} is no ISO 8601 time; {WAY_OUT}") from None
+        return datetime.fromisoformat(plan["started"]).astimezone(UTC)
 
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError where it cannot be read or is another's."""
@@ -242,24 +255,11 @@ class RunFolder:
 
     def _read_record(self, cell_id: str, name: str) -> Record | None:
         path = self.cell(cell_id) / name
-        content = self._read(path, "record")
+        content = read_document(path, StoredRecord, "record")
         if content is None:
             return None
-        try:
-            record = Record.model_validate(content)
-        except ValidationError as error:
-            raise StoreError(
-                f"{path} is no record of this version ({error.error_count()} problems); "
-                f"use the version that wrote it, {WAY_OUT}"
-            ) from None
         self._check_owner(Identity.of(content).stamp(), path, cell_id)
-        return record
-
-    def _read(self, path: Path, kind: Kind) -> dict[str, Any] | None:
-        content = read_json(path)
-        if content is not None and not isinstance(content, dict):
-            raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
-        return None if content is None else migrated(content, kind, path)
+        return Record.model_validate(content)
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
         """Write a cell's record whole."""
@@ -268,14 +268,14 @@ class RunFolder:
     def attempts(self, cell_id: str) -> list[str]:
         """How each attempt at a cell that was broken off has ended, in order. Raises StrangerError: it is another's."""
         path = self.cell(cell_id) / "attempts.json"
-        found = read_json(path) or []
+        found = read_document(path, Attempts)
+        if found is None:
+            return []
         if isinstance(found, list):  # as older versions wrote it
-            found = {"cell": cell_id, "attempts": found}
-        try:
-            check_cell(found["cell"], path, cell_id)
-            return [str(how) for how in found["attempts"]]
-        except (KeyError, TypeError):
-            raise StoreError(f"{path} is not what this program writes; {WAY_OUT}") from None
+            return found
+        check_cell(found["cell"], path, cell_id)
+        attempts: list[str] = found["attempts"]
+        return attempts
 
     def _write_attempts(self, cell_id: str, attempts: Sequence[str]) -> None:
         write_json(self.cell(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
@@ -294,23 +294,48 @@ class RunFolder:
         """The records that exist of a plan's cells, each with the reference that the plan gives it.
 
         With `or_outcomes`, of a cell that is trained and has no record yet, what training left.
-        """
-        found = (
-            (self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None), reference)
-            for cell_id, reference in references.items()
-        )
-        return [record.model_copy(update={"reference": reference}) for record, reference in found if record is not None]
 
-    def readable_records(self, references: Mapping[str, str]) -> tuple[list[Record], dict[str, str]]:
-        """The records and outcomes that can be read, and why the others cannot, by cell."""
+        Raises:
+            StoreError: some cannot be read; it names all of them.
+        """
+        found, unreadable = self.readable_records(references, or_outcomes)
+        if unreadable:
+            raise StoreError("\n".join(unreadable.values()))
+        return found
+
+    def readable_records(
+        self, references: Mapping[str, str], or_outcomes: bool = True
+    ) -> tuple[list[Record], dict[str, str]]:
+        """Those of them that can be read, and why the others cannot, by cell."""
         found: list[Record] = []
         unreadable = {}
         for cell_id, reference in references.items():
             try:
-                found += self.records({cell_id: reference}, or_outcomes=True)
+                record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
             except UserError as error:
                 unreadable[cell_id] = str(error)
+                continue
+            if record is not None:
+                found.append(record.model_copy(update={"reference": reference}))
         return found, unreadable
+
+    def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
+        """Before anything is done about cells (id -> key of their row).
+
+        Raises:
+            StoreError: documents of theirs are damaged; it names every one.
+        """
+        rows = dict.fromkeys(row_keys.values())
+        reads: list[tuple[Callable[[str], object], str]] = [(self.timing, key) for key in rows]
+        reads += [(read, name) for read in (self.record, self.outcome, self.attempts) for name in row_keys]
+        damaged = []
+        for read, name in reads:
+            try:
+                read(name)
+            except UserError as error:
+                damaged.append(str(error))
+        if damaged:
+            raise StoreError("\n".join(damaged))
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
         """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
@@ -508,13 +533,43 @@ def _pictures_of(page: Path) -> list[str] | None:
     return told.group(1).split() if told else None
 
 
-def read_json(path: Path) -> Any:
+def read_document(path: Path, model: type[BaseModel], kind: Kind | None = None) -> Any:
+    """The JSON of a stored document as this version writes it, or None where there is no file.
+
+    Args:
+        model: its shape; kind: where documents of its kind say their version.
+
+    Raises:
+        UserError: the file cannot be read, or is not such a document; its message names file and fields.
+    """
+    content = read_json(path)
+    if content is None:
+        return None
+    if kind is not None:
+        if not isinstance(content, dict):
+            raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
+        content = migrated(content, kind, path)
+    refuse_unfit(path, problems_of(content, model))
+    return content
+
+
+def refuse_unfit(path: Path, problems: Sequence[str], way_out: str = WAY_OUT) -> None:
+    """Raises StoreError with the problems of a document, unless there are none."""
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise StoreError(f"{path}: {'; '.join(problems[:SHOWN])}{more}; {way_out}")
+
+
+def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
     """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable") from None
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read as JSON ({error}); {WAY_OUT}") from None
+        raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
+    if content is None:
+        raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
+    return content

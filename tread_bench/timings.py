@@ -7,11 +7,10 @@ from typing import Any
 from tread_bench.conditions import TIMED, conditions, decisive, differences
 from tread_bench.executors.site import Site
 from tread_bench.executors.tasks import Task
-from tread_bench.identity import check_cell
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.progress import Display
 from tread_bench.records import Record
-from tread_bench.store import RunFolder, read_json, write_json
+from tread_bench.store import RunFolder, write_json
 
 
 def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
@@ -38,13 +37,11 @@ def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site,
     """What the seeds of a row share, measured on its cell `example` and kept in the run folder: {"timing": figures,
     "conditions": ...} or {"failure": reason}.
     """
-    path, now = folder.timing_path(key), conditions(folder.plan() or {})
+    now = conditions(folder.plan() or {})
     asked = {"timing": plan.suite.timing.model_dump(mode="json"), "conditions": decisive(now)}
-    kept = read_json(path)
-    if kept is not None:
-        check_cell(kept.get("row_key", key), path, key, "row")  # an older version's does not say whose it is
-        if kept["asked"] == asked:
-            return kept
+    kept = folder.timing(key)
+    if kept is not None and kept["asked"] == asked:
+        return kept
     figures: dict[str, Any] = {}
     where: list[dict[str, Any]] = []
     for task in _tasks(key, example, folder, site):
@@ -59,7 +56,7 @@ def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site,
     if other := differences(*where):
         return {"failure": f"speed and memory were measured on two kinds of machines: {'; '.join(other)}"}
     measured = {"row_key": key, "asked": asked, "timing": figures, "conditions": where[0]}
-    write_json(path, measured)
+    write_json(folder.timing_path(key), measured)
     return measured
 
 

@@ -84,15 +84,21 @@ def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", r"cannot be read as a baseline \(Expecting property name.*\)"),
-        ("\xff", r"cannot be read as a baseline \("),
-        ("[]", "is no baseline: its JSON is no object"),
-        ("null", "is no baseline: its JSON is no object"),
-        ("{}", "is no baseline: suite is missing"),
-        ('{"suite": "s", "cells": {}}', r"is no baseline: cells cannot be \{\}"),
-        ('{"suite": "s", "cells": {"r seed 0": {}}, "x": 1}', "is no baseline: cells.r seed 0.exact is missing"),
-        ('{"suite": "s", "cells": {"r seed 0": {"exact": {}, "conditions": {}, "x": 1}}}', "x is no key of a baseline"),
-        ('{"schema_version": 2, "suite": "s", "cells": {}}', "schema_version cannot be 2"),
+        ("{", r"broken.json cannot be read as JSON \(Expecting property name.*\)"),
+        ("\xff", r"broken.json cannot be read as JSON \("),
+        ("[]", r"broken.json: \[\]: must be an object"),
+        ("null", "broken.json holds null"),
+        ("{}", "broken.json: suite is missing: add it; cells is missing: add it"),
+        ('{"suite": "s", "cells": {}}', r"broken.json: cells \{\}: must have at least 1 item"),
+        (
+            '{"suite": "s", "cells": {"r seed 0": {}}, "x": 1}',
+            "broken.json: cells.r seed 0.exact is missing: add it; .*unknown key 'x'",
+        ),
+        (
+            '{"suite": "s", "cells": {"r seed 0": {"exact": {}, "conditions": {}, "x": 1}}}',
+            "unknown cells.r seed 0 key 'x'",
+        ),
+        ('{"schema_version": 2, "suite": "s", "cells": {}}', "unknown schema_version 2; known: 1"),
     ],
 )
 @pytest.mark.parametrize("accept", [False, True])
@@ -109,7 +115,7 @@ def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline
     content = json.loads(baseline.read_text())
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
     baseline.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=r"is no baseline: cells\.tread-1:2 seed 0\.speed.* cannot be"):
+    with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
         check_run(run_folder("done", "done"), baseline, False, NOWHERE)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.marked_tree import mark, tree
 from tread_bench.store import RunFolder, write_atomically
 from tread_bench.training.checkpoint import checkpoints_in
 
-PLAN = Path(__file__).parents[1] / "version_1" / "plan.json"
+VERSION_1 = Path(__file__).parents[1] / "version_1"
 STEP = "checkpoints/step-000000001.safetensors"
 
 
@@ -25,9 +26,12 @@ def mine(tmp_path) -> Path:
 def folder(tmp_path) -> RunFolder:
     """A run with a finished cell."""
     found = RunFolder(tmp_path / "run")
-    for name in ("cell.json", "record.json", STEP, "log"):
+    for name in (STEP, "log"):
         write_atomically(found.cell("done") / name, "{}")
-    shutil.copy(PLAN, found.root)
+    for name in ("cell.json", "record.json"):
+        content = json.loads((VERSION_1 / name).read_text())
+        write_atomically(found.cell("done") / name, json.dumps({**content, "cell": "done"}))
+    shutil.copy(VERSION_1 / "plan.json", found.root)
     return found
 
 

@@ -88,11 +88,11 @@ def _image_name(number: int) -> str:
 
 def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:
     """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
-    abouts = [about for cell in folder.existing_plan()["references"] if (about := folder.about(cell)) is not None]
+    abouts, damaged = folder.readable_abouts()
     found = [about for about in abouts if request.cell in (about["cell"], about["row"])]
     if not found:
         known = dict.fromkeys(about[key] for key in ("row", "cell") for about in abouts)
-        raise UserError(unknown("cell", request.cell, known))
+        raise UserError("\n".join([unknown("cell", request.cell, known), *damaged]))
     chosen = [about for about in found if about["seed"] == request.seed] if len(found) > 1 else found
     if len(chosen) != 1:
         seeds = ", ".join(str(about["seed"]) for about in found)
@@ -141,8 +141,7 @@ def _as_source(job: Job) -> Source:
 
 
 def _cell_of_row(root: Path, row: str, seed: int) -> str:
-    folder = RunFolder(root)
-    abouts = list(filter(None, (folder.about(cell) for cell in (folder.plan() or {"references": ()})["references"])))
+    abouts, _ = RunFolder(root).readable_abouts()
     for about in abouts:
         if (about["row"], about["seed"]) == (row, seed):
             return str(about["cell"])

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
 
 from tread_bench.conditions import BLAS_KERNELS, by_file_name, decisive
+from tread_bench.documents import problems_of
 from tread_bench.errors import UserError
 from tread_bench.records import GpuConditions, Record
-from tread_bench.store import write_json
-from tread_bench.suite_errors import dotted, shortened
+from tread_bench.store import read_json, refuse_unfit, write_json
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")
 MARGIN = 0.03  # of quality, where a baseline states no other
 _WAY_OUT = "restore it from version control, or `--accept` a run into another file"
-_WORDS = {"missing": "is missing", "extra_forbidden": "is no key of a baseline"}  # by pydantic's types of errors
 
 
 class Part(BaseModel):
@@ -95,24 +93,12 @@ def _blas(conditions: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_baseline(path: Path) -> Baseline:
     """Raises UserError where there is none, or none that this version reads."""
-    try:
-        return Baseline.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        told = f"no such baseline: {path}; `tread-bench check RUN_DIR --baseline {path} --accept` writes one"
-    except ValidationError as error:
-        told = f"{path} is no baseline: {_problem(error)}; {_WAY_OUT}"
-    except (OSError, ValueError, RecursionError) as error:
-        told = f"{path} cannot be read as a baseline ({getattr(error, 'strerror', None) or error}); {_WAY_OUT}"
-    raise UserError(told)
-
-
-def _problem(error: ValidationError) -> str:
-    """The first one, in words."""
-    first = error.errors()[0]
-    if not first["loc"]:
-        return "its JSON is no object"
-    wrong = f"cannot be {shortened(first['input'])}"
-    return f"{dotted(first['loc'])} {_WORDS.get(first['type'], wrong)}"
+    content = read_json(path, _WAY_OUT)
+    if content is None:
+        told = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
+        raise UserError(f"no such baseline: {path}; {told}")
+    refuse_unfit(path, problems_of(content, Baseline), _WAY_OUT)
+    return Baseline.model_validate(content)
 
 
 def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:

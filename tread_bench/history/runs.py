@@ -6,13 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from pydantic import AwareDatetime, BaseModel, ValidationError
 
 from tread_bench.errors import UserError
 from tread_bench.records import Record
-from tread_bench.store import WAY_OUT, RunFolder, StoreError
+from tread_bench.store import RunFolder, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +40,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A folder that is not part of the history; the reason names it."""
+    """A folder, or a record in it, that is not part of the history; the reason names it."""
 
     path: Path
     reason: str
 
 
-class _Suite(BaseModel):
-    name: str
-
-
-class _Git(BaseModel):
-    commit: str
-    changed: bool
-    committed: AwareDatetime | None = None
-
-
-class _About(BaseModel):
-    """What the axis takes from plan.json."""
-
-    suite: _Suite
-    references: dict[str, str]
-    versions: dict[str, Any]
-    git: _Git | None = None
-
-
 def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
-    """The runs by time, and the folders that give none: no run, damaged, without a finished cell, or given before.
+    """The runs by time, and what is left out: folders that are no run, damaged, without a finished cell or given
+    before, and records that cannot be read.
 
     Raises:
         UserError: no folder gives a run.
@@ -80,7 +59,9 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
             if path.resolve() in seen:
                 raise StoreError(f"{path} is given twice; it is read once")
             seen.add(path.resolve())
-            runs.append(_read(path))
+            run, unreadable = _read(path)
+            runs.append(run)
+            left_out += unreadable
         except UserError as error:
             left_out.append(LeftOut(path, str(error)))
     if not runs:
@@ -88,20 +69,26 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
     return sorted(runs, key=lambda run: (run.time, run.started, run.path)), left_out
 
 
-def _read(path: Path) -> Run:
+def _read(path: Path) -> tuple[Run, list[LeftOut]]:
+    """A run, and those of its records that cannot be read."""
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is no folder")
     folder = RunFolder(path)
     plan = folder.existing_plan()
-    try:
-        about = _About.model_validate(plan)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StoreError(f"{folder.plan_path}: {where}: {first['msg']}; {WAY_OUT}") from None
-    done = tuple(record for record in folder.records(about.references) if record.status == "done")
+    records, unreadable = folder.readable_records(plan["references"], or_outcomes=False)
+    done = tuple(record for record in records if record.status == "done")
     if not done:
-        raise StoreError(f"{path} has no finished cell; `tread-bench run` goes on with it")
-    git = about.git or _Git(commit="", changed=False)
-    version = str(about.versions.get("tread-bench"))
-    return Run(path, about.suite.name, folder.started(plan), git.commit, git.committed, git.changed, version, done)
+        told = f"{path} has no finished cell; `tread-bench run` goes on with it"
+        raise StoreError("\n".join([*unreadable.values(), told]))
+    git = plan.get("git") or {"commit": "", "changed": False}
+    run = Run(
+        path=path,
+        suite=plan["suite"]["name"],
+        started=folder.started(plan),
+        commit=git["commit"],
+        committed=datetime.fromisoformat(git["committed"]).astimezone(UTC) if git.get("committed") else None,
+        is_changed=git["changed"],
+        version=str(plan["versions"].get("tread-bench")),
+        records=done,
+    )
+    return run, [LeftOut(path, reason) for reason in unreadable.values()]

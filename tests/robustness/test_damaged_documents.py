@@ -1,0 +1,203 @@
+"""Every field of every stored document with hostile values: one message that names file and field, and the other rows
+stay as they are.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from reports.page import render
+from tread_bench.commands.check import Outputs, check_run
+from tread_bench.commands.clean import clean_folder
+from tread_bench.commands.sample import SampleRequest, _find
+from tread_bench.errors import UserError
+from tread_bench.history.runs import read_runs
+from tread_bench.status import status_of
+from tread_bench.store import RunFolder
+
+VERSION_1 = Path(__file__).parents[1] / "version_1"
+NAN, INFINITY, HALF = float("nan"), float("inf"), "\ud800"
+UNFIT = (NAN, -INFINITY, HALF, {HALF: 1}, 10**400)  # for any place at all
+KINDS = (None, True, -1, 0.5, "", "text", [], [[]], {}, {"a": [None]})
+FREE = ("hardware", "evaluations.0.protocol_details", "asked.conditions", "git")  # any JSON may stand below
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two finished cells, a row each, with the timing of the first."""
+    record, plan, about = (json.loads((VERSION_1 / f"{name}.json").read_text()) for name in ("record", "plan", "cell"))
+    cells = plan["cells"]
+    for cell, row in zip(cells, ("dense", "tread-1:2"), strict=True):
+        place = tmp_path / "run" / "cells" / cell
+        (place / "checkpoints").mkdir(parents=True)
+        for name, content in (("record", record), ("outcome", {**record, "timing": None}), ("cell", about)):
+            write(place / f"{name}.json", {**content, "cell": cell, "row": row})
+        write(place / "attempts.json", ["broken off"])
+        (place / "checkpoints" / "step-000000004.safetensors").write_text("weights")
+    write(tmp_path / "run" / "plan.json", plan)
+    asked = {"timing": plan["timing"], "conditions": record["conditions"]}
+    timing = {"asked": asked, "timing": record["timing"], "conditions": record["conditions"]}
+    folder = RunFolder(tmp_path / "run")
+    write(folder.timing_path(cells[1].rpartition("-")[2]), timing)
+    return folder
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def fields(value, at=()):
+    """Places of a document; of a list its first entry stands for all."""
+    yield at
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from fields(part, (*at, key))
+    elif isinstance(value, list) and value:
+        yield from fields(value[0], (*at, 0))
+
+
+def changed(document, at, value):
+    if not at:
+        return value
+    document = copy.deepcopy(document)
+    part = document
+    for key in at[:-1]:
+        part = part[key]
+    part[at[-1]] = value
+    return document
+
+
+def documents(folder):
+    cell = folder.plan()["cells"][1]
+    names = ("record.json", "outcome.json", "cell.json", "attempts.json")
+    own = [folder.cell(cell) / name for name in names]
+    return [*own, folder.timing_path(cell.rpartition("-")[2]), folder.plan_path]
+
+
+def readers(folder):
+    """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
+    first, second = (json.loads((VERSION_1 / "plan.json").read_text()))["cells"]
+    baseline, nowhere = folder.root.parent / "baseline.json", Outputs(None, None, as_json=True)
+    request = SampleRequest(folder.root, second, None, {}, 1, None, None, None, None)
+    return {
+        "status": lambda: status_of(folder),
+        "history": lambda: read_runs([folder.root]),
+        "check": lambda: check_run(folder.root, baseline, True, nowhere),
+        "clean": lambda: clean_folder(folder.root, False),
+        "sample": lambda: _find(folder, request),
+        "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),
+    }
+
+
+def told_by(folder):
+    """What each reader says; anything but a UserError is a traceback."""
+    told = {}
+    for name, read in readers(folder).items():
+        try:
+            read()
+            told[name] = ""
+        except UserError as error:
+            told[name] = str(error)
+    return told
+
+
+def mutations(folder, values):
+    for path in documents(folder):
+        whole = json.loads(path.read_text())
+        for at in fields(whole):
+            for value in values:
+                yield path, whole, at, value
+        write(path, whole)
+
+
+def check_mutation(folder, path, whole, at, value, is_unfit):
+    field = ".".join(map(str, at))
+    write(path, changed(whole, at, value))
+    told = told_by(folder)
+    message = told["status"] if path == folder.plan_path else told["run"]
+    if path.name == "cell.json":
+        message = told["sample"]
+    if is_unfit:
+        assert str(path) in message, (path.name, field, value, told)
+        assert field in message or not at or isinstance(value, dict), (path.name, field, value, message)
+    for said in told.values():
+        assert said.isprintable() or "\n" in said
+    assert all(str(path) in said for name, said in told.items() if said and name != "sample"), told
+    return bool(message)
+
+
+def run_over(folder, values, every):
+    refused = 0
+    for number, mutation in enumerate(mutations(folder, values)):
+        if number % every == 0:
+            refused += check_mutation(folder, *mutation, is_unfit=mutation[-1] in UNFIT or mutation[-1] != mutation[-1])
+    return refused
+
+
+def test_some_fields_of_every_document_with_values_that_none_may_have(folder, capsys):
+    assert run_over(folder, UNFIT, every=37) > 30
+
+
+def test_some_fields_of_every_document_with_values_of_other_kinds(folder, capsys):
+    assert run_over(folder, KINDS, every=61) > 30
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("values", [UNFIT, KINDS], ids=["unfit", "kinds"])
+def test_every_field_of_every_document(folder, capsys, values):
+    refused = run_over(folder, values, every=1)
+    with capsys.disabled():
+        print(f"{refused} damaged documents refused, no traceback")
+
+
+RAGGED = (
+    ("similarity.matrix", [[1.0], [1.0, 2.0]]),
+    ("similarity.matrix", []),
+    ("cost.forward_macs", 0),
+    ("cost.tokens_per_block", []),
+    ("timing.step_times_ms", []),
+    ("timing.step_times_ms", [0.0]),
+    ("evaluations.0.fid", NAN),
+    ("conditions.versions", 3),
+    ("config.training", "text"),
+    ("config.training.iterations", "60"),
+    ("routes", "1:90@0.5"),
+    ("seed", True),
+    ("reason", HALF),
+)
+
+
+@pytest.mark.parametrize(("field", "value"), RAGGED, ids=[f"{field} {value!r}" for field, value in RAGGED])
+def test_a_damaged_record_costs_its_own_row_only(folder, field, value):
+    first, second = folder.plan()["cells"]
+    path = folder.cell(second) / "record.json"
+    whole = json.loads(path.read_text())
+    at = tuple(int(key) if key.isdecimal() else key for key in field.split("."))
+    write(path, changed(whole, at, value))
+    records, unreadable = folder.readable_records(folder.plan()["references"])
+    assert [record.cell for record in records] == [first]
+    assert list(unreadable) == [second]
+    assert str(path) in unreadable[second] and at[0] in unreadable[second]
+    states = {cell.cell: cell.state for cell in status_of(folder).cells}
+    assert states == {first: "done", second: "unreadable"}
+    assert second not in {path.parent.parent.name for path in folder.removable()}
+    (run,), left_out = read_runs([folder.root])
+    assert [record.cell for record in run.records] == [first] and str(path) in left_out[0].reason
+
+
+def test_the_page_of_a_run_with_a_damaged_record_names_it(folder):
+    _, second = folder.plan()["cells"]
+    path = folder.cell(second) / "record.json"
+    write(path, changed(json.loads(path.read_text()), ("evaluations", 0, "fid"), NAN))
+    shutil.rmtree(folder.root / "figures", ignore_errors=True)
+    records, unreadable = folder.readable_records(folder.plan()["references"])
+    render(records, folder.plan(), folder.root, unreadable)
+    page = (folder.root / "index.html").read_text()
+    assert "evaluations.0.fid nan: must be a finite number" in page
