@@ -185,6 +185,7 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
     folder.cell(dense).mkdir(parents=True)
+    (folder.root / ".lock").write_text("tread-bench\n")  # of the runner that has begun here
     with folder.cell_lock(dense):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2

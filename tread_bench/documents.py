@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -28,6 +29,8 @@ from tread_bench.suite_errors import dotted, printable, shortened, validation_pr
 DEEPEST = 50  # of lists and objects inside each other
 LARGEST = 2**63  # integers lie below: tables hold 64 bits
 _NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack what nobody reads
+_LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
+_BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
 SHOWN = 5  # problems of one document that its message names
 
 
@@ -170,10 +173,11 @@ def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
 
     Types are strict: a text is no number, true is no count, and 1.5 no integer.
     """
-    if values := list(unfit_values(content)):
+    text = _plain_text(content)
+    if text is None and (values := list(unfit_values(content))):
         return values
     try:
-        model.model_validate_json(json.dumps(content), strict=True)
+        model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
     if model is StoredRecord:
@@ -222,6 +226,21 @@ def _size_problems(cell: Cell) -> list[str]:
     except ValueError:  # a backbone that is not installed here
         pass
     return []
+
+
+def _plain_text(content: Any) -> str | None:
+    """The JSON of what surely holds no unfit value, found without a look at each; else None."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, nested without end
+        return None
+    if _LONG_NUMBER.search(text):
+        return None
+    brackets = _BETWEEN_BRACKETS.sub("", text)
+    for _ in range(DEEPEST // 2):  # each turn removes one level or two
+        brackets = brackets.replace("[]", "").replace("{}", "")
+    return None if brackets else text
 
 
 def unfit_values(content: Any) -> Iterator[str]:
