@@ -6,9 +6,10 @@ Shapes: B batch, P prefix tokens, N image tokens, K of them present, D width.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -221,10 +222,11 @@ class Backbone(nn.Module):
         """(B, C, H, W), or 2C channels where the backbone also learns a variance."""
         raise NotImplementedError
 
-    def remove_head(self) -> None:
-        """What `head` alone uses goes: a method makes the image with a last layer of its own."""
-        for name in self.head_modules:
-            delattr(self, name)
+    def without_head(self) -> Self:
+        """This backbone, sharing its weights, without the modules that `head` alone uses."""
+        trunk = copy(self)
+        trunk._modules = {name: part for name, part in self._modules.items() if name not in self.head_modules}
+        return trunk
 
     def init_module(self, name: str, module: nn.Module) -> None:
         """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module.

@@ -11,7 +11,9 @@ from tests.methods.subjects import BACKBONES, METHODS, cell_of, inputs, network_
 from tests.toy_suite import OWNER
 from tread_bench import cell, draws
 from tread_bench.backbone import Skip, come_back, leave
+from tread_bench.cell import weights_sha256
 from tread_bench.methods import build_method
+from tread_bench.training.build import build_network
 from tread_bench.training.loop import train
 from tread_bench.training.step import weighted_mean
 
@@ -327,6 +329,19 @@ def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
     network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
     predict(network)
     assert called == [0, 4]
+
+
+@every
+def test_a_method_leaves_the_backbone_that_it_is_given_as_it_is(method, backbone):
+    cell = cell_of(method, backbone)
+    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0).eval()
+    before = weights_sha256(model)
+    networks = [build_network(cell, model, 0).eval() for _ in range(2)]
+    assert weights_sha256(model) == before
+    with torch.no_grad():
+        first, second = (network(*inputs()) for network in networks)
+        model(*inputs())
+    assert torch.equal(first, second)
 
 
 def test_build_method_knows_every_method_of_a_suite():

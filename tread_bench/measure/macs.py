@@ -17,7 +17,7 @@ from tread_bench.backbone import Backbone, TokenState
 from tread_bench.cell_costs import Extra
 from tread_bench.config import Cell, RepaLoss
 from tread_bench.measure.targets import open_targets
-from tread_bench.methods import Rows, build_method
+from tread_bench.methods import Network, Rows, build_method
 from tread_bench.methods.repa import Repa
 from tread_bench.registry import BackboneSpec, Cost, Family, Macs
 from tread_bench.routes import RoutesLike
@@ -60,16 +60,16 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     """
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
-        whole = sum(p.numel() for p in model.parameters())
-        method = build_method(cell, model)
+        network = Network(model, build_method(cell, model))
         x, t, y = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1), _condition(spec)
     counter = _counter()
     with counter:
-        output = method.predict(model, x, t, y, Rows(seed=0, first=0, count=1, routing=share)).output
+        output = network.train_forward(x, t, y, Rows(seed=0, first=0, count=1, routing=share)).output
         forward = _by_kind(counter)
         output.sum().backward()
     train_step = _by_kind(counter).total - routed.train_step
-    params, left = (sum(p.numel() for p in part.parameters()) for part in (method, model))
+    parts = (model, network.backbone, network.method)
+    whole, left, params = (sum(p.numel() for p in part.parameters()) for part in parts)
     return Extra(params, whole - left, _minus(forward, routed.forward), train_step)
 
 

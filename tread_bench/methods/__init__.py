@@ -29,11 +29,5 @@ _METHODS: dict[str, type[Method]] = {
 
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:
-    """The cell's method on that backbone; extra parameters are drawn by `training.build`.
-
-    Where the method has a last layer of its own, the backbone loses the modules of its head.
-    """
-    method = _METHODS[cell.method.name](cell, backbone)
-    if method.has_last_layer:
-        backbone.remove_head()
-    return method
+    """The cell's method on that backbone; extra parameters are drawn by `training.build`."""
+    return _METHODS[cell.method.name](cell, backbone)

@@ -50,7 +50,7 @@ class Method(nn.Module):
     Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
     """
 
-    has_last_layer = False  # True: it makes the image itself, so that the backbone's last layer is removed
+    has_last_layer = False  # True: it makes the image itself, and its `Network` has no last layer of the backbone's
     draws_masks = True  # of each route, by `draw`
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:

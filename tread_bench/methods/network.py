@@ -16,13 +16,16 @@ from tread_bench.registry import BackboneSpec
 class Network(nn.Module):
     """A backbone as its method runs it: in a training step, and when it is judged.
 
+    Weights are shared with the backbone that is given, which stays as it is. Its last layer is left out here where the
+    method has one of its own.
+
     Args:
         auxiliaries: losses added to the method's own.
     """
 
     def __init__(self, backbone: Backbone, method: Method, auxiliaries: Iterable[Auxiliary] = ()) -> None:
         super().__init__()
-        self.backbone, self.method = backbone, method
+        self.backbone, self.method = backbone.without_head() if method.has_last_layer else backbone, method
         self.auxiliaries = nn.ModuleList([*method.auxiliaries(), *auxiliaries])
 
     @property
