@@ -79,7 +79,7 @@ class Job:
 
     @cached_property
     def data(self) -> DataSource:
-        return open_data(self.cell.data)
+        return open_data(self.cell.data, self.folder.decoded)
 
     def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
         """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""

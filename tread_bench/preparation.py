@@ -19,6 +19,7 @@ from tread_bench.cell_costs import cell_cost
 from tread_bench.conditions import conditions, differences
 from tread_bench.config import files_of
 from tread_bench.data_files import check_unchanged, joined, known_files, look_at
+from tread_bench.decoded import MOST_BYTES, decoded_bytes
 from tread_bench.executors.site import Site
 from tread_bench.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.options import Options
@@ -200,7 +201,15 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
     params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
     missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
     written = sorted((checkpoint_bytes(params[cell.row_key]) for cell in untrained), reverse=True)[:workers]
-    return sum(max(0, rest) for rest in missing) + sum(written)
+    return sum(max(0, rest) for rest in missing) + sum(written) + _decoded_bytes(untrained, folder)
+
+
+def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:
+    """What the run may yet keep of decoded images."""
+    choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in untrained}
+    sizes = (decoded_bytes(choice) for choice in choices.values())
+    kept = sum(size for size in sizes if size <= MOST_BYTES)
+    return max(0, min(kept, MOST_BYTES) - _size(folder.decoded))
 
 
 def _size(folder: Path) -> int:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
+from tread_bench import decoded
 from tread_bench.documents import SHOWN, Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
 from tread_bench.errors import UserError
 from tread_bench.identity import Identity, check_cell
@@ -31,6 +32,7 @@ TEMPORARY = ".tread-bench-{}.tmp"
 _TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
+_DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(r"\.lock(-\d+-of-\d+)?|\.turn|run\.log|\.seen-\w+")  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
@@ -45,6 +47,7 @@ _NAMES = (
     "figures",
     "cells",
     "timings",
+    "decoded",
     "run.log",
 )
 _LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
@@ -67,33 +70,37 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         OutputError: `path` is a link, a device or a folder.
         OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
     """
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write, which takes the place of `path` in the end. Raises as `write_atomically`, and what is raised."""
     refuse_irregular(path)
+    prefix, _, suffix = TEMPORARY.partition("{}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_and_rename(path, content)
-        _flush_folder(path.parent)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _flush(temporary)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush(path.parent)
     except OSError as error:
         error.filename = str(path)
         raise
 
 
-def _write_and_rename(path: Path, content: bytes | str) -> None:
-    prefix, _, suffix = TEMPORARY.partition("{}")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _flush(path: Path) -> None:
+    """A file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -146,6 +153,11 @@ class RunFolder:
             raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
         return self.root / "cells" / cell_id
 
+    @property
+    def decoded(self) -> Path:
+        """The folder of the images that were decoded for its cells."""
+        return self.root / decoded.FOLDER
+
     def refuse_foreign(self) -> None:
         """Raises StoreError where files of somebody else have the names that a run gives to its own."""
         taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
@@ -165,7 +177,7 @@ class RunFolder:
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
         """Raises OutputError where a folder that a command may write to is a link."""
-        refuse_linked(self.root / name for name in ("cells", "figures", "samples", "slurm", "timings"))
+        refuse_linked(self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "timings"))
         for cell in map(self.cell, cell_ids):
             refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
 
@@ -349,8 +361,9 @@ class RunFolder:
             _clear(aside, cell)
 
     def removable(self) -> list[Path]:
-        """Files that this program made and needs no more: checkpoints of cells with a record, and what was left half
-        written or half removed. Of a cell without a readable record it names none, and nothing behind a link.
+        """Files that this program made and needs no more: checkpoints of cells with a record, decoded images, and what
+        was left half written or half removed. Of a cell without a readable record it names none, and nothing behind a
+        link.
         """
         finished = {
             path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)
@@ -368,16 +381,18 @@ class RunFolder:
         place = path.relative_to(self.root).parts
         is_half_written = _TEMPORARIES.fullmatch(path.name) is not None
         if place[0] != "cells" or len(place) < 3:
-            return is_half_written
+            return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
         cell, name = place[1], "/".join(place[2:])
         if _is_aside(cell):
             return MADE.fullmatch(name) is not None
         return cell in finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
 
     def remove(self, files: Iterable[Path]) -> None:
-        """Remove files of this folder, and the folders of half-removed cells that are empty then."""
+        """Remove files of this folder, and the folders of decoded images and half-removed cells that are empty then."""
         for path in files:
             path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.decoded.rmdir()
         cells = self.root / "cells"
         for aside in cells.glob(f".*{_REMOVED}") if not cells.is_symlink() else ():
             _remove_empty(aside)

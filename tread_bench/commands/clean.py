@@ -38,9 +38,11 @@ def _told(root: Path, files: list[Path]) -> Iterator[str]:
     yield from map(str, files)
     checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]
     cells = {path.parent for path in checkpoints}
+    images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
     size = sum(path.lstat().st_size for path in files) / 2**20
     parts = (
         f"{len(checkpoints)} files of checkpoints of {len(cells)} finished cells (with them their weights)",
-        f"{len(files) - len(checkpoints)} files left by interrupted writers",
+        f"{images} files of decoded images (made again when they are needed)",
+        f"{len(files) - len(checkpoints) - images} files left by interrupted writers",
     )
     yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

@@ -1,7 +1,8 @@
 """Local Parquet files in Hugging Face's image schema: a struct column of `bytes` and `path`, and an integer label.
 
 To train on, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
-and 512 encoded images on top while reading. Images to judge latents by are decoded as they are needed.
+and 512 encoded images on top while reading; the cells of a run share what one has decoded (`decoded.py`). Images to
+judge latents by are decoded as they are needed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from PIL import Image
 from torch import Tensor
 
 from tread_bench.config import LatentsData, ParquetData
+from tread_bench.data.decoded import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
 from tread_bench.errors import UserError
 
@@ -32,9 +34,17 @@ _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS wo
 _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
 
 
-def read_parquet(choice: ParquetData) -> DataSource:
-    """Both splits. Raises UserError naming file, row (from 0) and rule."""
-    return DataSource(_read_split(choice, choice.train), _read_split(choice, choice.held_out), choice.num_classes)
+def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource:
+    """Both splits, as they were decoded before where `decoded` holds them. Raises UserError naming file, row (from 0)
+    and rule.
+    """
+    train, held_out = ([_open(choice, path) for path in paths] for paths in (choice.train, choice.held_out))
+
+    def decode() -> DataSource:
+        splits = (_read_split(choice, train, choice.train), _read_split(choice, held_out, choice.held_out))
+        return DataSource(*splits, choice.num_classes)
+
+    return decode() if decoded is None else kept_or_decoded(choice, decoded, decode)
 
 
 class ParquetPictures:
@@ -77,8 +87,7 @@ class ParquetPictures:
             yield torch.from_numpy(np.stack(batch))
 
 
-def _read_split(choice: ParquetData, paths: tuple[str, ...]) -> ImageSet:
-    files = [_open(choice, path) for path in paths]
+def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[str, ...]) -> ImageSet:
     count = sum(file.metadata.num_rows for file in files)
     if not count:
         raise UserError(f"{', '.join(paths)}: no rows; a split needs at least one image")

@@ -20,6 +20,8 @@ from torch import Tensor
 from tread_bench.errors import UserError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tread_bench.config import DataChoice
 
 
@@ -167,8 +169,12 @@ def files_sha256(paths: Sequence[str]) -> str:
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
-def open_data(choice: DataChoice) -> DataSource:
-    """Open a data source. Raises UserError with file, row and rule where the data do not fit."""
+def open_data(choice: DataChoice, decoded: Path | None = None) -> DataSource:
+    """Open a data source. Raises UserError with file, row and rule where the data do not fit.
+
+    Args:
+        decoded: a run's folder of decoded images, for sources that need decoding; None: nothing is kept.
+    """
     if choice.name == "digits":
         from tread_bench.data.digits import read_digits
 
@@ -183,4 +189,4 @@ def open_data(choice: DataChoice) -> DataSource:
         return open_latents(choice)
     from tread_bench.data.parquet import read_parquet
 
-    return read_parquet(choice)
+    return read_parquet(choice, decoded)

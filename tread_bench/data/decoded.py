@@ -1,0 +1,88 @@
+"""Decoded images in the run folder: one process decodes, the others wait for it and map its file into memory.
+
+A file is named after what it was decoded from, and by what. It appears whole or not at all, and one whose content is
+not what was written is decoded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import PIL
+from PIL import features
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from tread_bench.config import ParquetData
+from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.data_files import content_sha256
+from tread_bench.decoded import LOCK, MOST_BYTES, decoded_bytes, is_kept
+from tread_bench.locks import waited_for
+from tread_bench.outputs import OutputError
+from tread_bench.store import replacing
+
+log = logging.getLogger(__name__)
+
+
+def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], DataSource]) -> DataSource:
+    """What was decoded before, mapped into memory, or what `decode` gives, kept for those who come later.
+
+    Raises:
+        UserError: by `decode`.
+        OSError: a data file cannot be read.
+    """
+    key = _key(choice)
+    path = folder / f"{key}.safetensors"
+    if (found := _load(path, choice)) is not None:
+        return found
+    with waited_for(folder.with_name(LOCK)):
+        if (found := _load(path, choice)) is not None:
+            return found
+        path.unlink(missing_ok=True)  # damaged
+        if is_kept(folder, size := decoded_bytes(choice)):
+            source = decode()
+            if _key(choice) == key:  # else the files have changed meanwhile
+                _save(source, path)
+            return source
+    sizes = (size / 2**20, MOST_BYTES / 2**20)
+    log.warning("%.1f MiB of decoded images are not kept for other cells: a run keeps at most %.1f MiB", *sizes)
+    return decode()
+
+
+def _key(choice: ParquetData) -> str:
+    """Of the files' contents, and of all that decoded pixels depend on."""
+    files = [[content_sha256(path) for path in paths] for paths in (choice.train, choice.held_out)]
+    read = choice.model_dump(exclude={"train", "held_out", "horizontal_flip"})
+    decoders = (PIL.__version__, *(features.version(name) for name in ("jpg", "zlib", "webp", "libtiff")))
+    return hashlib.sha256(repr((files, read, decoders)).encode()).hexdigest()
+
+
+def _save(source: DataSource, path: Path) -> None:
+    assert isinstance(source.train, ImageSet) and isinstance(source.held_out, ImageSet)
+    tensors = {
+        f"{name}.{part}": getattr(split, part)
+        for name, split in (("train", source.train), ("held_out", source.held_out))
+        for part in ("pixels", "classes")
+    }
+    with suppress(OSError, OutputError), replacing(path) as temporary:  # what cannot be kept costs time, not results
+        save_file(tensors, temporary, {"key": path.stem, "content": source.sha256})
+
+
+def _load(path: Path, choice: ParquetData) -> DataSource | None:
+    """None where there is no such file, or where its content is not what was written."""
+    try:
+        with safe_open(path, framework="pt") as file:  # which maps, where NumPy's would copy
+            about = file.metadata() or {}
+            train, held_out = (
+                ImageSet(*(file.get_tensor(f"{name}.{part}").numpy() for part in ("pixels", "classes")))
+                for name in ("train", "held_out")
+            )
+        source = DataSource(train, held_out, choice.num_classes)
+        is_whole = (about.get("key"), about.get("content")) == (path.stem, source.sha256)
+    except (OSError, SafetensorError, ValueError, TypeError):
+        return None
+    return source if is_whole else None
