@@ -137,6 +137,26 @@ def test_every_integer_that_an_option_takes_fits_64_bits():
     assert [name for name, hint in found.items() if hint.__metadata__[0].max is None] == []
 
 
+NO_GIT = {"PATH": "/nowhere"}
+
+
+def test_regress_without_git_says_so(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1))
+    assert_told(
+        tread_bench("regress", suite, "--against", "HEAD", **NO_GIT), 2, "^regress reads .* git.*: install git\n$"
+    )
+
+
+@pytest.mark.slow
+def test_all_but_regress_work_without_git(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    out = tmp_path / "run"
+    assert_told(tread_bench("run", suite, "--out", out, **NO_GIT), 0, "")
+    assert '"git": null' in (out / "plan.json").read_text(encoding="utf-8")
+    assert_told(tread_bench("status", out, **NO_GIT), 0, "")
+    assert_told(tread_bench("history", out, "--out", tmp_path / "history", **NO_GIT), 0, "")
+
+
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
     """tread-bench, with `list` doing something else."""
     (tmp_path / "changed.py").write_text(

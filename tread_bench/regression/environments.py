@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,13 +15,15 @@ from tread_bench.errors import UserError
 
 
 def checkout() -> Path:
-    """The git checkout that this program runs from. Raises UserError where it is an installed copy."""
+    """The git checkout that this program runs from. Raises UserError where there is none, or no git."""
     root = Path(__file__).resolve().parents[2]
     if not (root / "pyproject.toml").is_file() or not (root / ".git").exists():
         raise UserError(
             f"regress compares versions of a git checkout, and this program runs from {root}: "
             "run it from a checkout that is installed with `pip install -e .`"
         )
+    if shutil.which("git") is None:
+        raise UserError("regress reads the other version with git, and PATH has no program git: install git")
     return root
 
 
