@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from reports import asked
-from reports.architectures import with_labels
+from reports.architectures import side_by_side, with_labels
 from reports.rates import Setting, dense_step_ms, dense_steps_ms
 from tread_bench.records import Evaluation, Record, TimingFigures
 from tread_bench.routes import parse_routes
@@ -48,9 +48,9 @@ class Row:
     """All seeds of one configuration.
 
     `scores` holds metric -> seed -> finite value at the last iteration, `references` the dense ones of the same seeds;
-    `fid_p_value` is the paired test against dense, Holm-adjusted over the rows of the group. `short_label` tells the
-    row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is the median dense
-    step of the whole run.
+    `fid_p_value` is the paired test against dense, Holm-adjusted over all rows that stand side by side. `short_label`
+    tells the row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is the
+    median dense step of the whole run. A row of a smoke run has no test, and stands beside no published figure.
     """
 
     group: Group
@@ -64,6 +64,7 @@ class Row:
     fid_p_value: float | None = None
     is_lowest_fid: bool = False
     is_among_lowest_fid: bool = False  # the lowest, or not distinguishable from it
+    is_smoke: bool = False
 
     @property
     def first(self) -> Record:
@@ -161,10 +162,10 @@ class Row:
         return mean_interval(values).mean if values else None
 
 
-def comparison(records: Iterable[Record], is_ranked: bool = True) -> list[Row]:
+def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     """One entry per row and protocol, group by group, dense first; the order of `records` does not matter.
 
-    Rows that are not ranked have no tests and no lowest FID among them.
+    The rows of a smoke run have no tests and no lowest FID among them.
     """
     ordered = sorted(map(_without_infinite_fids, records), key=record_order)
     cells = {record.cell: record for record in ordered}
@@ -172,8 +173,9 @@ def comparison(records: Iterable[Record], is_ranked: bool = True) -> list[Row]:
     rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells, dense_ms)]
     rows = [_settle(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
-    if is_ranked:
-        rows = [row for _, members in groupby(rows, lambda row: row.group) for row in _rank(list(members))]
+    if is_smoke:
+        return with_labels([replace(row, is_smoke=True) for row in rows])
+    rows = [row for _, members in groupby(_test(rows), lambda row: row.group) for row in _rank(list(members))]
     return with_labels(rows)
 
 
@@ -255,21 +257,27 @@ def _settle(row: Row, rows: Sequence[Row]) -> Row:
     return replace(row, group=min(alike)) if alike else row
 
 
+def _test(rows: Sequence[Row]) -> list[Row]:
+    """With tests against dense, Holm-adjusted over the rows that stand side by side, in both directions."""
+    adjusted: dict[int, float] = {}
+    for members in side_by_side(rows):
+        judged = [row for row in members if not row.is_judged_by_teacher]
+        raw = {id(r): paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for r in judged}
+        tested = {place: p for place, p in raw.items() if p is not None}
+        adjusted |= zip(tested, holm(list(tested.values())), strict=True)
+    return [replace(row, fid_p_value=adjusted.get(id(row))) for row in rows]
+
+
 def _rank(rows: Sequence[Row]) -> list[Row]:
-    """Holm-adjusted tests against dense, and the rows that may have the lowest FID."""
-    judged = {i: row for i, row in enumerate(rows) if not row.is_judged_by_teacher}
-    raw = {i: paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for i, r in judged.items()}
-    tested = {i: p for i, p in raw.items() if p is not None}
-    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    """With the rows marked that may have the lowest FID of the group."""
     lowest = lowest_fids(rows)
     return [
         replace(
             row,
-            fid_p_value=adjusted.get(i),
             is_lowest_fid=row is lowest[0] if lowest else False,
             is_among_lowest_fid=any(row is one for one in lowest),
         )
-        for i, row in enumerate(rows)
+        for row in rows
     ]
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row, lowest_fids
 from reports.numbers import decimals, millions, names, number, plural
-from reports.verdict import Outcome, against_dense, outcome, p_value_against_dense, ranked, runners_up
-from tread_bench.statistics import holm
+from reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
 
 _SAID: dict[tuple[Outcome, ...], str] = {
     ("better",): "better than dense training {} {}",
@@ -24,8 +23,8 @@ _ROUTED = "routed row"
 def lead(rows: Sequence[Row]) -> str:
     """One sentence over all architectures: where the best routed row gains, loses, or does not differ from dense."""
     found = {
-        members[0].architecture: outcome(best, p_value) if best else "unknown"
-        for members, best, p_value in _judged(rows)
+        members[0].architecture: outcome(best) if (best := _best(members)) else "unknown"
+        for members in by_architecture(rows)
     }
     within = "under" if what_differs(rows) == "objective" else "in"
     parts = [
@@ -36,15 +35,6 @@ def lead(rows: Sequence[Row]) -> str:
     has_choice = any(sum(not row.is_dense for row in members) > 1 for members in by_architecture(rows))
     what = f"the best {_noun(rows)}" if has_choice else "routing" if _noun(rows) == _ROUTED else f"the {_noun(rows)}"
     return f"In FID, {what} is {'; '.join(parts)}."
-
-
-def _judged(rows: Sequence[Row]) -> list[tuple[list[Row], Row | None, float | None]]:
-    """Rows of each architecture, the best of them beside dense, and its p-value, Holm-adjusted over architectures."""
-    found = [(members, _best(members)) for members in by_architecture(rows)]
-    p_values = [p_value_against_dense(best) if best else None for _, best in found]
-    tested = [k for k, p_value in enumerate(p_values) if p_value is not None]
-    adjusted = dict(zip(tested, holm([p for p in p_values if p is not None]), strict=True))
-    return [(members, best, adjusted.get(k)) for k, (members, best) in enumerate(found)]
 
 
 def _noun(rows: Sequence[Row]) -> str:
@@ -59,7 +49,7 @@ def scope(rows: Sequence[Row]) -> str:
     why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
     losses = " Their validation losses are different quantities." if what == "objective" else ""
     return (
-        f"Each {what} is compared with its own dense row; paired tests are Holm-adjusted over the {what}s. FIDs of "
+        f"Each {what} is compared with its own dense row; paired tests are Holm-adjusted over all rows. FIDs of "
         f"different {what}s are not ranked: {why}one training setup need not suit them alike.{losses}"
     )
 
@@ -70,9 +60,9 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
         (
             members[0].architecture,
             f"{millions(members[0].cost('params'))} parameters",
-            _statement(members, best, p_value, f"{what_differs(rows)}s"),
+            _statement(members),
         )
-        for members, best, p_value in _judged(rows)
+        for members in by_architecture(rows)
     ]
 
 
@@ -80,7 +70,8 @@ def _best(rows: Sequence[Row]) -> Row | None:
     return next(iter(lowest_fids(rows, [row for row, _ in ranked(rows)])), None)
 
 
-def _statement(rows: list[Row], best: Row | None, p_value: float | None, many: str) -> str:
+def _statement(rows: list[Row]) -> str:
+    best = _best(rows)
     if best is None:
         failed = [record for row in rows for record in row.not_done]
         taught = "that its judge did not teach " if any(row.is_judged_by_teacher for row in rows) else ""
@@ -88,7 +79,7 @@ def _statement(rows: list[Row], best: Row | None, p_value: float | None, many: s
     routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
     which = f", lowest FID of {several}{runners_up(rows, routed)}" if len(routed) > 1 else ""
-    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid), p_value, many)
+    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid))
     return f"{best.short_label}{which}: {quality}; {_speed(best)}."
 
 

@@ -47,7 +47,7 @@ def render(
     records = sorted(records, key=record_order)
     is_smoke = bool(plan.get("smoke"))
     write_csv(results_frame(records, is_smoke), run_dir / "results.csv")
-    rows = comparison(records, is_ranked=not is_smoke)
+    rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
     all_drawn = [picture for some in drawn for picture in some]

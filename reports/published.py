@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -24,6 +24,11 @@ DENSE_NOTE = (
     "Its dense DiT figures are the DiT paper's, of another objective and sampler (DDPM) than its routed ones (EDM); "
     "its dense SiT figures are the SiT paper's, sampled by a stochastic differential equation."
 )
+
+
+def stands_beside_published(rows: Iterable[Row]) -> bool:
+    """Whether published figures may stand beside these rows: not in a smoke run, whose figures say nothing."""
+    return not any(row.is_smoke for row in rows)
 
 
 class PublishedFid(NamedTuple):
@@ -69,7 +74,7 @@ def placement_difference(row: Row) -> float | None:
         PLACEMENT_BLOCKS,
         "tread",
     )
-    if not is_published or not row.first.routes:
+    if not is_published or not row.first.routes or row.is_smoke:
         return None
     return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
 
@@ -104,7 +109,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     MaskDiT's was measured after an unmasked phase, and its number of images is that of the masked one before.
     """
     first = row.first
-    if first.config.get("data", {}).get("name") != "latents" or not row.blocks:
+    if first.config.get("data", {}).get("name") != "latents" or not row.blocks or row.is_smoke:
         return None
     iterations = row.group.iteration
     if first.method == "mask":
@@ -183,7 +188,7 @@ def published_gain(row: Row) -> PublishedGain | None:
     if "flow" in row.architecture.split():
         model = re.sub("^DiT", "SiT", model)
     dense, tread = (_value("TREAD Table 2", model, method) for method in ("dense", "tread"))
-    if dense is None or tread is None:
+    if dense is None or tread is None or row.is_smoke:
         return None
     caveats = (line["caveat"] for line in _lines() if (line["model"], line["method"]) == (model, "dense"))
     return PublishedGain(model, dense, tread, next(caveats))
@@ -242,8 +247,12 @@ _METHODS = {
 }
 
 
-def published_method(method: str) -> str:
-    """FID of the method at XL size, with the length of its training and its guidance; "" where none was published."""
+def published_method(row: Row) -> str:
+    """FID of its method at XL size, with the length of its training and its guidance; "" where none was published."""
+    return "" if row.is_smoke else _published_method(asked.method(row.first))
+
+
+def _published_method(method: str) -> str:
     if method not in _METHODS:
         return ""
     table, model, metric, epochs = _METHODS[method]
@@ -257,7 +266,7 @@ def methods_note() -> str:
     return (
         "Published: TREAD (Krause et al. 2025), Table 1, and the README of SPRINT, ImageNet-256 at XL size: trained "
         "for different numbers of epochs, some guided and some not, so no ranking follows from them; dense "
-        f"{published_method('dense')}. {DENSE_NOTE}"
+        f"{_published_method('dense')}. {DENSE_NOTE}"
     )
 
 

@@ -117,30 +117,18 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
     )
 
 
-def p_value_against_dense(row: Row) -> float | None:
-    """Of a paired test. A row below dense was chosen for its FID, so there it is Holm-adjusted over the rows."""
-    difference = row.difference("fid")
-    if difference is not None and difference.mean > 0:
-        return paired_p_value(row.scores["fid"], row.references["fid"])
-    return row.fid_p_value
-
-
-def outcome(row: Row, p_value: float | None) -> Outcome:
-    """What may be said of a row's FID against dense, by a p-value that is adjusted as the statement asks for."""
+def outcome(row: Row) -> Outcome:
+    """What may be said of a row's FID against dense."""
     difference = row.difference("fid")
     if difference is None or difference.bounds is None:
         return "unknown"
-    if p_value is not None and p_value <= LEVEL:
+    if row.fid_p_value is not None and row.fid_p_value <= LEVEL:
         return "worse" if difference.mean > 0 else "better"
     return "not beyond chance" if difference.excludes(0) else "open"
 
 
-def against_dense(row: Row, rows: Sequence[Row], places: int, p_value: float | None = None, many: str = "rows") -> str:
-    """How the row's FID stands to dense, as the end of a sentence.
-
-    Args:
-        p_value: adjusted over as `many` as the sentence stands among; else over the rows.
-    """
+def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
+    """How the row's FID stands to dense, as the end of a sentence."""
     difference = row.difference("fid")
     if difference is None:
         has_dense = any(r.is_dense and r.done for r in rows)
@@ -152,14 +140,13 @@ def against_dense(row: Row, rows: Sequence[Row], places: int, p_value: float | N
         return f"it is {size} {way} than dense on the one seed that both have, which settles nothing"
     way = "below" if difference.mean < 0 else "above"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
-    p_value = p_value_against_dense(row) if p_value is None else p_value
     return {
         "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
         "open": f"it is not significantly different from dense ({evidence})",
         "better": f"it is better than dense, by {size} FID ({evidence})",
-        "not beyond chance": f"that is {size} {way} dense ({evidence}), which is not significant among this many "
-        f"{many} (Holm-adjusted)",
-    }[outcome(row, p_value)]
+        "not beyond chance": f"it is {size} {way} dense ({evidence}), which is not significant among this many "
+        "rows (Holm-adjusted)",
+    }[outcome(row)]
 
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:

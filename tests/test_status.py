@@ -98,6 +98,12 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
     assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
 
 
+def test_a_smoke_run_is_said_to_be_one(folder):
+    assert headline(status_of(folder)).startswith("toy: ") and not status_of(folder).is_smoke
+    folder.plan_path.write_text(json.dumps({**folder.existing_plan(), "smoke": True}))
+    assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
+
+
 def test_looking_changes_nothing_and_leaves_the_locks(folder):
     before = {path: path.read_bytes() for path in folder.root.rglob("*") if path.is_file()}
     assert status_of(folder).is_held is False

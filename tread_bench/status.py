@@ -54,6 +54,7 @@ class Status:
     """A run: its cells in the order of its plan, and what is left of it."""
 
     suite: str | None  # None: a runner has just begun, and has not said
+    is_smoke: bool
     device: str | None
     is_held: bool | None  # whether a runner holds the folder; None: the file system cannot tell
     cells: tuple[CellStatus, ...] = ()
@@ -82,7 +83,7 @@ def status_of(folder: RunFolder) -> Status:
     """
     is_held = is_locked(folder.root / ".lock")
     if is_held and not folder.plan_path.exists():  # by a runner that has just begun
-        return Status(None, None, is_held)
+        return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
     rows = plan.get("rows", {})
     looked = [_look(folder, cell_id, rows.get(cell_id), now) for cell_id in plan["cells"]]
@@ -91,6 +92,7 @@ def status_of(folder: RunFolder) -> Status:
     to_measure = _to_measure(looked, works) if plan["timing"]["pairs"] else set()
     return Status(
         suite=plan["suite"]["name"],
+        is_smoke=plan.get("smoke", False),
         device=plan["numerics"]["device"],
         is_held=is_held,
         cells=tuple(

@@ -13,7 +13,7 @@ from reports.figures import style
 from reports.figures.marks import cells, upright, words
 from reports.figures.style import MUTED, RULE, Picture, clean
 from reports.numbers import decimals, number
-from reports.published import depths_note, published_depths
+from reports.published import depths_note, published_depths, stands_beside_published
 from tread_bench.statistics import Estimate
 
 
@@ -33,7 +33,7 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         + "; ".join(f"{line.rule}: {_words(line, places)}" for line in lines),
         caption="Each row against the dense row of its own depth, paired over seeds, with 95 % t intervals; FIDs of "
         "different depths are not compared with each other. A rule is a row of the suite: the table holds the blocks "
-        f"that it meant at each depth. {depths_note()}",
+        f"that it meant at each depth. {depths_note() if stands_beside_published(rows) else ''}",
     )  # fmt: skip
 
 
@@ -51,12 +51,15 @@ def _numbers(line: Line, row: Row, difference: Estimate, places: int) -> tuple[s
 def _figure(lines: Sequence[Line]) -> Figure:
     families = list(dict.fromkeys(line.family for line in lines))
     figure = Figure(figsize=(9.6, 3.5), layout="constrained")
-    panels = figure.subplots(1, len(families) + 1, width_ratios=[*[2.2 / len(families)] * len(families), 1])
+    has_published = stands_beside_published(row for line in lines for row, _ in line.points)
+    ratios = [*[2.2 / len(families)] * len(families), *([1] if has_published else [])]
+    panels = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
     for family, axes in zip(families, panels, strict=False):
         _panel(axes, [line for line in lines if line.family == family])
         axes.set_title(clean(family))
     panels[0].set_ylabel("FID difference to own dense (lower is better)", color=MUTED)
-    _published_panel(panels[-1])
+    if has_published:
+        _published_panel(panels[-1])
     return figure
 
 

@@ -13,7 +13,7 @@ from reports.architectures import by_architecture, what_differs
 from reports.comparison import Row
 from reports.depths import lines_of as depth_lines
 from reports.figures import style
-from reports.figures.marks import dot, settle_forest, tone, words
+from reports.figures.marks import dot, settle_forest, tone, tones, words
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals, millions, number
 from reports.published import gain_note, published_gain
@@ -46,9 +46,8 @@ def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"FID of each routed row minus the dense row of its own {what_differs(rows)}, and relative speed. "
         + "; ".join(f"{line.row.label}: {words(line.difference, places)}" for line in lines),
         caption=f"Every routed row against the dense row of its own {what_differs(rows)}, paired over seeds; lines are "
-        "95 % t intervals. Blue: the interval lies below 0, FID is lower; orange: it lies above; grey: it contains 0 "
-        "or there is none. A tick marks the ideal speed-up, from MACs; the dot is the measured one with its 95 % "
-        f"bootstrap interval. {gain_note()}",
+        f"95 % t intervals. {tones(rows)}A tick marks the ideal speed-up, from MACs; the dot is the measured one with "
+        f"its 95 % bootstrap interval. {gain_note() if _has_published(lines) else ''}",
     )  # fmt: skip
 
 
@@ -79,6 +78,10 @@ def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _has_published(lines: Sequence[_Line]) -> bool:
+    return any(published_gain(line.row) for line in lines)
+
+
 def _published(row: Row) -> str:
     found = published_gain(row)
     if found is None:
@@ -91,16 +94,16 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
     figure, names, forest, speed, texts = _axes(lines)
     for line in lines:
         _name(names, line)
-        colour = tone(line.difference)
         if line.difference:
-            dot(forest, line.y, line.difference.mean, line.difference.bounds, colour)
+            dot(forest, line.y, line.difference.mean, line.difference.bounds, tone(line.row))
         _speed(speed, line)
         texts.text(0.05, line.y, words(line.difference, places), va="center", color=INK if line.difference else MUTED)
         published = published_gain(line.row)
         if published and line.leads:
             texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
     texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
-    texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
+    if _has_published(lines):
+        texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
     _settle_axes(forest, speed, lines)
     return figure
 

@@ -15,7 +15,7 @@ from reports.figures.marks import cells, logarithmic, upright
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.guidance import Checkpoint, checkpoints, fid_of
 from reports.numbers import DASH, decimals, number
-from reports.published import guidance_note, published_guidance
+from reports.published import guidance_note, published_guidance, stands_beside_published
 
 _COLUMNS = 3
 _IN_LEGEND = 2
@@ -28,6 +28,7 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     found = checkpoints(rows)
     if not found:
         return None
+    is_judged = stands_beside_published(rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
     svg, png = style.save(_figure(found))
     return Picture(
@@ -35,14 +36,19 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
                  "seeds", "GMACs per image", "MACs, no guidance = 1"),
         table=[line for made in found for line in _numbers(made, places)],
-        description="FID against the scale of guidance; every rule at its best scale: "
-        + "; ".join(f"{made.name}: {_words(made, places)}" for made in found),
-        caption="Every rule on the same checkpoints over a sweep of scales, drawn a little aside of each other; large "
-        "marks are the best scale of a rule, with its 95 % t interval over seeds; the level is the same checkpoint "
-        "without guidance, its band the interval. Strong and weak are the shares of the tokens that bypass in the two "
-        "branches. MACs are those of one generated image, over all sampling steps and "
-        f"both branches. A best scale is chosen by the samples that it is judged by. {guidance_note()}",
+        description="FID against the scale of guidance"
+        + (f"; every rule at its best scale: {_best_scales(found, places)}" if is_judged else ""),
+        caption="Every rule on the same checkpoints over a sweep of scales, drawn a little aside of each other; "
+        + ("large marks are the best scale of a rule, with its 95 % t interval over seeds; " if is_judged else "")
+        + "the level is the same checkpoint without guidance, its band the interval. Strong and weak are the shares of "
+        "the tokens that bypass in the two branches. MACs are those of one generated image, over all sampling steps "
+        "and both branches. "
+        + (f"A best scale is chosen by the samples that it is judged by. {guidance_note()}" if is_judged else ""),
     )  # fmt: skip
+
+
+def _best_scales(found: Sequence[Checkpoint], places: int) -> str:
+    return "; ".join(f"{made.name}: {_words(made, places)}" for made in found)
 
 
 def _words(made: Checkpoint, places: int) -> str:
@@ -58,7 +64,7 @@ def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
     lines = [_line(made, made.unguided, "none", plain, places)] if made.unguided else []
     for sweep in made.sweeps:
         for row in sweep.rows:
-            is_best = row is sweep.best and len(sweep.rows) > 1
+            is_best = row is sweep.best and len(sweep.rows) > 1 and not row.is_smoke
             lines.append(_line(made, row, f"{sweep.rule}{' (best scale)' if is_best else ''}", plain, places))
     return lines
 
@@ -79,8 +85,10 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         rule: (*look, "-" if k < len(style.COLOURS) else "--")  # where colours repeat, lines differ as well
         for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
     }
-    columns = min(_COLUMNS, len(found) + 1)
-    lines = -(-(len(found) + 1) // columns)
+    has_published = stands_beside_published(row for made in found for sweep in made.sweeps for row in sweep.rows)
+    count = len(found) + has_published
+    columns = min(_COLUMNS, count)
+    lines = -(-count // columns)
     figure = Figure(figsize=(9.6, 3.5 * lines + 0.22 * (len(rules) // _IN_LEGEND + 1)), layout="constrained")
     panels = list(figure.subplots(lines, columns, squeeze=False).flat)
     for k, (made, axes) in enumerate(zip(found, panels, strict=False)):
@@ -88,8 +96,9 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         _limit(axes, found)
         axes.tick_params(labelleft=k % columns == 0)
         axes.set_xlabel("scale (1 is the strong branch alone)", color=MUTED)
-    _published_panel(panels[len(found)])
-    for unused in panels[len(found) + 1 :]:
+    if has_published:
+        _published_panel(panels[len(found)])
+    for unused in panels[count:]:
         unused.set_axis_off()
     panels[0].set_ylabel("FID (lower is better)", color=MUTED)
     _legend(figure, looks)
@@ -130,7 +139,8 @@ def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
         scales = [asked.guidance_scale(row.first) + aside for row in sweep.rows]
         means = [fid_of(row).mean for row in sweep.rows]
         axes.plot(scales, means, color=colour, marker=marker, markersize=4.5, linewidth=1.2, linestyle=line)
-        upright(axes, asked.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
+        if not sweep.best.is_smoke:
+            upright(axes, asked.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
     axes.set_title(clean(made.name))
     axes.margins(x=0.06)
     axes.tick_params(length=0)

@@ -12,10 +12,10 @@ from reports import asked
 from reports.architectures import by_architecture
 from reports.comparison import Row
 from reports.figures import style
-from reports.figures.marks import dot, settle_forest, tone, words
+from reports.figures.marks import dot, settle_forest, tone, tones, words
 from reports.figures.style import INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals, millions, names, number
-from reports.published import methods_note, published_method
+from reports.published import methods_note, published_method, stands_beside_published
 from tread_bench.statistics import Estimate
 
 _LINE = 0.34  # inches
@@ -42,11 +42,11 @@ def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         table=[_numbers(line, places) for line in lines],
         description="FID of each row minus dense, its extra parameters and its training cost. "
         + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in lines),
-        caption="FID differences are paired over seeds with dense; lines are 95 % t intervals, blue below 0, orange "
-        "above it, grey where the interval holds 0. Extra parameters are those that the backbone alone does not have. "
+        caption="FID differences are paired over seeds with dense; lines are 95 % t intervals. "
+        f"{tones(rows)}Extra parameters are those that the backbone alone does not have. "
         "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
         "training step with its 95 % bootstrap interval, the tick the ideal one. "
-        f"{_taught(lines)}{methods_note() if _title(lines) == 'Methods' else ''}",
+        f"{_taught(lines)}{methods_note() if _has_published(lines) else ''}",
     )  # fmt: skip
 
 
@@ -73,6 +73,10 @@ def _differ(lines: Sequence[_Line]) -> bool:
     are_placements = all(line.row.first.method == "tread" for line in lines)
     are_placements = are_placements and len({tuple(line.row.spans) for line in lines}) > 1
     return len(kinds) > 1 and not are_placements
+
+
+def _has_published(lines: Sequence[_Line]) -> bool:
+    return _title(lines) == "Methods" and stands_beside_published(line.row for line in lines)
 
 
 def _title(lines: Sequence[_Line]) -> str:
@@ -110,7 +114,7 @@ def _numbers(line: _Line, places: int) -> tuple[str, ...]:
     judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
     return (
         row.label, asked.method(row.first), words(line.difference, places),
-        published_method(asked.method(row.first)) or DASH,
+        published_method(row) or DASH,
         str(line.difference.n) if line.difference else DASH,
         *(number(row.cost(name), 0) for name in ("method_params", "auxiliary_params")), number(line.macs),
         number(judged / dense if judged and dense else None),
@@ -122,7 +126,7 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
     figure, (forest, difference, extra, macs, speed) = _axes(lines)
     for y, line in enumerate(lines):
         if line.difference:
-            dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.difference))
+            dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.row))
         colour = INK if line.difference else MUTED
         difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
         extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)

@@ -14,9 +14,11 @@ from matplotlib.patches import Rectangle
 from reports import asked
 from reports.comparison import Row
 from reports.figures import style
+from reports.figures.marks import tones
 from reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
 from reports.numbers import DASH, decimals, interval, number
-from reports.published import placement_difference, placement_note, several_routes_note
+from reports.published import placement_difference, placement_note, several_routes_note, stands_beside_published
+from reports.verdict import outcome
 from tread_bench.statistics import Estimate
 
 _ROW_HEIGHT = 0.32  # inches
@@ -42,6 +44,7 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None  # rows whose routes lie alike differ in something else, which has a picture of its own
     lines = [line for part in parts for line in part]
     svg, png = style.save(_figure(parts, paired))
+    meaning = tones(rows)
     what = "FID difference to dense" if paired else "FID"
     return Picture(
         name=f"route_placement{suffix}", title="Route placement", svg=svg, png=png,
@@ -50,8 +53,8 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "
         + "; ".join(f"{line.row.label}: {line.text}" for line in lines),
         caption="Tokens leave before the first block of a bar and come back after its last. "
-        + ("Blue is a lower FID than dense, orange a higher one, grey where the interval holds 0; " if paired else "")
-        + f"lines are 95 % t intervals over {'paired ' if paired else ''}seeds. "
+        + f"Lines are 95 % t intervals over {'paired ' if paired else ''}seeds. "
+        + (f"{meaning}The stronger the colour, the larger the difference. " if paired and meaning else "")
         + _several(lines) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
 
@@ -62,7 +65,8 @@ def _several(lines: Sequence[_Line]) -> str:
         return ""
     added = any(asked.auxiliary(line.row.first) for line in lines)
     loss = "What stands behind a plus is a loss that is added, over all routes of the row. " if added else ""
-    return f"Several bars in a line are routes one after another, of one row. {loss}{several_routes_note()} "
+    published = f"{several_routes_note()} " if stands_beside_published(line.row for line in lines) else ""
+    return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
 
 
 def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
@@ -122,7 +126,7 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
     figure, panels = _panels(parts)
     for part, (bars, forest, words) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
-            tone = _tone(line.shown, scale) if paired else style.COLOURS[0]
+            tone = _tone(line.row, scale) if paired else style.COLOURS[0]
             _bar(bars, y, line.row, tone)
             _interval(forest, y, line.shown, tone)
             words.text(0.05, y, line.text, va="center")
@@ -134,11 +138,12 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
     return figure
 
 
-def _tone(difference: Estimate | None, scale: Normalize) -> Any:
-    """The stronger the larger the difference is; grey where the interval holds 0 or there is none."""
+def _tone(row: Row, scale: Normalize) -> Any:
+    """The stronger the larger the difference is; grey where the verdict's test finds none."""
+    difference = row.difference("fid")
     if difference is None:
         return MUTED
-    return style.DIVERGING(scale(difference.mean if difference.excludes(0) else 0.0))
+    return style.DIVERGING(scale(difference.mean if outcome(row) in ("better", "worse") else 0.0))
 
 
 def _head(words: Axes, paired: bool, has_published: bool) -> None:

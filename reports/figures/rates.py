@@ -14,7 +14,7 @@ from reports.figures import style
 from reports.figures.marks import cells, upright
 from reports.figures.style import INK, MUTED, Picture, clean
 from reports.numbers import decimals, number
-from reports.published import published_rates, rates_note
+from reports.published import published_rates, rates_note, stands_beside_published
 from tread_bench.routes import parse_routes
 
 
@@ -32,7 +32,8 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not lines:
         return None
     places = decimals(row.fid.mean for line in lines for _, row in line.rows if row.fid)
-    published = published_rates() if any(row.first.method == "tread" for line in lines for _, row in line.rows) else {}
+    is_tread = any(row.first.method == "tread" for line in lines for _, row in line.rows)
+    published = published_rates() if is_tread and stands_beside_published(rows) else {}
     svg, png = style.save(_figure(lines, published))
     return Picture(
         name=f"rates{suffix}", title="FID against bypass rate", svg=svg, png=png,

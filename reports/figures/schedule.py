@@ -18,7 +18,7 @@ from reports.figures.cost import Point, points_of
 from reports.figures.marks import cells, logarithmic, upright
 from reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
 from reports.numbers import DASH, decimals
-from reports.published import finetune_note
+from reports.published import finetune_note, stands_beside_published
 
 _STRIP = 0.26  # inches
 _STEPS = 400  # places along a strip
@@ -40,7 +40,8 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in drawn),
         caption="Marks are means over seeds with 95 % t intervals, a little aside of each other. Below, one strip per "
         "row: blue while tokens are routed, the paler the smaller the share of the route’s rate, grey while training "
-        f"is dense. The shaded part is the dense one of the rows that end dense. {finetune_note()}",
+        "is dense. The shaded part is the dense one of the rows that end dense. "
+        + (finetune_note() if stands_beside_published(rows) else ""),
     )  # fmt: skip
 
 

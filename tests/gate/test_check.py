@@ -67,6 +67,17 @@ def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, status
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept):
+    run, before = run_folder("done", "done", name="smoke"), baseline.read_bytes()
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
+    for path in (baseline, baseline.with_name("another.json")):
+        with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
+            check_run(run, path, accept, NOWHERE)
+    assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
+
+
 def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline, capfd):
     with pytest.raises(UserError, match="not finished: 1 of 2 cells have no record yet; run its suite again"):
         check_run(run_folder("failed", None), baseline, False, NOWHERE)

@@ -45,6 +45,17 @@ def test_a_folder_that_is_no_run_is_named_and_loses_no_other(made):
     assert "no-run is no run folder" in page and "over 30 runs" in page
 
 
+def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path):
+    smoke = write_run(tmp_path / "smoke", 31, night(31, rows=3), {"smoke": True})
+    done = tread_bench_forked("history", *folders[:2], smoke, "--out", tmp_path / "history")
+    assert done.returncode == 3 and done.stderr.strip() == (
+        f"left out: {smoke} is a smoke run, whose figures say nothing; run its suite without --smoke"
+    )
+    assert "smoke run" in (tmp_path / "history" / "index.html").read_text(encoding="utf-8")
+    alone = tread_bench_forked("history", smoke, "--out", tmp_path / "alone")
+    assert alone.returncode == 2 and "no run to show" in alone.stderr and not (tmp_path / "alone").exists()
+
+
 def test_the_page_draws_changes_open_and_the_rest_folded(made):
     _, out = made
     page = (out / "index.html").read_text(encoding="utf-8")

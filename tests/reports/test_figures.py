@@ -29,11 +29,12 @@ from synthetic_records import (
 from reports.figures import NAMES, pictures
 from reports.figures.across_times import adjacent_times
 from reports.figures.cost import draw, points_of
-from reports.figures.marks import logarithmic
+from reports.figures.marks import logarithmic, tone, tones
 from reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
-from reports.figures.style import COLOURS, DIVERGING, MARKERS, clean, looks, theme
+from reports.figures.style import BETTER, COLOURS, DIVERGING, MARKERS, MUTED, WORSE, clean, looks, theme
 from reports.published import placement_difference
 from reports.tables import comparison
+from reports.verdict import against_dense
 
 
 @pytest.fixture(scope="module")
@@ -75,16 +76,30 @@ def test_cost_is_macs_of_a_step_times_batch_times_iterations(drawn):
     assert drawn["fid_cost"].table[0][:3] == ("dense", "400", f"{30e6 * 64 * 400 / 1e12:.2f}")
 
 
-@pytest.mark.parametrize(("gains", "is_grey"), [((-3, 1, -2), True), ((1, 2, 3), True), ((-3, -3.1, -2.9), False)])
-def test_a_placement_has_a_colour_only_where_its_interval_excludes_no_change(gains, is_grey):
-    changes = {"dense": ("", (0, 0, 0)), "2:8": ("2:8@0.5", gains), "0:8": ("0:8@0.5", (9, 9.1, 9))}
+UNADJUSTED = (2, 1, 2.5, 0, 2)  # p = 0.028: significant alone, and not beside a second row
+CLEAR, STILL = (3, 3.1, 2.9, 3, 3), (1, -1, 0.5, -0.5, 0)
+
+
+@pytest.mark.parametrize(("gains", "other", "is_grey"), [
+    (UNADJUSTED, STILL, True), (CLEAR, STILL, False), (UNADJUSTED, CLEAR, False),  # of two, the larger p counts once
+])  # fmt: skip
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_row_has_a_colour_only_where_the_test_of_the_verdict_finds_a_difference(gains, other, is_grey, sign):
+    changes = {"dense": ("", [0] * 5), "2:8": ("2:8@0.5", gains), "0:8": ("0:8@0.5", other)}
     records = [
-        record(row, routes, seed, 0.0, evaluations=[evaluation(1200, 20 + seed + change)])
+        record(row, routes, seed, 0.0, evaluations=[evaluation(1200, 20 + 2 * seed + sign * change)])
         for row, (routes, all_seeds) in changes.items()
         for seed, change in enumerate(all_seeds)
     ]
-    placement = next(p for p in pictures(comparison(records)) if p.name == "route_placement")
-    assert (f"fill: {to_hex(DIVERGING(0.5))}" in placement.svg.decode()) is is_grey
+    rows = comparison(records)
+    own = next(row for row in rows if row.name == "2:8")
+    assert own.difference("fid").excludes(0)
+    assert tone(own) == (MUTED if is_grey else BETTER if sign < 0 else WORSE)
+    said = against_dense(own, rows, 2)
+    assert ("not significant" in said) is is_grey and ("better" in said or "worse" in said) is not is_grey
+    placement = next(p for p in pictures(rows) if p.name == "route_placement")
+    has_grey = f"fill: {to_hex(DIVERGING(0.5))}" in placement.svg.decode()
+    assert has_grey is (is_grey or other is STILL) and tones(rows) in placement.caption
 
 
 def test_a_load_while_one_row_was_timed_moves_no_row_alone():

@@ -175,7 +175,7 @@ def test_what_one_of_six_architectures_shows_by_chance_is_no_gain_and_no_loss(si
     six, limits, said = families(with_differences([shown, *[still] * 5]))
     assert "not significantly different from dense in DiT and U-ViT." in alone
     assert six.startswith("In FID, routing is not significantly different from dense in DRWKV") and "Holm" in limits
-    assert "not significant among this many architectures (Holm-adjusted)" in said["DiT"][1]
+    assert "not significant among this many rows (Holm-adjusted)" in said["DiT"][1]
     clear, _, _ = families(with_differences([[sign * d for d in (5, 5.1, 4.9, 5, 5)], *[still] * 5]))
     assert ("better" if sign < 0 else "worse") + " than dense" in clear
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.table import Column, Table
@@ -47,6 +48,7 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
         try_file("--baseline", path)
     folder = RunFolder(root)
     plan = folder.existing_plan()
+    _refuse_smoke(root, plan)
     suite, records = plan["suite"]["name"], folder.records(plan["references"])
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
     _refuse_unfinished(root, plan["cells"], records, len(failed) if accept else 0)
@@ -62,6 +64,15 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     elif status:
         typer.echo("--accept makes this run the new baseline", err=True)
     return status
+
+
+def _refuse_smoke(root: Path, plan: Mapping[str, Any]) -> None:
+    """Figures of a few iterations say nothing of the program, be they judged or accepted."""
+    if plan.get("smoke"):
+        raise UserError(
+            f"{root} is a smoke run, cut down to a few iterations: it can be neither checked nor accepted as a "
+            "baseline; run its suite without --smoke into another folder"
+        )
 
 
 def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Record], failed: int) -> None:

@@ -54,7 +54,8 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     if result.taken:
         typer.echo(f"another process still works on {result.taken} cells; the same command later goes on", err=True)
     if options.shard is not None:
-        typer.echo(f"shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
+        which = "smoke run, " if smoke else ""
+        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
         typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
         return 1 if failed or result.taken else 0
     stale = RunFolder(root).stale()
@@ -98,7 +99,7 @@ def _print_table(records: list[Record], is_smoke: bool) -> None:
     if is_smoke:
         console.print(f"SMOKE RUN. {SMOKE_RUN}")
     printed = PRINTED_WIDE if console.width >= 120 else PRINTED
-    for _, members in groupby(comparison(records), key=lambda row: row.group):
+    for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
         view = comparison_view(list(members))
         shown = [k for k, (title, _) in enumerate(view.headers) if title in printed]
         title = "smoke run" if is_smoke else None

@@ -94,7 +94,8 @@ def _plain(status: Status) -> dict[str, Any]:
 def headline(status: Status) -> str:
     """One line about the whole run."""
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
-    told = f"{status.suite}: {_stage(status)}" if status.suite else _stage(status)
+    which = " (smoke run)" if status.is_smoke else ""
+    told = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)
     return f"{told} ({len(status.cells)} cells: {counts})" if counts else told
 
 

@@ -75,6 +75,8 @@ def _read(path: Path) -> tuple[Run, list[LeftOut]]:
         raise StoreError(f"{path} is no folder")
     folder = RunFolder(path)
     plan = folder.existing_plan()
+    if plan.get("smoke"):
+        raise StoreError(f"{path} is a smoke run, whose figures say nothing; run its suite without --smoke")
     records, unreadable = folder.readable_records(plan["references"], or_outcomes=False)
     done = tuple(record for record in records if record.status == "done")
     if not done:
