@@ -26,6 +26,8 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
         OutputError: a picture, or the folder, is a link.
     """
     refuse_linked([folder])
+    if drawn:
+        folder.mkdir(exist_ok=True)
     for picture in drawn:
         write_atomically(folder / f"{picture.name}.svg", picture.svg)
         write_atomically(folder / f"{picture.name}.png", picture.png)

@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import save_file
 from torch import randint, randn
 
+from tests.run_folders import new_folder
 from tread_bench import data_files
 from tread_bench.cell import run_cell
 from tread_bench.config import Compute, files_of
@@ -22,7 +23,6 @@ from tread_bench.preparation import data_files as files_of_run
 from tread_bench.preparation import write_plan
 from tread_bench.progress import Lines
 from tread_bench.runner import run
-from tread_bench.store import RunFolder
 from tread_bench.suite_file import load_plan
 from tread_bench.training.checkpoint import load_latest
 
@@ -76,7 +76,7 @@ def every_source(tmp_path):
     """A plan of cells with every kind of file, and the folder of a run that began with them."""
     for name in ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth"):
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
-    plan, folder = planned(tmp_path, EVERY_SOURCE), RunFolder(tmp_path / "run")
+    plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
     files = files_of_run(plan, plan.cells, folder, fresh=False)
     about = {
         "numerics": {"device": "cpu", "threads": 1},
@@ -195,7 +195,7 @@ def broken_off(tmp_path):
         rows = ENDS_BYTES // 64
         save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
         os.utime(tmp_path / f"{name}.st", (1e9, 1e9))
-    plan, folder = planned(tmp_path, SMALL), RunFolder(tmp_path / "run")
+    plan, folder = planned(tmp_path, SMALL), new_folder(tmp_path / "run")
     about = {**settle(Compute(), "cpu"), "files": {}}
     write_plan(plan, plan.cells, SMALL, folder, about)
     cell = plan.rows["dense"][0]

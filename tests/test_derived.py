@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.blank import blank_record
 from tread_bench.cli import app
@@ -33,7 +34,7 @@ def suite(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def whole(suite, tmp_path_factory) -> RunFolder:
     """The folder of a finished run, with all that is derived from it."""
-    plan, folder = load_plan(suite), RunFolder(tmp_path_factory.mktemp("derived") / "run")
+    plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("derived") / "run")
     write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
     for cell in plan.cells:
         evaluation = Evaluation(
@@ -49,7 +50,7 @@ def whole(suite, tmp_path_factory) -> RunFolder:
 @pytest.fixture
 def folder(whole, tmp_path) -> RunFolder:
     shutil.copytree(whole.root, tmp_path / "run")
-    return RunFolder(tmp_path / "run")
+    return new_folder(tmp_path / "run")
 
 
 def again(suite: Path, folder: RunFolder) -> str:

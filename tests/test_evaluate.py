@@ -13,6 +13,7 @@ from PIL import Image
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from tests.run_folders import new_folder
 from tread_bench.cell import run_cell
 from tread_bench.cli import app
 from tread_bench.config import Compute
@@ -65,7 +66,7 @@ def plan(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(plan, tmp_path_factory):
     """The run folder after all cells, in this process."""
-    folder = RunFolder(tmp_path_factory.mktemp("evaluate") / "run")
+    folder = new_folder(tmp_path_factory.mktemp("evaluate") / "run")
     write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
     for cell in sorted(plan.cells, key=lambda cell: bool(cell.sources)):
         run_cell(folder.root, cell.id, quiet)
@@ -186,7 +187,7 @@ def test_kept_weights_are_known_by_their_hash(plan, folder):
 
 def copied(folder, tmp_path):
     shutil.copytree(folder.root, tmp_path / "run")
-    return RunFolder(tmp_path / "run")
+    return new_folder(tmp_path / "run")
 
 
 def judged_again(folder, cell_id):
@@ -222,7 +223,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     other = planned(tmp_path, text)
     (cell,) = other.rows["elsewhere"]
     assert cell.sources["network"] == {"cell": plan.rows["tread"][0].id, "iteration": 8, "run": str(folder.root)}
-    here = RunFolder(tmp_path / "run")
+    here = new_folder(tmp_path / "run")
     write_plan(other, [cell], text, here, settle(Compute(), "cpu"))
     assert figures(run_cell(here.root, cell.id, quiet)) == figures(outcome(plan, folder, "tread"))
 
@@ -357,7 +358,7 @@ def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
         BASE.replace("{}", "{auxiliary: {name: repa, block: 1}}") + "\n  again: {evaluate: dense, sampling.steps: 2}\n"
     )
     plan = planned(tmp_path, text)
-    folder = RunFolder(tmp_path / "run")
+    folder = new_folder(tmp_path / "run")
     write_plan(plan, plan.cells, text, folder, settle(Compute(), "cpu"))
     taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
     hashes = [run_cell(folder.root, cell, quiet).target_features_sha256 for cell in (taught, again)]

@@ -12,6 +12,7 @@ import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from tests.run_folders import new_folder
 from tread_bench.cell import run_cell
 from tread_bench.config import Compute
 from tread_bench.errors import UserError
@@ -23,7 +24,6 @@ from tread_bench.options import Options
 from tread_bench.preparation import write_plan
 from tread_bench.progress import Lines
 from tread_bench.runner import run
-from tread_bench.store import RunFolder
 from tread_bench.suite_file import load_plan
 
 SUITE = """\
@@ -55,7 +55,7 @@ def suite(tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained(suite, tmp_path_factory):
     """The run folder of two cells that differ in their seed alone, each trained in this process."""
-    plan, folder = load_plan(suite), RunFolder(tmp_path_factory.mktemp("identity") / "run")
+    plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("identity") / "run")
     write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
     for cell in plan.cells:
         outcome = run_cell(folder.root, cell.id, quiet)
@@ -67,7 +67,7 @@ def trained(suite, tmp_path_factory):
 @pytest.fixture
 def folder(trained, tmp_path):
     shutil.copytree(trained.root, tmp_path / "run")
-    return RunFolder(tmp_path / "run")
+    return new_folder(tmp_path / "run")
 
 
 def two_cells(folder):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_folders import new_folder
 from tread_bench.executors.site import Site
 from tread_bench.executors.tasks import Ended
 from tread_bench.options import Options
@@ -23,7 +24,7 @@ ABOUT = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
 
 
 def write(root, fresh=False):
-    write_plan(load_plan(find_suite("smoke")), (), "", RunFolder(root), ABOUT, fresh)
+    write_plan(load_plan(find_suite("smoke")), (), "", new_folder(root), ABOUT, fresh)
     return datetime.fromisoformat(read_json(root / "plan.json")["started"])
 
 
@@ -87,7 +88,7 @@ class There:
 
 def settled(root, there, plan=SMOKE, **asked):
     options = Options(**asked)
-    folder, site = RunFolder(root), Site(there, plan.suite.limits, 1, 0)
+    folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
     about = settle(plan, folder, site, options)
     write_plan(plan, (), "", folder, about, options.fresh)
     return about

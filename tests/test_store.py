@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_folders import put
 from tread_bench import store
 from tread_bench.migrations import VersionError, migrated
 from tread_bench.records import SCHEMA_VERSION, Record
@@ -85,7 +86,7 @@ def test_a_version_that_is_none_is_refused(version):
 @pytest.mark.parametrize("content", ["", "{", "[1, 2]", '"text"', "[" * 100_000, '{"schema_version": 2}', "\x00"])
 def test_a_damaged_record_is_one_error_that_names_the_file(folder, content):
     path = folder.cell(CELL) / "record.json"
-    write_atomically(path, content)
+    put(path, content)
     with pytest.raises(StoreError, match=str(path)):
         folder.record(CELL)
 
@@ -97,7 +98,7 @@ def test_a_record_whose_routes_are_none_is_refused(folder):
 
 
 def test_a_plan_that_lacks_a_part_is_refused(folder):
-    write_atomically(folder.plan_path, json.dumps({"suite": {}, "cells": []}))
+    put(folder.plan_path, json.dumps({"suite": {}, "cells": []}))
     with pytest.raises(StoreError, match=r"plan.json: .*timing is missing: add it; references is missing"):
         folder.plan()
 
@@ -172,12 +173,12 @@ def fill(folder):
     place(folder, "plan.json")
     for cell in ("done", "failed", "broken-off"):
         for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT, "log"):
-            write_atomically(folder.cell(cell) / name, "content")
+            put(folder.cell(cell) / name, "content")
     for cell in ("done", "failed"):
         for name in ("cell.json", "record.json"):
             change(place(folder, name, cell), cell=cell)
     for name in LEFTOVERS:
-        write_atomically(folder.root / name, "content")
+        put(folder.root / name, "content")
 
 
 def test_clean_removes_what_finished_cells_no_longer_need_and_nothing_else(folder, tmp_path):

@@ -82,6 +82,13 @@ def refuse_linked(folders: Iterable[Path]) -> None:
             )
 
 
+def make_below(root: Path, folder: Path) -> None:
+    """Make a folder and those between it and `root`. Raises FileNotFoundError where `root` is not there."""
+    depth = len(folder.relative_to(root).parts)
+    for place in reversed([folder, *folder.parents][:depth]):
+        place.mkdir(exist_ok=True)
+
+
 def try_file(option: str, path: Path) -> None:
     """Before any work for a file: raises OutputError where it cannot be written."""
     refuse_irregular(path, option)

@@ -122,7 +122,7 @@ def write_plan(
         },
     )
     for cell in missing:
-        write_json(folder.cell(cell.id) / "cell.json", _about(plan, cell))
+        write_json(folder.made(cell.id) / "cell.json", _about(plan, cell))
 
 
 def references(plan: Plan) -> dict[str, str]:

@@ -20,7 +20,7 @@ from tread_bench.plan import Plan, PlannedCell
 from tread_bench.preparation import check_owners, check_space, data_files, references, settle, write_plan
 from tread_bench.progress import Display
 from tread_bench.records import Record
-from tread_bench.store import RunFolder, disk_errors_told
+from tread_bench.store import RunFolder, check_there, disk_errors_told
 from tread_bench.timings import complete
 
 
@@ -208,7 +208,7 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
         phase = phase if retries_left == retries else f"{phase}, what was lost"
         display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
         with closing(site.executor(_tasks(left, folder, site))) as events:
-            for event in _shown(events, display):
+            for event in _shown(events, folder, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
 
@@ -241,9 +241,10 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
         log.write(f"runner: {told}\n")
 
 
-def _shown(events: Iterable[Event], display: Display) -> Iterator[Ended]:
-    """Pass what happens to the display; yield the ends."""
+def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
+    """Pass what happens to the display; yield the ends. Raises StoreError where the run folder has gone."""
     for event in events:
+        check_there(folder.root)
         match event:
             case Started(key):
                 display.started(key)

@@ -23,7 +23,7 @@ from tread_bench.errors import UserError
 from tread_bench.identity import Identity, check_cell
 from tread_bench.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.migrations import Kind, migrated
-from tread_bench.outputs import open_plain, refuse_irregular, refuse_linked
+from tread_bench.outputs import make_below, open_plain, refuse_irregular, refuse_linked
 from tread_bench.records import Record
 from tread_bench.suite_errors import printable
 
@@ -66,6 +66,8 @@ class StoreError(UserError):
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
 
+    Makes no folder: a run folder that was moved away while its run is under way must not come back at its old place.
+
     Raises:
         OutputError: `path` is a link, a device or a folder.
         OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
@@ -80,7 +82,6 @@ def replacing(path: Path) -> Iterator[Path]:
     refuse_irregular(path)
     prefix, _, suffix = TEMPORARY.partition("{}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
         os.close(handle)
         temporary = Path(name)
@@ -120,16 +121,26 @@ def files_in(folder: Path) -> list[Path]:
 
 @contextmanager
 def disk_errors_told(root: Path) -> Iterator[None]:
-    """Raises StoreError where the disk under a run folder is full or broken."""
+    """Raises StoreError where the disk under a run folder is full or broken, or the folder has gone."""
     try:
         yield
     except OSError as error:
+        check_there(root)
         if error.errno not in DISK_ERRORS:
             raise
         raise StoreError(
             f"{error.filename or root}: {error.strerror}; what is finished is kept. Mend the disk (`tread-bench clean` "
             "frees space), then the same command goes on from here"
         ) from None
+
+
+def check_there(root: Path) -> None:
+    """Raises StoreError where a run folder has gone while its run is under way."""
+    if not root.is_dir():
+        raise StoreError(
+            f"{root} has gone: it was moved or removed while its run was under way. Nothing more was written there; if "
+            "it was moved, the same command with its new place as --out resumes from what is finished"
+        )
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -157,6 +168,12 @@ class RunFolder:
     def decoded(self) -> Path:
         """The folder of the images that were decoded for its cells."""
         return self.root / decoded.FOLDER
+
+    def made(self, cell_id: str) -> Path:
+        """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder has gone."""
+        cell = self.cell(cell_id)
+        make_below(self.root, cell)
+        return cell
 
     def refuse_foreign(self) -> None:
         """Raises StoreError where files of somebody else have the names that a run gives to its own."""
@@ -275,7 +292,7 @@ class RunFolder:
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
         """Write a cell's record whole."""
-        write_atomically(self.cell(record.cell) / name, record.model_dump_json(indent=1) + "\n")
+        write_atomically(self.made(record.cell) / name, record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
         """How each attempt at a cell that was broken off has ended, in order. Raises StrangerError: it is another's."""
@@ -290,7 +307,7 @@ class RunFolder:
         return attempts
 
     def _write_attempts(self, cell_id: str, attempts: Sequence[str]) -> None:
-        write_json(self.cell(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
+        write_json(self.made(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
 
     def begin_attempt(self, cell_id: str) -> None:
         """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
@@ -463,9 +480,9 @@ class RunFolder:
 
     def _leave_nothing(self, lock: IO[str], before: Collection[str], made: Sequence[Path]) -> None:
         """Remove what a runner that was refused before its plan has made here, unless another one works beside it."""
-        if self.plan_path.exists():
-            return
         with suppress(OSError):
+            if self.plan_path.exists() or not is_at(lock, self.root / ".lock"):
+                return
             try_lock(lock)  # alone
             for name in set(os.listdir(self.root)) - set(before):
                 if _BEGINNING.fullmatch(name):
@@ -486,8 +503,7 @@ class RunFolder:
     @contextmanager
     def cell_lock(self, cell_id: str) -> Iterator[None]:
         """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
-        self.cell(cell_id).mkdir(parents=True, exist_ok=True)
-        with waited_for(self.cell(cell_id) / ".lock"):
+        with waited_for(self.made(cell_id) / ".lock"):
             yield
 
 

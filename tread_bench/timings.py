@@ -7,6 +7,7 @@ from typing import Any
 from tread_bench.conditions import TIMED, conditions, decisive, differences
 from tread_bench.executors.site import Site
 from tread_bench.executors.tasks import Task
+from tread_bench.outputs import make_below
 from tread_bench.plan import Plan, PlannedCell
 from tread_bench.progress import Display
 from tread_bench.records import Record
@@ -56,6 +57,7 @@ def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site,
     if other := differences(*where):
         return {"failure": f"speed and memory were measured on two kinds of machines: {'; '.join(other)}"}
     measured = {"row_key": key, "asked": asked, "timing": figures, "conditions": where[0]}
+    make_below(folder.root, folder.timing_path(key).parent)
     write_json(folder.timing_path(key), measured)
     return measured
 

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.methods.subjects import BACKBONES, cell_of, inputs, network_of, rows, trainer_of
+from tests.run_folders import new_folder
 from tread_bench.cell import run_cell
 from tread_bench.config import Compute, RepaLoss, Suite
 from tread_bench.errors import UserError
@@ -22,7 +23,6 @@ from tread_bench.methods.repa import default_block
 from tread_bench.numerics import settle
 from tread_bench.plan import expand
 from tread_bench.preparation import write_plan
-from tread_bench.store import RunFolder
 
 REPA = {"name": "repa", "projector": 8, "block": 2}
 
@@ -182,7 +182,7 @@ def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
         "auxiliary": [{**REPA, "model": "test_vit", "weights": str(vit[1])}],
     }
     plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
-    folder = RunFolder(tmp_path / "run")
+    folder = new_folder(tmp_path / "run")
     write_plan(plan, plan.cells, "", folder, settle(Compute(), "cpu"))
     run_cell(folder.root, plan.cells[0].id, lambda *news: None)
     record = folder.outcome(plan.cells[0].id)

@@ -10,7 +10,8 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
-from tread_bench.store import RunFolder, write_atomically
+from tests.run_folders import put
+from tread_bench.store import RunFolder
 from tread_bench.training.checkpoint import checkpoints_in
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
@@ -27,10 +28,10 @@ def folder(tmp_path) -> RunFolder:
     """A run with a finished cell."""
     found = RunFolder(tmp_path / "run")
     for name in (STEP, "log"):
-        write_atomically(found.cell("done") / name, "{}")
+        put(found.cell("done") / name, "{}")
     for name in ("cell.json", "record.json"):
         content = json.loads((VERSION_1 / name).read_text())
-        write_atomically(found.cell("done") / name, json.dumps({**content, "cell": "done"}))
+        put(found.cell("done") / name, json.dumps({**content, "cell": "done"}))
     shutil.copy(VERSION_1 / "plan.json", found.root)
     return found
 
@@ -84,7 +85,7 @@ def test_what_others_put_into_a_run_folder_stays(folder):
         ),
     )
     for name in names:
-        write_atomically(folder.root / name, "mine")
+        put(folder.root / name, "mine")
     told = clean(folder.root)
     assert tree(folder.root).keys() - own.keys() >= set(names)
     assert [line for line in told.splitlines() if line.startswith(str(folder.root / "cells"))] == [
@@ -94,7 +95,7 @@ def test_what_others_put_into_a_run_folder_stays(folder):
 
 def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
     for name in ("cells/.gone.removed/record.json", ".tread-bench-ab12cd34.tmp"):
-        write_atomically(folder.root / name, "left")
+        put(folder.root / name, "left")
     before = tree(folder.root)
     told = tread_bench("clean", folder.root).stdout.splitlines()
     named = {line for line in told if line.startswith(f"{folder.root}/")}
@@ -106,7 +107,7 @@ def test_every_path_is_named_before_it_goes_and_nothing_else_goes(folder):
 
 def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
     for name in ("notes.txt", "weights/mine.pt", "checkpoints/step-best.safetensors"):
-        write_atomically(folder.cell("done") / name, "mine")
+        put(folder.cell("done") / name, "mine")
     (folder.cell("done") / "data").symlink_to(mine)
     before = tree(mine)
     folder.forget("done", "row", keep_training=False)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
+from tests.run_folders import new_folder, put
 from tread_bench import preparation, runner
 from tread_bench.blank import blank_record
 from tread_bench.commands.run import _agree
@@ -20,7 +21,7 @@ from tread_bench.options import Options
 from tread_bench.preparation import write_plan
 from tread_bench.progress import Lines
 from tread_bench.shards import Shard
-from tread_bench.store import RunFolder, write_atomically
+from tread_bench.store import RunFolder
 from tread_bench.suite_file import find_suite, load_plan
 
 SUITE = find_suite("smoke")
@@ -61,13 +62,13 @@ def there(monkeypatch):
 def folder(tmp_path) -> RunFolder:
     """A run whose cells have failed, with what they had trained, beside the files of somebody else."""
     mark(tmp_path / "mine")
-    found = RunFolder(tmp_path / "run")
+    found = new_folder(tmp_path / "run")
     write_plan(PLAN, PLAN.cells, "", found, ABOUT)
     for cell in PLAN.cells:
         about = found.about(cell.id)
         for name in ("outcome.json", "record.json"):
             found.write_record(blank_record(about, found.plan(), reason="no luck"), name)
-        write_atomically(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
+        put(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
     return found
 
 

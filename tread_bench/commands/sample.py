@@ -23,7 +23,7 @@ from tread_bench.measure.pictures import grid_png, image_png
 from tread_bench.methods import Network
 from tread_bench.names import unknown
 from tread_bench.objectives import build_objective
-from tread_bench.outputs import refuse_foreign, refuse_linked
+from tread_bench.outputs import make_below, refuse_foreign, refuse_linked
 from tread_bench.plan import digest
 from tread_bench.routed import setting_of, with_blocks
 from tread_bench.sampling import generate
@@ -76,6 +76,10 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     )
     pixels = torch.cat([to_pixels(images, decoder) for images in made])
     files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {_GRID: grid_png(pixels)}
+    if request.out is None:
+        make_below(request.root, out)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomically(out / name, content)
     times = objective.sampling_times(cell.sampling.steps)

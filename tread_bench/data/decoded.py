@@ -68,8 +68,10 @@ def _save(source: DataSource, path: Path) -> None:
         for name, split in (("train", source.train), ("held_out", source.held_out))
         for part in ("pixels", "classes")
     }
-    with suppress(OSError, OutputError), replacing(path) as temporary:  # what cannot be kept costs time, not results
-        save_file(tensors, temporary, {"key": path.stem, "content": source.sha256})
+    with suppress(OSError, OutputError):  # what cannot be kept costs time, not results
+        path.parent.mkdir(exist_ok=True)
+        with replacing(path) as temporary:
+            save_file(tensors, temporary, {"key": path.stem, "content": source.sha256})
 
 
 def _load(path: Path, choice: ParquetData) -> DataSource | None:

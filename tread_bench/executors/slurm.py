@@ -83,6 +83,7 @@ class _Jobs:
     def _array(self, tasks: Sequence[Task]) -> list[Any]:
         """One job for each of the tasks, which ask for the same."""
         first, about = tasks[0], self.about
+        about.folder.mkdir(exist_ok=True)
         executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
         wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
         limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -117,7 +118,9 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
 
 
 def _write_to(log: Path) -> None:
-    log.parent.mkdir(parents=True, exist_ok=True)
+    if not log.parent.is_dir():
+        where = f"{platform.node()} sees no folder {log.parent}"
+        raise UserError(f"{where}: give an --out that every machine of the run sees")
     with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

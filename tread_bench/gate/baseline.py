@@ -105,4 +105,5 @@ def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], mar
     """Write it whole; keys in a fixed order, so that a diff shows what changed."""
     kept = {"margins": dict(margins)} if margins else {}
     baseline = Baseline(suite=suite, cells=dict(sorted(cells.items())), **kept)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, baseline.model_dump(mode="json"))

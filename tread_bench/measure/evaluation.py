@@ -139,5 +139,6 @@ class Evaluator:
     def _write_grid(self, pixels: Tensor, iteration: int) -> dict[str, str]:
         """As PNG; the path relative to the cell's folder, and the hash of the file."""
         name, content = f"samples/{iteration:09d}.png", grid_png(pixels)
+        (self.folder / "samples").mkdir(exist_ok=True)
         write_atomically(self.folder / name, content)
         return {"samples": name, "samples_sha256": hashlib.sha256(content).hexdigest()}

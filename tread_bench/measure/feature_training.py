@@ -141,5 +141,6 @@ def train_and_save(
         "data_sha256": data.sha256,
         "held_out_accuracy": round(held_out_accuracy, 4),
     }
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, classifier_file(classifier, about))
     return {**about, "path": str(path), "seconds": round(time.perf_counter() - start, 1)}

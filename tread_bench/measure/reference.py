@@ -95,6 +95,7 @@ def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
         "features": statistics.features,
     }
     with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
 
 

@@ -39,6 +39,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     """
     payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
     path = folder / f"step-{step:09d}.safetensors"
+    folder.mkdir(exist_ok=True)
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
     written = checkpoints_in(folder)

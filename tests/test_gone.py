@@ -1,0 +1,141 @@
+"""A run folder that is renamed or removed while its run is under way: told once, and nothing comes back of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.command_line import figures, tread_bench, wait_for
+from tests.run_folders import new_folder
+from tests.test_runner import begin
+from tests.toy_suite import OWNER, toy_suite, write_suite
+from tread_bench import runner
+from tread_bench.executors.tasks import Ended, Started, Task, perform
+from tread_bench.heartbeat import Heartbeat
+from tread_bench.migrations import migrated
+from tread_bench.options import Options
+from tread_bench.progress import Lines
+from tread_bench.records import Record
+from tread_bench.store import StoreError, write_atomically, write_json
+from tread_bench.suite_file import load_plan
+from tread_bench.training.checkpoint import Checkpoint, save_checkpoint
+
+CELL = "dense-s0-0123456789"
+OLD = Path(__file__).parent / "version_1" / "record.json"
+RECORD = Record.model_validate(migrated(json.loads(OLD.read_text()), "record", OLD)).model_copy(update={"cell": CELL})
+ABOUT = {"schema_version": 3, "cell": CELL, "suite": "toy", "row": "dense", "seed": 0, "reference": CELL}
+NUMERICS = {"numerics": {"device": "cpu", "threads": 1, "device_count": 1}, "versions": {}}
+
+
+def tell(*news: object, **style: object) -> None:
+    """Nobody listens."""
+
+
+def beat(folder):
+    Heartbeat(folder.cell(CELL), tell, OWNER)("training", 1, 2, None)
+
+
+def perform_a_task(folder):
+    ended = perform(Task("t", "os:getpid", (), folder.cell(CELL) / "log"), tell)
+    assert "sees no folder" in ended.failure
+
+
+def lock_the_cell(folder):
+    with folder.cell_lock(CELL):
+        pass
+
+
+WRITERS = {
+    "record": lambda folder: folder.write_record(RECORD),
+    "attempt": lambda folder: folder.begin_attempt(CELL),
+    "cell": lambda folder: write_json(folder.made(CELL) / "cell.json", ABOUT),
+    "plan": lambda folder: write_json(folder.plan_path, {}),
+    "page": lambda folder: write_atomically(folder.root / "index.html", "page"),
+    "suite": lambda folder: folder.restore_suite("name: toy"),
+    "checkpoint": lambda folder: save_checkpoint(
+        folder.cell(CELL) / "checkpoints", 1, Checkpoint({"a": torch.zeros(1)}, {}), OWNER
+    ),
+    "lock": lock_the_cell,
+    "log": perform_a_task,
+    "heartbeat": beat,
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS.keys())
+@pytest.mark.parametrize("gone", ["removed", "renamed"])
+def test_nothing_that_a_run_writes_brings_its_folder_back(write, gone, tmp_path):
+    folder = new_folder(tmp_path / "run")
+    folder.made(CELL)
+    if gone == "removed":
+        shutil.rmtree(folder.root)
+    else:
+        folder.root.rename(tmp_path / "moved")
+    with suppress(FileNotFoundError):
+        write(folder)
+    assert not folder.root.exists()
+    assert not list((tmp_path / "moved").glob("cells/*/*"))
+
+
+class Moving:
+    """An executor under which the run folder is renamed, or removed, as soon as a cell has started."""
+
+    at_once = 1
+
+    def __init__(self, root: Path, to: Path | None) -> None:
+        self.root, self.to, self.ends = root, to, 0
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        for task in tasks:
+            if task.key == "numerics":
+                task.log.touch()
+                yield Ended(task.key, value=NUMERICS)
+                continue
+            yield Started(task.key)
+            if self.to is None:
+                shutil.rmtree(self.root)
+            else:
+                self.root.rename(self.to)
+            self.ends += 1
+            yield Ended(task.key, failure="FileNotFoundError")
+
+
+@pytest.mark.parametrize("is_moved", [True, False])
+def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_path, monkeypatch):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    out, to = tmp_path / "run", tmp_path / "moved" if is_moved else None
+    executor = Moving(out, to)
+    monkeypatch.setattr(runner, "executor_named", lambda *_: executor)
+    with pytest.raises(StoreError, match=r"run has gone: it was moved or removed while its run was under way"):
+        runner.run(load_plan(suite), suite.read_text(), out, Options(), Lines(tell))
+    assert executor.ends == 1 and not out.exists()
+    if to is not None:
+        assert len(list(to.glob("cells/*/cell.json"))) == 2 and (to / "plan.json").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_was_moved_away_resumes_at_its_new_place(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(iterations=400, checkpoint_every=5, seeds=1, pairs=0))
+    out, moved = tmp_path / "run", tmp_path / "moved"
+    process = begin("run", suite, "--out", out, "--workers", 1)
+    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
+    out.rename(moved)
+    told = process.communicate(timeout=200)[1]
+    assert process.returncode == 2 and told.count("has gone") == 1 and "Traceback" not in told, told
+    assert not out.exists()
+    begun = {path.relative_to(moved) for path in moved.glob("cells/*/checkpoints/*")}
+    assert begun and not list(moved.rglob("*.tmp"))
+
+    assert tread_bench("run", suite, "--out", moved).returncode == 0
+    assert "going on from checkpoint" in "".join(log.read_text() for log in moved.glob("cells/*/log"))
+    assert tread_bench("run", suite, "--out", tmp_path / "undisturbed").returncode == 0
+    for record in moved.glob("cells/*/record.json"):
+        twin = tmp_path / "undisturbed" / record.relative_to(moved)
+        assert figures(json.loads(record.read_text())) == figures(json.loads(twin.read_text()))
