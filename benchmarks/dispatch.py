@@ -15,9 +15,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tread_bench.executors.local import Local
-from tread_bench.executors.ray import Ray
-from tread_bench.executors.tasks import Ended, Executor, Task
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.ray import Ray
+from tread_bench.runner.executors.tasks import Ended, Executor, Task
 
 AT_ONCE, BARE = 2, 20
 
@@ -32,7 +32,7 @@ def seconds(executor: Executor, cells: int, folder: Path) -> float:
 
 
 def bare_seconds(cells: int) -> float:
-    command = [sys.executable, "-c", "import tread_bench.executors.preload"]
+    command = [sys.executable, "-c", "import tread_bench.runner.executors.preload"]
     began = time.perf_counter()
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(lambda _: subprocess.run(command, check=True), range(cells)))

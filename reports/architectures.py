@@ -9,10 +9,10 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from reports import asked
+from tread_bench.reports import asked
 
 if TYPE_CHECKING:
-    from reports.comparison import Row
+    from tread_bench.reports.comparison import Row
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tread_bench.records import Record
+from tread_bench.core.records import Record
 
 Setting = dict[str, Any]
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from reports.comparison import Row
-from reports.numbers import names, number
-from tread_bench.conditions import all_of, spread
-from tread_bench.records import Record
+from tread_bench.core.conditions import all_of, spread
+from tread_bench.core.records import Record
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.numbers import names, number
 
 TOLERANCE = 0.05  # of the control's ratio
 DATA_WAIT = 0.05  # share of the training loop in which the device waits for a batch

@@ -14,12 +14,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from reports import asked
-from reports.architectures import side_by_side, with_labels
-from reports.rates import Setting, dense_step_ms, dense_steps_ms
-from tread_bench.records import Evaluation, Record, TimingFigures
-from tread_bench.routes import parse_routes
-from tread_bench.statistics import (
+from tread_bench.core.records import Evaluation, Record, TimingFigures
+from tread_bench.core.routes import parse_routes
+from tread_bench.core.statistics import (
     AgainstBest,
     Estimate,
     against_best,
@@ -29,6 +26,9 @@ from tread_bench.statistics import (
     paired_p_value,
     paired_ratio,
 )
+from tread_bench.reports import asked
+from tread_bench.reports.architectures import side_by_side, with_labels
+from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
 
 METRICS = ("fid", "kid", "validation_loss")
 

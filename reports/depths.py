@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reports import asked
-from reports.comparison import Row
-from reports.numbers import decimals, interval, number, plural
-from tread_bench.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.numbers import decimals, interval, number, plural
 
 
 class Line(NamedTuple):

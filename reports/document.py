@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from reports.figures.style import Picture
-from reports.numbers import number, plural
-from reports.tables import flat
-from tread_bench.outputs import is_own, refuse_linked
-from tread_bench.store import write_atomically
+from tread_bench.core.outputs import is_own, refuse_linked
+from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.numbers import number, plural
+from tread_bench.reports.tables import flat
+from tread_bench.runner.folder import write_atomically
 
 
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
@@ -48,7 +48,7 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
         lstrip_blocks=True,
     )
     environment.filters.update(flat=flat, number=number, plural=plural)
-    templates = files("reports") / "templates"
+    templates = files("tread_bench.reports") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (templates / "page.css").read_text(encoding="utf-8")

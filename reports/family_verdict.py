@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.architectures import by_architecture, what_differs
-from reports.comparison import Row, lowest_fids
-from reports.numbers import decimals, millions, names, number, plural
-from reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
+from tread_bench.reports.architectures import by_architecture, what_differs
+from tread_bench.reports.comparison import Row, lowest_fids
+from tread_bench.reports.numbers import decimals, millions, names, number, plural
+from tread_bench.reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
 
 _SAID: dict[tuple[Outcome, ...], str] = {
     ("better",): "better than dense training {} {}",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reports import asked
-from reports.comparison import Row, lowest_fids
-from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import Estimate, paired_difference
+from tread_bench.core.statistics import Estimate, paired_difference
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row, lowest_fids
+from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
 _TOLD = 3  # rules in a statement
 

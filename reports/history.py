@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports.document import write_page, write_pictures
-from reports.figures.history import NAMES, pictures, series_name, size
-from reports.numbers import decimals, names, number, plural
-from tread_bench.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
-from tread_bench.history.metrics import METRICS, Metric
-from tread_bench.history.runs import LeftOut, Run
-from tread_bench.history.series import Change, Effect, Series
-from tread_bench.outputs import refuse_foreign
+from tread_bench.core.outputs import refuse_foreign
+from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
+from tread_bench.regression.history.metrics import METRICS, Metric
+from tread_bench.regression.history.runs import LeftOut, Run
+from tread_bench.regression.history.series import Change, Effect, Series
+from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.figures.history import NAMES, pictures, series_name, size
+from tread_bench.reports.numbers import decimals, names, number, plural
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
 

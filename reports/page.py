@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reports import SMOKE_RUN, asked, cautions, contrasts, depths, guidance
-from reports.architectures import by_architecture, short_names, side_by_side, what_differs
-from reports.columns import COLUMNS
-from reports.comparison import Group, Row, comparison, record_order
-from reports.document import write_page, write_pictures
-from reports.family_verdict import lead, scope, statements
-from reports.figures import NAMES, pictures
-from reports.figures.style import Picture
-from reports.numbers import DASH, decimals, millions, plural
-from reports.samples import sample_grids
-from reports.table_view import comparison_view
-from reports.tables import flat, results_frame, write_csv
-from reports.verdict import detectable, verdicts
-from tread_bench.records import Record
+from tread_bench.core.records import Record
+from tread_bench.reports import SMOKE_RUN, asked, cautions, contrasts, depths, guidance
+from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
+from tread_bench.reports.columns import COLUMNS
+from tread_bench.reports.comparison import Group, Row, comparison, record_order
+from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.figures import NAMES, pictures
+from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.numbers import DASH, decimals, millions, plural
+from tread_bench.reports.samples import sample_grids
+from tread_bench.reports.table_view import comparison_view
+from tread_bench.reports.tables import flat, results_frame, write_csv
+from tread_bench.reports.verdict import detectable, verdicts
 
 _CELL_METRICS = {
     "fid": "FID",

@@ -9,12 +9,12 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from reports import asked
-from reports.comparison import Row
-from reports.numbers import number
-from tread_bench.config import MaskMethod
-from tread_bench.records import Record
-from tread_bench.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.core.config import MaskMethod
+from tread_bench.core.records import Record
+from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.numbers import number
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}
@@ -54,7 +54,7 @@ class PublishedGain(NamedTuple):
 @cache
 def _lines() -> list[dict[str, str]]:
     """Read off the tables and figures of Krause et al. (arXiv 2501.04765, 2601.01608) and the README of SPRINT."""
-    text = files("reports").joinpath("published.csv").read_text(encoding="utf-8")
+    text = files("tread_bench.reports").joinpath("published.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from statistics import median
 
-from reports import asked
-from tread_bench.records import Record, TimingFigures
+from tread_bench.core.records import Record, TimingFigures
+from tread_bench.reports import asked
 
 Setting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 

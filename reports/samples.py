@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports.comparison import Row
+from tread_bench.reports.comparison import Row
 
 SAMPLE_BUDGET_BYTES = 250_000  # of all embedded sample grids together, so that the page can be mailed
 _PNG = b"\x89PNG\r\n\x1a\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reports import asked
-from reports.comparison import Row
-from reports.guidance import is_swept
-from reports.numbers import DASH, decimals, interval, number
-from reports.published import published_fid
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.guidance import is_swept
+from tread_bench.reports.numbers import DASH, decimals, interval, number
+from tread_bench.reports.published import published_fid
 
 _TITLES = {"fid": "FID", "kid": "KID", "validation_loss": "Val. loss"}
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal
 
-from reports import asked
-from reports.comparison import Group, Row, fids_against_best, lowest_fids
-from reports.numbers import decimals, interval, names, number, plural
-from tread_bench.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Group, Row, fids_against_best, lowest_fids
+from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
 Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 

@@ -27,7 +27,7 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
 
 def tread_bench_forked(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """The same in a fork of this process, which has its imports: where the start of the command does not matter."""
-    import_module(f"tread_bench.commands.{arguments[0]}")
+    import_module(f"tread_bench.cli.{arguments[0]}")
     with TemporaryFile() as stdout, TemporaryFile() as stderr:
         if not (pid := os.fork()):
             _become(command(*arguments)[2:], cwd or Path.cwd(), stdout.fileno(), stderr.fileno())
@@ -37,7 +37,7 @@ def tread_bench_forked(*arguments: object, cwd: Path | None = None) -> subproces
 
 
 def _become(asked: list[str], cwd: Path, stdout: int, stderr: int) -> NoReturn:
-    from tread_bench.rim import main
+    from tread_bench.cli.rim import main
 
     status: Any = 1
     try:

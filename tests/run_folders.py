@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tread_bench.store import RunFolder
+from tread_bench.runner.folder import RunFolder
 
 
 def new_folder(root: Path) -> RunFolder:

@@ -15,12 +15,12 @@ CHECKOUT = Path(__file__).parents[1]
 PACKAGES = ("tread_bench", "backbones", "reports")
 LIGHT = (
     "tread_bench",
-    "tread_bench.cli",
-    "tread_bench.costs",
-    "tread_bench.plan",
-    "tread_bench.suite_file",
-    "tread_bench.store",
-    "reports.page",
+    "tread_bench.cli.app",
+    "tread_bench.core.costs",
+    "tread_bench.suite.plan",
+    "tread_bench.suite.load",
+    "tread_bench.runner.folder",
+    "tread_bench.reports.page",
 )
 CONTRACTS = {
     contract["id"]: contract["name"]
@@ -67,14 +67,14 @@ def test_the_floors_hold() -> None:
 @pytest.mark.parametrize(
     ("file", "statement", "contract"),
     [
-        ("tread_bench/ops/__init__.py", "import tread_bench.cell", "floors"),
-        ("tread_bench/routes.py", "import torch", "torch-free"),
-        ("tread_bench/plan.py", "def late():\n    import timm", "torch-free"),
+        ("tread_bench/model/ops/__init__.py", "import tread_bench.cell.run", "floors"),
+        ("tread_bench/core/routes.py", "import torch", "torch-free"),
+        ("tread_bench/suite/plan.py", "def late():\n    import timm", "torch-free"),
         ("reports/__init__.py", "import torch", "torch-free"),
-        ("reports/__init__.py", "import tread_bench.runner", "reports"),
-        ("tread_bench/cell.py", "import backbones.dit", "engine"),
-        ("tread_bench/runner.py", "import reports", "engine"),
-        ("backbones/__init__.py", "import tread_bench.training", "backbones"),
+        ("reports/__init__.py", "import tread_bench.runner.runner", "reports"),
+        ("tread_bench/cell/run.py", "import tread_bench.backbones.dit.network", "engine"),
+        ("tread_bench/runner/runner.py", "import reports", "engine"),
+        ("backbones/__init__.py", "import tread_bench.cell", "backbones"),
     ],
 )
 def test_an_import_across_the_floors_is_seen(copy: Path, file: str, statement: str, contract: str) -> None:
@@ -98,7 +98,7 @@ def test_importing_stays_light(module: str) -> None:
 
 
 def test_listing_and_resolving_backbones_stays_light() -> None:
-    statement = "import tread_bench.registry as r; r.make_spec('DiT-S/2'); assert 'DiT' in r.families()"
+    statement = "import tread_bench.core.families as r; r.make_spec('DiT-S/2'); assert 'DiT' in r.families()"
     assert heavy_imports(statement) == []
 
 

@@ -12,18 +12,18 @@ import torch
 
 from tests.command_line import figures, tread_bench, wait_for
 from tests.run_folders import new_folder
-from tests.test_runner import begin
+from tests.runner.test_runner import begin
 from tests.toy_suite import OWNER, toy_suite, write_suite
-from tread_bench import runner
-from tread_bench.executors.tasks import Ended, Started, Task, perform
-from tread_bench.heartbeat import Heartbeat
-from tread_bench.migrations import migrated
-from tread_bench.options import Options
-from tread_bench.progress import Lines
-from tread_bench.records import Record
-from tread_bench.store import StoreError, write_atomically, write_json
-from tread_bench.suite_file import load_plan
-from tread_bench.training.checkpoint import Checkpoint, save_checkpoint
+from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
+from tread_bench.cli.display import Lines
+from tread_bench.core.records import Record
+from tread_bench.runner import runner
+from tread_bench.runner.executors.tasks import Ended, Started, Task, perform
+from tread_bench.runner.folder import StoreError, write_atomically, write_json
+from tread_bench.runner.heartbeat import Heartbeat
+from tread_bench.runner.migrations import migrated
+from tread_bench.runner.options import Options
+from tread_bench.suite.load import load_plan
 
 CELL = "dense-s0-0123456789"
 OLD = Path(__file__).parent / "version_1" / "record.json"

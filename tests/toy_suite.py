@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.command_line import figures, tread_bench
-from tread_bench.identity import Identity
+from tread_bench.core.identity import Identity
 
 
 def owner(cell: str) -> Identity:

@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tread_bench.registry import BackboneSpec, Cost, Family, TokenOrder, create_backbone
-    from tread_bench.routes import Route
+    from tread_bench.core.families import BackboneSpec, Cost, Family, TokenOrder, create_backbone
+    from tread_bench.core.routes import Route
 
 __version__ = "0.1.0"
 

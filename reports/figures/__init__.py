@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from reports import asked
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.across_times import across_times
-from reports.figures.cost import fid_against_cost
-from reports.figures.depths import depths
-from reports.figures.gain import routing_gain
-from reports.figures.gap import gap
-from reports.figures.gradients import gradients
-from reports.figures.guidance import guidance
-from reports.figures.methods import methods
-from reports.figures.panels import shown_and_folded
-from reports.figures.placement import route_placement
-from reports.figures.rates import rates
-from reports.figures.schedule import schedules
-from reports.figures.selectors import selector_differences
-from reports.figures.similarity import similarities
-from reports.figures.speedup import speedups
-from reports.figures.style import Picture
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.across_times import across_times
+from tread_bench.reports.figures.cost import fid_against_cost
+from tread_bench.reports.figures.depths import depths
+from tread_bench.reports.figures.gain import routing_gain
+from tread_bench.reports.figures.gap import gap
+from tread_bench.reports.figures.gradients import gradients
+from tread_bench.reports.figures.guidance import guidance
+from tread_bench.reports.figures.methods import methods
+from tread_bench.reports.figures.panels import shown_and_folded
+from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.rates import rates
+from tread_bench.reports.figures.schedule import schedules
+from tread_bench.reports.figures.selectors import selector_differences
+from tread_bench.reports.figures.similarity import similarities
+from tread_bench.reports.figures.speedup import speedups
+from tread_bench.reports.figures.style import Picture
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _OF_ALL_ROWS: tuple[_Draw, ...] = (

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
-from reports.figures.style import Picture
-from reports.numbers import DASH, number
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
+from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.numbers import DASH, number
 
 Pair = tuple[float, float]
 Adjacent = dict[Pair, NDArray[np.float64]]  # two neighbouring times -> (L,) cosines

@@ -9,13 +9,13 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import logarithmic
-from reports.figures.style import MUTED, SURFACE, Picture, clean
-from reports.numbers import decimals, interval, number, scaled_macs
-from tread_bench.statistics import Estimate, mean_interval
+from tread_bench.core.statistics import Estimate, mean_interval
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import logarithmic
+from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
+from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
 _SECONDS = (
     "Seconds are iterations times the dense step over the row’s speed-up, timed alone: the speed-up is interleaved, so "

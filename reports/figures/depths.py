@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.comparison import Row
-from reports.depths import Line, lines_of
-from reports.figures import style
-from reports.figures.marks import cells, upright, words
-from reports.figures.style import MUTED, RULE, Picture, clean
-from reports.numbers import decimals, number
-from reports.published import depths_note, published_depths, stands_beside_published
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.depths import Line, lines_of
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import cells, upright, words
+from tread_bench.reports.figures.style import MUTED, RULE, Picture, clean
+from tread_bench.reports.numbers import decimals, number
+from tread_bench.reports.published import depths_note, published_depths, stands_beside_published
 
 
 def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
-from reports.architectures import by_architecture, what_differs
-from reports.comparison import Row
-from reports.depths import lines_of as depth_lines
-from reports.figures import style
-from reports.figures.marks import dot, settle_forest, tone, tones, words
-from reports.figures.style import INK, MUTED, RULE, Picture, clean
-from reports.numbers import DASH, decimals, millions, number
-from reports.published import gain_note, published_gain
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports import asked
+from tread_bench.reports.architectures import by_architecture, what_differs
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.depths import lines_of as depth_lines
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import dot, settle_forest, tone, tones, words
+from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals, millions, number
+from tread_bench.reports.published import gain_note, published_gain
 
 _LINE, _BETWEEN = 0.3, 0.12  # inches
 

@@ -10,13 +10,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import cells, upright
-from reports.figures.style import INK, MUTED, Picture, clean
-from reports.numbers import DASH, decimals, number
-from tread_bench.records import RoutedFigures
-from tread_bench.statistics import STRONG_EXCESS, WEAK_EXCESS, Estimate, GuidanceRates, guidance_rates, mean_interval
+from tread_bench.core.records import RoutedFigures
+from tread_bench.core.statistics import (
+    STRONG_EXCESS,
+    WEAK_EXCESS,
+    Estimate,
+    GuidanceRates,
+    guidance_rates,
+    mean_interval,
+)
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import cells, upright
+from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals, number
 
 PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Krause et al. 2026)
 _RINGS = {"strong": "o", "weak": "s"}  # branch -> what stands around its rate

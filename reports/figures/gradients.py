@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.panels import Panels, panels
-from reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
-from reports.numbers import DASH, decimals, interval, names, number
-from tread_bench.statistics import Estimate, mean_interval
+from tread_bench.core.statistics import Estimate, mean_interval
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.panels import Panels, panels
+from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
+from tread_bench.reports.numbers import DASH, decimals, interval, names, number
 
 _IN_WORDS = 3  # rows
 

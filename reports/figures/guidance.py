@@ -8,14 +8,14 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import cells, logarithmic, upright
-from reports.figures.style import INK, MUTED, RULE, Picture, clean
-from reports.guidance import Checkpoint, checkpoints, fid_of
-from reports.numbers import DASH, decimals, number
-from reports.published import guidance_note, published_guidance, stands_beside_published
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import cells, logarithmic, upright
+from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.guidance import Checkpoint, checkpoints, fid_of
+from tread_bench.reports.numbers import DASH, decimals, number
+from tread_bench.reports.published import guidance_note, published_guidance, stands_beside_published
 
 _COLUMNS = 3
 _IN_LEGEND = 2

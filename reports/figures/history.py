@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from reports.figures import style
-from reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
-from reports.numbers import DASH, decimals, number, plural
-from reports.tables import flat
-from tread_bench.history.metrics import METRICS, Metric
-from tread_bench.history.runs import Run
-from tread_bench.history.series import Change, Series
+from tread_bench.regression.history.metrics import METRICS, Metric
+from tread_bench.regression.history.runs import Run
+from tread_bench.regression.history.series import Change, Series
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals, number, plural
+from tread_bench.reports.tables import flat
 
 NAMES = tuple(METRICS)
 _WIDTH, _LEFT, _RIGHT, _PANEL, _TITLE, _WORDS = 9.6, 0.75, 0.2, 0.85, 0.32, 0.18  # inches

@@ -9,11 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
-from reports.comparison import Row
-from reports.figures.style import BETTER, MUTED, SURFACE, WORSE
-from reports.numbers import DASH, interval, number
-from reports.verdict import outcome
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures.style import BETTER, MUTED, SURFACE, WORSE
+from tread_bench.reports.numbers import DASH, interval, number
+from tread_bench.reports.verdict import outcome
 
 
 def words(estimate: Estimate | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:

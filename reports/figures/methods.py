@@ -8,15 +8,15 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
-from reports.architectures import by_architecture
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import dot, settle_forest, tone, tones, words
-from reports.figures.style import INK, MUTED, RULE, Picture, clean
-from reports.numbers import DASH, decimals, millions, names, number
-from reports.published import methods_note, published_method, stands_beside_published
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports import asked
+from tread_bench.reports.architectures import by_architecture
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import dot, settle_forest, tone, tones, words
+from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals, millions, names, number
+from tread_bench.reports.published import methods_note, published_method, stands_beside_published
 
 _LINE = 0.34  # inches
 

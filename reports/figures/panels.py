@@ -13,10 +13,10 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from reports.architectures import by_architecture
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.style import MUTED, SURFACE, clean
+from tread_bench.reports.architectures import by_architecture
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import MUTED, SURFACE, clean
 
 SHOWN = 18  # panels in a picture that is not folded
 _COLUMNS = 6

@@ -11,15 +11,20 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from reports import asked
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import tones
-from reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
-from reports.numbers import DASH, decimals, interval, number
-from reports.published import placement_difference, placement_note, several_routes_note, stands_beside_published
-from reports.verdict import outcome
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import tones
+from tread_bench.reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals, interval, number
+from tread_bench.reports.published import (
+    placement_difference,
+    placement_note,
+    several_routes_note,
+    stands_beside_published,
+)
+from tread_bench.reports.verdict import outcome
 
 _ROW_HEIGHT = 0.32  # inches
 

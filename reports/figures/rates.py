@@ -8,14 +8,14 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports import asked
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.marks import cells, upright
-from reports.figures.style import INK, MUTED, Picture, clean
-from reports.numbers import decimals, number
-from reports.published import published_rates, rates_note, stands_beside_published
-from tread_bench.routes import parse_routes
+from tread_bench.core.routes import parse_routes
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.marks import cells, upright
+from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
+from tread_bench.reports.numbers import decimals, number
+from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
 
 
 class Line(NamedTuple):

@@ -10,15 +10,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from reports import asked
-from reports.architectures import by_architecture
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.cost import Point, points_of
-from reports.figures.marks import cells, logarithmic, upright
-from reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
-from reports.numbers import DASH, decimals
-from reports.published import finetune_note, stands_beside_published
+from tread_bench.reports import asked
+from tread_bench.reports.architectures import by_architecture
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.cost import Point, points_of
+from tread_bench.reports.figures.marks import cells, logarithmic, upright
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.numbers import DASH, decimals
+from tread_bench.reports.published import finetune_note, stands_beside_published
 
 _STRIP = 0.26  # inches
 _STEPS = 400  # places along a strip

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean
-from reports.numbers import decimals, interval, number
-from tread_bench.statistics import Estimate
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean
+from tread_bench.reports.numbers import decimals, interval, number
 
 _COLUMNS = 4
 

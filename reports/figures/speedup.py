@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
-from reports.comparison import Row
-from reports.figures import style
-from reports.figures.style import MUTED, SURFACE, Picture, clean
-from reports.numbers import number
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
+from tread_bench.reports.numbers import number
 
 
 class _Line(NamedTuple):

@@ -90,7 +90,7 @@ class Picture:
 
 
 def save(figure: Figure) -> tuple[bytes, bytes]:
-    """(SVG, PNG); the same figure gives the same bytes, which say what made them (`tread_bench.outputs`)."""
+    """(SVG, PNG); the same figure gives the same bytes, which say what made them (`tread_bench.core.outputs`)."""
     svg, png = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "tread-bench"})
     figure.set_layout_engine("none")  # it is laid out now

@@ -11,9 +11,9 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.backbone import Backbone, TokenState
-from tread_bench.ops.patching import unpatchify
-from tread_bench.registry import BackboneSpec, Family, TokenOrder
+from tread_bench.core.families import BackboneSpec, Family, TokenOrder
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.patching import unpatchify
 
 BLOCKS, WIDTH = 4, 8
 SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from tests.backbones import broken
 from tread_bench.contract import CHECKS, Subject, check_backbone, run_check
-from tread_bench.registry import BackboneSpec, families
+from tread_bench.core.families import BackboneSpec, families
 
 SMALL = {"hidden": 32, "heads": 2}
 TEXT = {"num_classes": 0, "context_tokens": 3, "context_dim": 5}

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tread_bench import Route, create_backbone
-from tread_bench.costs import cost_figures, cost_of
-from tread_bench.registry import make_spec
+from tread_bench.core.costs import cost_figures, cost_of
+from tread_bench.core.families import make_spec
 
 PUBLISHED = [
     row

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tread_bench.contract import check_backbone
-from tread_bench.registry import families
+from tread_bench.core.families import families
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
 DEPTHS = {"DiS": 4, "ZigMa": 4, "DRWKV": 5}

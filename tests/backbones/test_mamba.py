@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from backbones.mamba import Mamba, init_mamba
+from tread_bench.backbones.mamba.mixer import Mamba, init_mamba
 
 WIDTH = 24  # 48 inner channels, step sizes of rank 2
 LENGTHS = [1, 7, 63]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from backbones.released import DDPM_STEPS, VelocityOfDDPM, reversed_time
 from tread_bench import create_backbone
+from tread_bench.backbones.released import DDPM_STEPS, VelocityOfDDPM, reversed_time
 
 SMALL = {"depth": 2, "hidden": 32, "heads": 2, "image_size": 8, "channels": 2, "num_classes": 10}
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from tread_bench import Route, create_backbone
-from tread_bench.costs import cost_of
+from tread_bench.core.costs import cost_of
+from tread_bench.core.families import find_family, make_spec
 from tread_bench.measure.macs import count_cost
-from tread_bench.ops.qshift import q_shift
-from tread_bench.ops.wkv_reference import bi_wkv_reference
-from tread_bench.registry import find_family, make_spec
+from tread_bench.model.ops.qshift import q_shift
+from tread_bench.model.ops.wkv_reference import bi_wkv_reference
 
 PUBLISHED = [
     row

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tread_bench import Route, create_backbone
-from tread_bench.costs import cost_of
+from tread_bench.core.costs import cost_of
+from tread_bench.core.families import make_spec
 from tread_bench.measure.macs import count_cost
-from tread_bench.ops.patching import unpatchify
-from tread_bench.registry import make_spec
+from tread_bench.model.ops.patching import unpatchify
 
 PUBLISHED = [
     row

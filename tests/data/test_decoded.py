@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
-from tests.methods.subjects import cell_of
-from tread_bench import decoded, store
-from tread_bench.config import DigitsData, ParquetData
+from tests.model.methods.subjects import cell_of
+from tread_bench.cell.open import Job
+from tread_bench.core import decoded
+from tread_bench.core.config import DigitsData, ParquetData
 from tread_bench.data import decoded as kept
-from tread_bench.data import open_data, parquet
-from tread_bench.job import Job
-from tread_bench.store import RunFolder
+from tread_bench.data import parquet
+from tread_bench.data.source import open_data
+from tread_bench.runner import folder as store
+from tread_bench.runner.folder import RunFolder
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tread_bench.core.errors import UserError
 from tread_bench.data.loader import BATCHES_PER_WORKER, Loader
-from tread_bench.errors import UserError
 
 WORKERS = [0, 1, 4]
 

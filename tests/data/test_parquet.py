@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tread_bench.config import ParquetData
-from tread_bench.data import DataSource, open_data
+from tread_bench.core.config import ParquetData
+from tread_bench.core.errors import UserError
 from tread_bench.data.parquet import _decode
-from tread_bench.errors import UserError
+from tread_bench.data.source import DataSource, open_data
 
 SIDE = 4
 RANDOM = np.random.default_rng(0)

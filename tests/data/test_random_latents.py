@@ -5,11 +5,11 @@ import psutil
 import pytest
 import torch
 
-from tread_bench import draws
-from tread_bench.config import RandomLatentsData
-from tread_bench.data import from_uint8, open_data
-from tread_bench.errors import UserError
-from tread_bench.suite_file import load_plan
+from tread_bench.core import draws
+from tread_bench.core.config import RandomLatentsData
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import from_uint8, open_data
+from tread_bench.suite.load import load_plan
 
 SUITE = """\
 name: noise

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tread_bench.config import DigitsData
-from tread_bench.data import ImageSet, flip, from_uint8, open_data, to_uint8
+from tread_bench.core.config import DigitsData
+from tread_bench.data.source import ImageSet, flip, from_uint8, open_data, to_uint8
 
 
 def test_every_pixel_value_survives_the_way_to_the_model_and_back() -> None:

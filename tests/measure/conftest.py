@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch_fidelity import FeatureExtractorInceptionV3
 
-from tread_bench.config import DigitsData
-from tread_bench.data import DataSource, open_data
+from tread_bench.core.config import DigitsData
+from tread_bench.data.source import DataSource, open_data
 
 
 @pytest.fixture(scope="session")

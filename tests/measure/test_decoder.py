@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.config import LatentsData
-from tread_bench.data import to_uint8
-from tread_bench.errors import UserError
-from tread_bench.measure.decoder import BATCH, Decoder, open_decoder, to_pixels
+from tread_bench.core.config import LatentsData
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import to_uint8
+from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 
 
 class SmallDecoder(nn.Module):

@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import save_file
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.config import DataChoice, DigitsData, LatentsData, Metrics, ParquetData
-from tread_bench.data import DataSource, ImageSet
-from tread_bench.errors import UserError
-from tread_bench.measure import classifier, feature_training
-from tread_bench.measure.classifier import DIGITS_WEIGHTS, Classifier, ClassifierFeatures, load_classifier
-from tread_bench.measure.feature_training import accuracy, default_spec, train_and_save, train_classifier
-from tread_bench.measure.features import choose_extractor, full_float32, open_classifier, open_inception
+from tread_bench.core.config import DataChoice, DigitsData, LatentsData, Metrics, ParquetData
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import DataSource, ImageSet
+from tread_bench.measure.quality import classifier, feature_training
+from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, Classifier, ClassifierFeatures, load_classifier
+from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
+from tread_bench.measure.quality.features import choose_extractor, full_float32, open_classifier, open_inception
 
 COLOUR_DATA = ParquetData(name="parquet", train=("a",), held_out=("b",), image_size=32, num_classes=10)
 

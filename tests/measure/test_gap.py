@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.config import Cell
-from tread_bench.measure.gap import routed_gap
-from tread_bench.measure.validation import validation_losses
-from tread_bench.methods import Network, build_method
-from tread_bench.objectives import build_objective
-from tread_bench.routed import setting_of, with_blocks
+from tread_bench.core.config import Cell
+from tread_bench.core.routed import setting_of, with_blocks
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.measure.inside.gap import routed_gap
+from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.model.methods import Network, build_method
 
 RATES = (0, 0.25, 0.5, 0.75)
 

@@ -15,15 +15,15 @@ from torch.utils.data import Dataset
 from torch_fidelity import calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.config import Cell, Metrics
-from tread_bench.data import DataSource, ImageSet, to_uint8
-from tread_bench.errors import UserError
-from tread_bench.measure import reference as reference_module
-from tread_bench.measure.classifier import DIGITS_WEIGHTS, ClassifierFeatures
-from tread_bench.measure.features import Extractor, open_classifier, open_inception
-from tread_bench.measure.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.generation import FeatureStatistics, evaluate_images, frechet_distance, quality_metrics
-from tread_bench.measure.reference import Reference, cache_folder, reference_of, statistics_of
+from tread_bench.core.config import Cell, Metrics
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import DataSource, ImageSet, to_uint8
+from tread_bench.measure.quality import reference as reference_module
+from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.quality.features import Extractor, open_classifier, open_inception
+from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
+from tread_bench.measure.quality.generation import FeatureStatistics, evaluate_images, frechet_distance, quality_metrics
+from tread_bench.measure.quality.reference import Reference, cache_folder, reference_of, statistics_of
 
 KEYS = {
     "fid": "frechet_inception_distance",

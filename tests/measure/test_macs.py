@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.costs import cost_of
+from tread_bench.core.costs import cost_of
+from tread_bench.core.families import make_spec
+from tread_bench.core.routes import Route
 from tread_bench.measure.macs import count_cost
-from tread_bench.registry import make_spec
-from tread_bench.routes import Route
 
 
 @pytest.mark.parametrize("name", ["DiT-S/8", "DiT-XL/2", "SiT-B/4"])

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.config import EdmObjective, FlowObjective
-from tread_bench.data import ImageSet
-from tread_bench.measure import similarity
-from tread_bench.measure.gradients import block_parameters, gradient_norms
-from tread_bench.objectives import Edm, Flow
-from tread_bench.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
-from tread_bench.registry import make_spec
+from tread_bench.core.config import EdmObjective, FlowObjective
+from tread_bench.core.families import make_spec
+from tread_bench.data.source import ImageSet
+from tread_bench.diffusion.objectives import Edm, Flow
+from tread_bench.measure.inside import similarity
+from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
+from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
 
 def test_parallel_orthogonal_and_opposite_layers():

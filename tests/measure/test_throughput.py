@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from tread_bench.data.loader import Loader
-from tread_bench.measure.probe import REPEATS, WARMUP, probe_ms
-from tread_bench.measure.throughput import interleave, time_loop
+from tread_bench.measure.speed.probe import REPEATS, WARMUP, probe_ms
+from tread_bench.measure.speed.throughput import interleave, time_loop
 
 
 class FakeMachine:

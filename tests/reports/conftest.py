@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tread_bench.records import Record
+from tread_bench.core.records import Record
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
 
@@ -36,7 +36,7 @@ def plan() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def run_dir(records: list[Record], plan: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the rendered report of the study."""
-    from reports.page import render
+    from tread_bench.reports.page import render
 
     folder = tmp_path_factory.mktemp("run")
     write_samples(records, folder)

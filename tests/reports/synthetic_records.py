@@ -9,9 +9,9 @@ from typing import Any
 
 from PIL import Image
 
-from tread_bench.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
-from tread_bench.routes import parse_routes, tokens_per_block
-from tread_bench.statistics import paired_ratio
+from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
+from tread_bench.core.routes import parse_routes, tokens_per_block
+from tread_bench.core.statistics import paired_ratio
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)

@@ -7,7 +7,7 @@ from typing import Any
 
 from synthetic_records import NOTHING_MEASURED, cost, evaluation, gradient_norms, record, similarity, timing
 
-from tread_bench.records import Record, RoutedFigures, RoutedGap
+from tread_bench.core.records import Record, RoutedFigures, RoutedGap
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))

@@ -7,7 +7,7 @@ import json
 import pytest
 from synthetic_studies import STUDIES
 
-from reports.page import render
+from tread_bench.reports.page import render
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, study, timing, write_samples
 
-from reports import SMOKE_RUN
-from reports.page import render
-from reports.samples import SAMPLE_BUDGET_BYTES
-from reports.tables import comparison
-from tread_bench.commands.run import _print_table
-from tread_bench.records import DataFile
+from tread_bench.cli.run import _print_table
+from tread_bench.core.records import DataFile
+from tread_bench.reports import SMOKE_RUN
+from tread_bench.reports.page import render
+from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
+from tread_bench.reports.tables import comparison
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,18 @@ import synthetic_studies as made
 from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, study
 from synthetic_studies import STUDIES
 
-from reports import asked, contrasts, depths, guidance
-from reports.architectures import by_architecture, side_by_side
-from reports.family_verdict import lead, scope, statements
-from reports.figures import NAMES, pictures
-from reports.figures.cost import macs_until, points_of
-from reports.figures.gap import _figure as gap_figure
-from reports.figures.gap import _with_rates as with_rates
-from reports.figures.gap import points_of as gap_points
-from reports.page import render
-from reports.table_view import comparison_view
-from reports.tables import comparison, results_frame
-from reports.verdict import verdicts
+from tread_bench.reports import asked, contrasts, depths, guidance
+from tread_bench.reports.architectures import by_architecture, side_by_side
+from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.figures import NAMES, pictures
+from tread_bench.reports.figures.cost import macs_until, points_of
+from tread_bench.reports.figures.gap import _figure as gap_figure
+from tread_bench.reports.figures.gap import _with_rates as with_rates
+from tread_bench.reports.figures.gap import points_of as gap_points
+from tread_bench.reports.page import render
+from tread_bench.reports.table_view import comparison_view
+from tread_bench.reports.tables import comparison, results_frame
+from tread_bench.reports.verdict import verdicts
 
 OWN = {
     "selection_rate": {"rates"},
@@ -169,8 +169,8 @@ def test_published_placements_are_of_tread_alone(rows):
 
 
 def test_the_share_of_a_schedule_is_the_training_loops():
-    from tread_bench.config import RoutingSchedule
-    from tread_bench.training.schedule import routing_share
+    from tread_bench.core.config import RoutingSchedule
+    from tread_bench.core.schedule import routing_share
 
     for settings in ({}, {"warmup": 0.3}, {"until": 0.8}, {"warmup": 0.15, "until": 0.55}):
         for iterations in (1, 7, 240):

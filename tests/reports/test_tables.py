@@ -22,10 +22,10 @@ from synthetic_records import (
     timing,
 )
 
-from reports.architectures import side_by_side
-from reports.columns import COLUMNS
-from reports.table_view import comparison_view
-from reports.tables import comparison, results_frame, write_csv
+from tread_bench.reports.architectures import side_by_side
+from tread_bench.reports.columns import COLUMNS
+from tread_bench.reports.table_view import comparison_view
+from tread_bench.reports.tables import comparison, results_frame, write_csv
 
 CONTRACT = """
 cell, suite, backbone, family, method, routes, rate, selector, guidance, guidance_scale, seed, iteration, status,

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from synthetic_records import FAMILIES, architectures, evaluation, failed, of_family, record, selectors, study
 
-from reports.architectures import side_by_side
-from reports.family_verdict import lead, scope, statements
-from reports.tables import comparison
-from reports.verdict import detectable, smallest_difference, verdicts
+from tread_bench.reports.architectures import side_by_side
+from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.tables import comparison
+from tread_bench.reports.verdict import detectable, smallest_difference, verdicts
 
 
 def said(records):

@@ -34,8 +34,8 @@ from damage import (
 from hostile_suites import HOSTILE_TEXTS, KEYS, NUMBERS
 from warm import Warms
 
-from tread_bench.errors import UserError
-from tread_bench.store import RunFolder
+from tread_bench.core.errors import UserError
+from tread_bench.runner.folder import RunFolder
 
 DOCUMENTS = 2000
 STORED = Path(__file__).parents[1] / "version_1"

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tread_bench.config import Cell, Suite
-from tread_bench.registry import families
-from tread_bench.suite_errors import models_in
+from tread_bench.core.config import Cell, Suite
+from tread_bench.core.families import families
+from tread_bench.core.problems import models_in
 
 GOOD: dict[str, Any] = {
     "name": "study",

@@ -11,9 +11,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tread_bench import store
-from tread_bench.cli import FORGETS, app
-from tread_bench.store import RunFolder, StoreError, read_json
+from tread_bench.cli.app import FORGETS, app
+from tread_bench.runner import folder as store
+from tread_bench.runner.folder import RunFolder, StoreError, read_json
 
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = typer.main.get_command(app).commands

@@ -11,8 +11,8 @@ import pytest
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
 from tests.run_folders import put
-from tread_bench.store import RunFolder
-from tread_bench.training.checkpoint import checkpoints_in
+from tread_bench.cell.checkpoint import checkpoints_in
+from tread_bench.runner.folder import RunFolder
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 STEP = "checkpoints/step-000000001.safetensors"

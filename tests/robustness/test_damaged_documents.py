@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from reports.page import render
-from tread_bench.commands.check import Outputs, check_run
-from tread_bench.commands.clean import clean_folder
-from tread_bench.commands.sample import SampleRequest, _find
-from tread_bench.errors import UserError
-from tread_bench.history.runs import read_runs
-from tread_bench.status import status_of
-from tread_bench.store import RunFolder
+from tread_bench.cli.check import Outputs, check_run
+from tread_bench.cli.clean import clean_folder
+from tread_bench.cli.sample import SampleRequest, _find
+from tread_bench.core.errors import UserError
+from tread_bench.regression.history.runs import read_runs
+from tread_bench.reports.page import render
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.status import status_of
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 NAN, INFINITY, HALF = float("nan"), float("inf"), "\ud800"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.toy_suite import OWNER
-from tread_bench.training.checkpoint import Checkpoint, load_latest, save_checkpoint
+from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
 
 DAMAGED, BEFORE = 2, 1  # steps
 

@@ -12,17 +12,18 @@ import pytest
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
 from tests.run_folders import new_folder, put
-from tread_bench import preparation, runner
-from tread_bench.blank import blank_record
-from tread_bench.commands.run import _agree
-from tread_bench.errors import UserError
-from tread_bench.executors.tasks import Ended
-from tread_bench.options import Options
-from tread_bench.preparation import write_plan
-from tread_bench.progress import Lines
-from tread_bench.shards import Shard
-from tread_bench.store import RunFolder
-from tread_bench.suite_file import find_suite, load_plan
+from tread_bench.cli.display import Lines
+from tread_bench.cli.run import _agree
+from tread_bench.core.blank import blank_record
+from tread_bench.core.errors import UserError
+from tread_bench.runner import prepare as preparation
+from tread_bench.runner import runner
+from tread_bench.runner.executors.tasks import Ended
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.shards import Shard
+from tread_bench.suite.load import find_suite, load_plan
 
 SUITE = find_suite("smoke")
 PLAN = load_plan(SUITE, [])

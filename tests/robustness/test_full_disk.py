@@ -12,15 +12,15 @@ import pytest
 import torch
 from full_disk import Disk, failing
 
-from tread_bench import heartbeat
-from tread_bench.cell import run_cell
-from tread_bench.errors import UserError
-from tread_bench.options import Options
-from tread_bench.progress import Lines
-from tread_bench.records import Record
-from tread_bench.runner import run
-from tread_bench.store import RunFolder, temporaries
-from tread_bench.suite_file import load_plan
+from tread_bench.cell.run import run_cell
+from tread_bench.cli.display import Lines
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import Record
+from tread_bench.runner import heartbeat
+from tread_bench.runner.folder import RunFolder, temporaries
+from tread_bench.runner.options import Options
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import load_plan
 
 ERRORS = (errno.ENOSPC, errno.EIO)
 MOST_WRITES = 100

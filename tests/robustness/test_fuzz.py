@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from large_suites import LARGE
 
-from tread_bench.commands.plan import show_plan
-from tread_bench.store import RunFolder
-from tread_bench.suite_errors import SuiteError
-from tread_bench.suite_file import load_plan, shipped_suites
+from tread_bench.cli.plan import show_plan
+from tread_bench.core.problems import SuiteError
+from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.load import load_plan, shipped_suites
 
 LIMIT_S = 1.0  # of processor time for one file
 LONGEST = 2000  # characters of one problem

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from synthetic_records import NOTHING_MEASURED, record, write_samples
 
-from reports.page import render
-from reports.tables import results_frame, write_csv
+from tread_bench.reports.page import render
+from tread_bench.reports.tables import results_frame, write_csv
 
 RUN = "window.pwned = 1; document.title = 'pwned'"
 PAYLOADS = (

@@ -12,20 +12,20 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from reports.document import write_pictures
-from reports.figures import NAMES, style
 from tests.command_line import tread_bench
 from tests.marked_tree import mark, tree
-from tread_bench.commands.check import Outputs
-from tread_bench.commands.features import train_features
-from tread_bench.commands.history import _check_out
-from tread_bench.commands.run import render_report
-from tread_bench.commands.sample import SampleRequest, sample
-from tread_bench.gate.outputs import junit, markdown
-from tread_bench.measure.classifier import Classifier, ClassifierSpec, classifier_file
-from tread_bench.measure.pictures import grid_png, image_png
-from tread_bench.outputs import OutputError, is_own, open_plain, refuse_foreign
-from tread_bench.store import write_atomically
+from tread_bench.cli.check import Outputs
+from tread_bench.cli.features import train_features
+from tread_bench.cli.history import _check_out
+from tread_bench.cli.run import render_report
+from tread_bench.cli.sample import SampleRequest, sample
+from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
+from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.measure.quality.pictures import grid_png, image_png
+from tread_bench.regression.baseline.outputs import junit, markdown
+from tread_bench.reports.document import write_pictures
+from tread_bench.reports.figures import NAMES, style
+from tread_bench.runner.folder import write_atomically
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "version_1" / "plan.json"
@@ -215,7 +215,7 @@ def test_files_are_written_in_one_place():
     modules = [path for package in packages for path in CHECKOUT.glob(f"{package}/**/*.py")]
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
-        "tread_bench/heartbeat.py": {"os.replace"},
-        "tread_bench/store.py": {"os.replace"},
-        "tread_bench/regression/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
+        "tread_bench/runner/heartbeat.py": {"os.replace"},
+        "tread_bench/runner/folder.py": {"os.replace"},
+        "tread_bench/regression/versions/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
     }

@@ -22,14 +22,14 @@ import yaml
 from safetensors.torch import save
 
 from tests.toy_suite import OWNER
-from tread_bench.config import ParquetData
+from tread_bench.cell.checkpoint import load_latest
+from tread_bench.core.config import ParquetData
+from tread_bench.core.errors import UserError
 from tread_bench.data.parquet import read_parquet
-from tread_bench.errors import UserError
-from tread_bench.measure import reference
-from tread_bench.measure.features import open_classifier, open_inception
-from tread_bench.store import RunFolder
-from tread_bench.suite_file import load_suite
-from tread_bench.training.checkpoint import load_latest
+from tread_bench.measure.quality import reference
+from tread_bench.measure.quality.features import open_classifier, open_inception
+from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.load import load_suite
 
 CHECKOUT = Path(__file__).parents[2]
 PACKAGES = ("tread_bench", "backbones", "reports")
@@ -220,8 +220,8 @@ def dangers(source: str) -> list[str]:
     return found
 
 
-REACHES_OUT = {"tread_bench/executors/ray.py": ["import socket"]}  # to see whether the cluster that was named is there
-CHECKED_BEFORE = {"tread_bench/measure/export_file.py": ["torch.export.load"]}  # by tests/measure/test_decoder.py
+REACHES_OUT = {"tread_bench/runner/executors/ray.py": ["import socket"]}  # whether the cluster that was named is there
+CHECKED_BEFORE = {"tread_bench/measure/quality/export_file.py": ["torch.export.load"]}  # tests/measure/test_decoder.py
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(CHECKOUT)))

@@ -123,10 +123,10 @@ def _fork_cells() -> None:
     import multiprocessing
     from types import ModuleType
 
-    from tread_bench.executors import local
+    from tread_bench.runner.executors import local
 
     local._context = multiprocessing.get_context("fork")
-    server = ModuleType("tread_bench.executors.server")
+    server = ModuleType("tread_bench.runner.executors.server")
     server.PID = os.getpid()
     sys.modules[server.__name__] = server
 
@@ -134,23 +134,23 @@ def _fork_cells() -> None:
 def import_quickly() -> None:
     """What commands need that load no torch."""
     for name in ("check", "clean", "plan", "status"):
-        importlib.import_module(f"tread_bench.commands.{name}")
+        importlib.import_module(f"tread_bench.cli.{name}")
 
 
 def import_everything() -> None:
-    import backbones.dit  # noqa: F401
     import reports
-    import tread_bench.commands
-    import tread_bench.executors.preload
+    import tread_bench.backbones.dit.network
+    import tread_bench.cli
+    import tread_bench.runner.executors.preload
 
-    for package in (tread_bench.commands, reports):
+    for package in (tread_bench.cli, reports):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 
 
 def run_command() -> NoReturn:
     """Run it and end as Python does, without taking apart everything that was imported."""
-    from tread_bench.rim import main
+    from tread_bench.cli.rim import main
 
     status: Any = 1
     try:

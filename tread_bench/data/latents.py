@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tread_bench.config import LatentsData
+from tread_bench.core.config import LatentsData
+from tread_bench.core.errors import UserError
 from tread_bench.data.parquet import ParquetPictures
 from tread_bench.data.source import DataSource, files_sha256
-from tread_bench.errors import UserError
 
 
 def open_latents(choice: LatentsData) -> DataSource:

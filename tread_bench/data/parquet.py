@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from tread_bench.config import LatentsData, ParquetData
+from tread_bench.core.config import LatentsData, ParquetData
+from tread_bench.core.errors import UserError
 from tread_bench.data.decoded import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
-from tread_bench.errors import UserError
 
 _ROWS_AT_A_TIME = 512
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript

@@ -15,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench import draws
+from tread_bench.core import draws
 from tread_bench.data.source import DataSource, from_uint8
 
 if TYPE_CHECKING:
-    from tread_bench.config import RandomLatentsData
+    from tread_bench.core.config import RandomLatentsData
 
 
 def draw_latents(choice: RandomLatentsData) -> DataSource:

@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.errors import UserError
+from tread_bench.core.errors import UserError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tread_bench.config import DataChoice
+    from tread_bench.core.config import DataChoice
 
 
 def to_uint8(images: Tensor) -> Tensor:

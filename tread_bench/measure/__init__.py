@@ -1,0 +1,1 @@
+"""What is measured of a network: quality of its images, what goes on inside, speed, MACs."""

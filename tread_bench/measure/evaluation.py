@@ -13,24 +13,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.config import Cell
-from tread_bench.costs import sampling_macs
-from tread_bench.data import DataSource
-from tread_bench.errors import UserError
-from tread_bench.measure.decoder import Decoder, open_decoder, to_pixels
-from tread_bench.measure.features import Extractor, choose_extractor
-from tread_bench.measure.fingerprint import protocol
-from tread_bench.measure.generation import check_sample_counts, evaluate_images
-from tread_bench.measure.pictures import grid_png
-from tread_bench.measure.reference import Reference, reference_of
-from tread_bench.measure.validation import validation_losses
-from tread_bench.methods import Network
-from tread_bench.objectives import Objective
-from tread_bench.plan import SAMPLES_KEPT
-from tread_bench.records import Evaluation
-from tread_bench.routed import setting_of
-from tread_bench.sampling import generate
-from tread_bench.store import write_atomically
+from tread_bench.core.config import Cell
+from tread_bench.core.costs import sampling_macs
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import Evaluation
+from tread_bench.core.routed import setting_of
+from tread_bench.data.source import DataSource
+from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.objectives import Objective
+from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
+from tread_bench.measure.quality.features import Extractor, choose_extractor
+from tread_bench.measure.quality.fingerprint import protocol
+from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.quality.pictures import grid_png
+from tread_bench.measure.quality.reference import Reference, reference_of
+from tread_bench.model.methods import Network
+from tread_bench.runner.folder import write_atomically
+from tread_bench.suite.plan import SAMPLES_KEPT
 
 
 @dataclass(frozen=True, slots=True)

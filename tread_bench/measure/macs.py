@@ -13,14 +13,14 @@ from itertools import pairwise
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.backbone import Backbone, TokenState
-from tread_bench.cell_costs import Extra
-from tread_bench.config import Cell, RepaLoss
+from tread_bench.core.cell_costs import Extra
+from tread_bench.core.config import Cell, RepaLoss
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
-from tread_bench.methods import Network, Rows, build_method
-from tread_bench.methods.repa import Repa
-from tread_bench.registry import BackboneSpec, Cost, Family, Macs
-from tread_bench.routes import RoutesLike
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.losses.repa import Repa
+from tread_bench.model.methods import Network, Rows, build_method
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
 _SCAN = ("scan", "wkv")

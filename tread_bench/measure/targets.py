@@ -17,11 +17,11 @@ from safetensors.torch import load
 from timm.data import resolve_model_data_config
 from torch import Tensor, nn
 
-from tread_bench.config import RepaLoss
-from tread_bench.errors import UserError
-from tread_bench.measure.classifier import DIGITS_WEIGHTS, load_classifier
-from tread_bench.measure.features import full_float32
-from tread_bench.names import unknown
+from tread_bench.core.config import RepaLoss
+from tread_bench.core.errors import UserError
+from tread_bench.core.names import unknown
+from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
+from tread_bench.measure.quality.features import full_float32
 
 log = logging.getLogger(__name__)
 

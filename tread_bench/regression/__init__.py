@@ -1,1 +1,1 @@
-"""Two versions of this program, timed in turn on one machine. What is timed is the command line, which both have."""
+"""Is this version worse? Baselines, versions timed in turn, and histories of many runs. No torch."""

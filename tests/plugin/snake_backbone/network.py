@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from tread_bench.backbone import Backbone, TokenState
-from tread_bench.ops.patching import sinusoids, unpatchify
-from tread_bench.ops.routing import gather_tokens
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.patching import sinusoids, unpatchify
+from tread_bench.model.ops.routing import gather_tokens
 
 
 class Block(nn.Module):

@@ -1,0 +1,84 @@
+"""DiS: sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+
+from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, mirrored_skips
+
+
+class DiSSpec(BackboneSpec):
+    """Sizes of DiS (Fei et al., "Scalable Diffusion Models with State Space Backbone", arXiv 2402.05608)."""
+
+    depth: int = Field(24, ge=2, description="blocks but the middle one: half push a long skip, half pop one")
+    hidden: int = Field(368, ge=2)
+    drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> DiSSpec:
+        if self.depth % 2:
+            raise ValueError(f"depth {self.depth} must be even: every long skip joins one block to another")
+        if self.hidden % 2:
+            raise ValueError(f"hidden {self.hidden} must be even: sines and cosines of the time")
+        return self
+
+    @property
+    def num_prefix(self) -> int:
+        """Tokens in front: label and time, or the time alone."""
+        return 2 if self.num_classes else 1
+
+    @property
+    def out_channels(self) -> int:
+        return self.channels * (2 if self.learn_sigma else 1)
+
+
+def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens a mixer in both directions, and 2 T D^2 more where a long skip ends."""
+    width, half = spec.hidden, spec.depth // 2
+    skip = 2 * width * width
+    blocks = tuple(
+        mixer_macs(width, t, directions=2) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
+    )
+    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
+    time, modulation = 8 * width * width, 2 * width * width * bool(spec.num_classes)
+    params = (
+        (spec.depth + 1) * (mixer_params(width, directions=2) + width)
+        + half * (skip + width)
+        + (patch_in + 1) * width
+        + time
+        + 5 * width
+        + ((spec.num_classes + 1) * width + modulation + 2 * width) * bool(spec.num_classes)
+        + (spec.num_prefix + spec.num_tokens) * width
+        + width
+        + (width + 1) * patch_out
+    )
+    patches = spec.num_tokens * width * patch_in
+    outside = patches + time + modulation + (spec.num_prefix + spec.num_tokens) * width * patch_out
+    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + time // 2)
+
+
+_SIZES = {
+    "S": {"depth": 24, "hidden": 368},
+    "B": {"depth": 24, "hidden": 768},
+    "M": {"depth": 48, "hidden": 768},
+    "L": {"depth": 48, "hidden": 1024},
+    "H": {"depth": 48, "hidden": 1536},
+}
+
+DIS = Family(
+    name="DiS",
+    aliases=("Mamba",),
+    spec=DiSSpec,
+    published={f"DiS-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
+    token_order=TokenOrder.SEQUENCE,
+    num_blocks=lambda spec: spec.depth + 1,
+    long_skips=lambda spec: mirrored_skips(spec.depth + 1),
+    builder="tread_bench.backbones.dis.network:DiS",
+    num_prefix=lambda spec: spec.num_prefix,
+    time_scale=1000.0,  # the release numbers its noise levels 0 to 999
+    cost=dis_cost,
+)

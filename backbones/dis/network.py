@@ -1,0 +1,119 @@
+"""DiS (Fei et al., "Scalable Diffusion Models with State Space Backbone", arXiv 2402.05608): Mamba in both directions.
+
+Label and time are tokens in front of the patches; long skips join the first half of the blocks to the second. The
+residual stream is the sum of two streams, the last mixer's output and, in float32, everything before it. Parameter
+names are those of the authors' release, so that its weights load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from timm.layers import PatchEmbed
+from torch import Tensor, nn
+
+from tread_bench.backbones.dis.family import DiSSpec
+from tread_bench.backbones.dit.network import LabelEmbedder, modulate
+from tread_bench.backbones.drop_path import DropPath
+from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.patching import sinusoids, unpatchify
+
+
+class Block(nn.Module):
+    """Adds what the last mixer gave to the residual, norms it and mixes; a long skip joins that first."""
+
+    def __init__(self, width: int, scan_kernel: str, drop_rate: float, skip: bool) -> None:
+        super().__init__()
+        self.mixer = Mamba(width, scan_kernel, bidirectional=True)
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.drop_path = DropPath(drop_rate)
+        self.skip_linear = nn.Linear(2 * width, width) if skip else None
+
+    def forward(self, hidden: Tensor, residual: Tensor, skip: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        if self.skip_linear is not None:
+            assert skip is not None, "a block of the second half takes a long skip"
+            hidden = self.skip_linear(torch.cat([hidden, skip], dim=-1))
+        residual = residual + self.drop_path(hidden.to(residual.dtype))
+        return self.mixer(self.norm(residual)), residual
+
+
+class FinalLayer(nn.Module):
+    """A norm, modulated where there are labels, and a linear layer to patches."""
+
+    def __init__(self, spec: DiSSpec) -> None:
+        super().__init__()
+        width = spec.hidden
+        self.norm_final = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(width, spec.patch**2 * spec.out_channels)
+        if spec.num_classes:
+            self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 2 * width))
+
+    def forward(self, x_BND: Tensor, c_BD: Tensor | None) -> Tensor:
+        x_BND = self.norm_final(x_BND)
+        if c_BD is not None:
+            x_BND = modulate(x_BND, *self.adaLN_modulation(c_BD).chunk(2, dim=1))
+        return self.linear(x_BND)
+
+
+class DiS(Backbone):
+    """Both scans and both convolutions run along the kept tokens in ascending order, with the prefix in front."""
+
+    spec: DiSSpec
+    head_modules = ("norm_f", "final_layer")
+
+    def __init__(self, spec: DiSSpec, kernels: Mapping[str, str]) -> None:
+        super().__init__()
+        width, half = spec.hidden, spec.depth // 2
+        self.patch_embed = PatchEmbed(spec.image_size, spec.patch, spec.channels, width)
+        self.time_embed = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
+        self.label_emb = LabelEmbedder(spec.num_classes, width) if spec.num_classes else None
+        self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
+        rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
+        blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
+        self.in_blocks = nn.ModuleList(blocks[:half])
+        self.mid_block = blocks[half]
+        self.out_blocks = nn.ModuleList(blocks[half + 1 :])
+        self.drop_path = DropPath(spec.drop_path)
+        self.norm_f = nn.RMSNorm(width, eps=1e-5)
+        self.final_layer = FinalLayer(spec)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        prefix, c = [self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))], None
+        if self.label_emb is not None:
+            prefix.insert(0, self.label_emb(y))
+            c = prefix[0] + prefix[1]
+        hidden = torch.cat([torch.stack(prefix, dim=1), self.patch_embed(x)], dim=1) + self.pos_embed
+        return TokenState(
+            {"hidden": hidden, "residual": torch.zeros_like(hidden)},
+            grid=self.spec.grid,
+            c=c,
+            num_prefix=len(prefix),
+        )
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        half = len(self.in_blocks)
+        if block < half:
+            return self._advance(self.in_blocks[block], state).push_skip("hidden")
+        if block == half:
+            return self._advance(self.mid_block, state)
+        skip, state = state.pop_skip()
+        return self._advance(self.out_blocks[block - half - 1], state, skip)
+
+    def _advance(self, layer: nn.Module, state: TokenState, skip: Tensor | None = None) -> TokenState:
+        hidden, residual = layer(state.streams["hidden"], state.streams["residual"], skip)
+        return state.with_streams(hidden=hidden, residual=residual)
+
+    def head(self, state: TokenState) -> Tensor:
+        hidden, residual = state.streams["hidden"], state.streams["residual"]
+        tokens = self.norm_f(residual + self.drop_path(hidden.to(residual.dtype)))
+        patches = self.final_layer(tokens, state.c)[:, state.num_prefix :]
+        return unpatchify(patches, state.grid, self.spec.patch)
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Mamba's rules; positions begin at zero."""
+        super().init_module(name, module)
+        init_mamba(name, module, self.spec.depth)
+        if module is self:
+            nn.init.zeros_(self.pos_embed)

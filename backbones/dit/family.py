@@ -1,0 +1,82 @@
+"""DiT and SiT: sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder
+
+
+class DiTSpec(BackboneSpec):
+    """Sizes of DiT (Peebles and Xie, ICCV 2023) and SiT (Ma et al., ECCV 2024)."""
+
+    depth: int = Field(12, ge=1)
+    hidden: int = Field(384, ge=4)
+    heads: int = Field(6, ge=1)
+    mlp_ratio: float = Field(4.0, gt=0)
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")
+
+    @model_validator(mode="after")
+    def _widths_divide(self) -> DiTSpec:
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden {self.hidden} must be a multiple of heads {self.heads}")
+        if self.hidden % 4:
+            raise ValueError(f"hidden {self.hidden} must be a multiple of 4: sines and cosines of rows and columns")
+        return self
+
+    @property
+    def out_channels(self) -> int:
+        return self.channels * (2 if self.learn_sigma else 1)
+
+
+FREQUENCIES = 256  # sinusoids of the time embedding
+
+
+def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens 12 T D^2 + 6 D^2 linear (at MLP ratio 4) and 2 T^2 D attention MACs (DiT, appendix)."""
+    width, mlp = spec.hidden, int(spec.hidden * spec.mlp_ratio)
+    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
+    per_token = 4 * width * width + 2 * width * mlp
+    blocks = tuple(Macs(linear=t * per_token + 6 * width * width, attention=2 * t * t * width) for t in tokens)
+    time = FREQUENCIES * width + width * width
+    ends = spec.num_tokens * width * (patch_in + patch_out) + 2 * width * width
+    block_params = per_token + 6 * width * width + (4 * width) + (mlp + width) + 6 * width
+    trainable = (
+        spec.depth * block_params
+        + (patch_in + 1) * width
+        + time
+        + 2 * width
+        + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + 2 * width * width
+        + 2 * width
+        + (width + 1) * patch_out
+    )
+    positions = spec.num_tokens * width  # fixed
+    inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
+    return Cost(trainable + positions, trainable, blocks, Macs(linear=time + ends), inputs)
+
+
+_DIT_SIZES = {
+    "S": {"depth": 12, "hidden": 384, "heads": 6},
+    "B": {"depth": 12, "hidden": 768, "heads": 12},
+    "L": {"depth": 24, "hidden": 1024, "heads": 16},
+    "XL": {"depth": 28, "hidden": 1152, "heads": 16},
+}
+
+
+def _dit_family(name: str) -> Family:
+    return Family(
+        name=name,
+        spec=DiTSpec,
+        published={f"{name}-{size}/{p}": {**dims, "patch": p} for size, dims in _DIT_SIZES.items() for p in (2, 4, 8)},
+        token_order=TokenOrder.SET,
+        num_blocks=lambda spec: spec.depth,
+        builder="tread_bench.backbones.dit.network:DiT",
+        cost=dit_cost,
+    )
+
+
+DIT = _dit_family("DiT")
+SIT = _dit_family("SiT")

@@ -1,0 +1,125 @@
+"""DiT (Peebles and Xie, "Scalable Diffusion Models with Transformers", ICCV 2023); SiT is the same network.
+
+Parameter names are those of the authors' releases, so that their weights load. They do not sample as they are: released
+SiT counts time from noise to data, released DiT counts DDPM's steps 0 to 999. `tread_bench.backbones.released` converts both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from timm.layers import Attention, Mlp, PatchEmbed
+from torch import Tensor, nn
+
+from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
+
+
+def modulate(x_BND: Tensor, shift_BD: Tensor, scale_BD: Tensor) -> Tensor:
+    """adaLN: x (1 + scale) + shift, the same for all tokens of a sample."""
+    return x_BND * (1 + scale_BD.unsqueeze(1)) + shift_BD.unsqueeze(1)
+
+
+class TimeEmbedder(nn.Module):
+    """Sinusoids, then a two-layer MLP."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(FREQUENCIES, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+
+    def forward(self, t_B: Tensor) -> Tensor:
+        return self.mlp(sinusoids(t_B, FREQUENCIES).to(next(self.mlp.parameters()).dtype))
+
+
+class LabelEmbedder(nn.Module):
+    """A row per class and one for "no label"."""
+
+    def __init__(self, num_classes: int, hidden: int) -> None:
+        super().__init__()
+        self.embedding_table = nn.Embedding(num_classes + 1, hidden)
+
+    def forward(self, y_B: Tensor) -> Tensor:
+        return self.embedding_table(y_B)
+
+
+class Block(nn.Module):
+    """Attention and MLP, each shifted, scaled and gated by the conditioning (adaLN-Zero)."""
+
+    def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
+        super().__init__()
+        width = spec.hidden
+        self.norm1 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.attn = Attention(width, num_heads=spec.heads, qkv_bias=True)
+        self.attn.fused_attn = fused_attention
+        self.norm2 = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+        self.mlp = Mlp(width, int(width * spec.mlp_ratio), act_layer=lambda: nn.GELU(approximate="tanh"))
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
+
+    def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
+        x_BND = x_BND + gate1.unsqueeze(1) * self.attn(modulate(self.norm1(x_BND), shift1, scale1))
+        return x_BND + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BND), shift2, scale2))
+
+
+class FinalLayer(nn.Module):
+    """Modulated norm and a linear layer to patches."""
+
+    def __init__(self, spec: DiTSpec) -> None:
+        super().__init__()
+        self.norm_final: nn.Module = nn.LayerNorm(spec.hidden, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(spec.hidden, spec.patch**2 * spec.out_channels)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(spec.hidden, 2 * spec.hidden))
+
+    def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
+        shift, scale = self.adaLN_modulation(c_BD).chunk(2, dim=1)
+        return self.linear(modulate(self.norm_final(x_BND), shift, scale))
+
+
+class DiT(Backbone):
+    """Positions are added once at the input, so attention sees a set and any kept tokens will do."""
+
+    spec: DiTSpec
+    head_modules = ("final_layer",)
+    block_type: type[nn.Module] = Block
+    final_layer_type: type[nn.Module] = FinalLayer
+
+    def __init__(self, spec: DiTSpec, kernels: Mapping[str, str]) -> None:
+        super().__init__()
+        fused = kernels.get("attention", "sdpa") == "sdpa"
+        self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
+        self.t_embedder = TimeEmbedder(spec.hidden)
+        self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
+        self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden), requires_grad=False)
+        self.blocks = nn.ModuleList(self.block_type(spec, fused) for _ in range(spec.depth))
+        self.final_layer = self.final_layer_type(spec)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        c = self.t_embedder(t)
+        if self.y_embedder is not None:
+            c = c + self.y_embedder(y)
+        tokens = (self.x_embedder(x) + self.pos_embed).contiguous()  # token by token, as a route leaves them
+        return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c))
+
+    def head(self, state: TokenState) -> Tensor:
+        return unpatchify(self.final_layer(state.streams["x"], state.c), state.grid, self.spec.patch)
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """adaLN-Zero as released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
+        if module is self:
+            self.pos_embed.copy_(sincos_positions(self.spec.hidden, self.spec.grid))
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=0.02)
+        elif isinstance(module, nn.Linear | nn.Conv2d):
+            if "adaLN_modulation" in name or name == "final_layer.linear":
+                nn.init.zeros_(module.weight)
+            elif name.startswith("t_embedder"):
+                nn.init.normal_(module.weight, std=0.02)
+            else:
+                nn.init.xavier_uniform_(module.weight.flatten(1))
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)

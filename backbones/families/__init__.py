@@ -1,1 +1,0 @@
-"""The families that this package announces: sizes, published names and closed-form costs. No torch in here."""

@@ -1,0 +1,83 @@
+"""LightningDiT (Yao et al., "Reconstruction vs. Generation", CVPR 2025): DiT with RoPE, SwiGLU and RMSNorm.
+
+Parameter names are those of the authors' release, so that its weights load. Its time runs from noise to data, so load
+what `tread_bench.backbones.released.reversed_time` makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from timm.layers import AttentionRope, build_rotary_pos_embed
+from torch import Tensor, nn
+from torch.nn.functional import silu
+
+from tread_bench.backbones.dit.network import DiT, FinalLayer, modulate
+from tread_bench.backbones.lightningdit.family import LightningDiTSpec
+from tread_bench.model.backbone import TokenState
+
+
+class SwiGLU(nn.Module):
+    """w3(silu(a) b), where [a, b] = w12(x)."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.w12 = nn.Linear(width, 2 * hidden)
+        self.w3 = nn.Linear(hidden, width)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        gate, value = self.w12(x_BND).chunk(2, dim=-1)
+        return self.w3(silu(gate) * value)
+
+
+class RotaryBlock(nn.Module):
+    """DiT's block with norms that have gains, a gated MLP, and queries and keys turned by their place on the grid."""
+
+    def __init__(self, spec: LightningDiTSpec, fused_attention: bool) -> None:
+        super().__init__()
+        width = spec.hidden
+        self.norm1 = nn.RMSNorm(width, eps=1e-6)
+        self.attn = AttentionRope(width, num_heads=spec.heads, qkv_bias=True, num_prefix_tokens=0)
+        self.attn.fused_attn = fused_attention
+        self.norm2 = nn.RMSNorm(width, eps=1e-6)
+        self.mlp = SwiGLU(width, spec.swiglu_hidden)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
+
+    def forward(self, x_BND: Tensor, c_BD: Tensor, rope: Tensor) -> Tensor:
+        shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
+        x_BND = x_BND + gate1.unsqueeze(1) * self.attn(modulate(self.norm1(x_BND), shift1, scale1), rope)
+        return x_BND + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BND), shift2, scale2))
+
+
+class RMSFinalLayer(FinalLayer):
+    """DiT's last layer behind a norm with a gain."""
+
+    def __init__(self, spec: LightningDiTSpec) -> None:
+        super().__init__(spec)
+        self.norm_final = nn.RMSNorm(spec.hidden, eps=1e-6)
+
+
+class LightningDiT(DiT):
+    """Positions are inside the tokens and also turn queries and keys, so a route takes its rows of the table along."""
+
+    spec: LightningDiTSpec
+    rope: Tensor
+    block_type = RotaryBlock
+    final_layer_type = RMSFinalLayer
+
+    def __init__(self, spec: LightningDiTSpec, kernels: Mapping[str, str]) -> None:
+        super().__init__(spec, kernels)
+        sines_cosines = build_rotary_pos_embed(list(spec.grid), dim=spec.hidden // spec.heads, in_pixels=False)
+        self.register_buffer("rope", torch.cat(sines_cosines, dim=-1), persistent=False)  # (N, 2 D / heads)
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, self._rope_rows(state)))
+
+    def _rope_rows(self, state: TokenState) -> Tensor:
+        """The rows of the tokens present: (N, 2E) of the whole grid, or (B, 1, K, 2E), gathered once per route."""
+        if state.ids is None:
+            return self.rope
+        if "rope" not in state.cache:
+            state.cache["rope"] = self.rope[state.ids].unsqueeze(1)
+        return state.cache["rope"]

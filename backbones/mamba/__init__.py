@@ -1,0 +1,1 @@
+"""Mamba's mixer, which DiS and ZigMa share."""

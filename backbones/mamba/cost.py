@@ -1,0 +1,32 @@
+"""What a Mamba mixer weighs and costs: shared by DiS and ZigMa, without torch."""
+
+from __future__ import annotations
+
+from tread_bench.core.families import Macs
+
+EXPAND = 2  # inner channels per channel
+STATE = 16  # states per inner channel
+CONV = 4  # taps of the causal convolution
+
+
+def step_rank(width: int) -> int:
+    """Channels from which the step sizes are projected."""
+    return -(-width // 16)
+
+
+def mixer_params(width: int, directions: int = 1) -> int:
+    """Projections in and out are shared by the directions, everything between is each one's own."""
+    inner, rank = EXPAND * width, step_rank(width)
+    per_direction = inner * (CONV + 1) + inner * (rank + 2 * STATE) + (rank + 1) * inner + inner * STATE + inner
+    return 3 * width * inner + directions * per_direction
+
+
+def mixer_macs(width: int, tokens: int, directions: int = 1) -> Macs:
+    """Linear layers and convolution, and three multiply-adds per token, channel and state: a h, (delta u) B and C h.
+
+    The convolution runs over T + 3 positions, as released, and the last three are cut off.
+    """
+    inner, rank = EXPAND * width, step_rank(width)
+    projections = 3 * width * inner + directions * (inner * (rank + 2 * STATE) + rank * inner)
+    convolution = directions * (tokens + CONV - 1) * inner * CONV
+    return Macs(linear=tokens * projections + convolution, scan=directions * 3 * tokens * inner * STATE)

@@ -1,0 +1,117 @@
+"""DRWKV (Diffusion-RWKV): sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from tread_bench.backbones.dit.family import FREQUENCIES
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, keeps_grid, mirrored_skips
+from tread_bench.core.routes import Route
+
+WKV_MACS = 6  # multiply-adds of Bi-WKV per token and channel, as counted in `tread_bench.model.ops.wkv`
+MLP_RATIO = 4
+
+
+class DRWKVSpec(BackboneSpec):
+    """Sizes of Diffusion-RWKV (Fei et al., arXiv 2404.04478)."""
+
+    depth: int = Field(
+        13, ge=3, description="blocks: half of them push a long skip, one is in the middle, half pop one"
+    )
+    hidden: int = Field(384, ge=4)
+    drop_path: float = Field(0.1, ge=0, lt=1, description="rate times block number over depth; in training only")
+    learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")
+    q_shift: Literal["neighbours", "self", "grid"] = Field(
+        "neighbours",
+        description="in place of a bypassed neighbour: zeros, the token itself, or the neighbour on the kept grid",
+    )
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> DRWKVSpec:
+        if self.depth % 2 == 0:
+            raise ValueError(
+                f"depth {self.depth} must be odd: every long skip joins one block to another, around a middle one"
+            )
+        if self.hidden % 4:
+            raise ValueError(
+                f"hidden {self.hidden} must be a multiple of 4: a quarter of the channels for each direction"
+            )
+        return self
+
+    @property
+    def out_channels(self) -> int:
+        return self.channels * (2 if self.learn_sigma else 1)
+
+
+def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens 13 T D^2 + 6 D^2 linear, 2 T D^2 more where a long skip ends, and 6 T D of Bi-WKV."""
+    width, half = spec.hidden, spec.depth // 2
+    square = width * width
+    per_token, skip = (5 + 2 * MLP_RATIO) * square, 2 * square
+    blocks = tuple(
+        Macs(linear=t * (per_token + (skip if block > half else 0)) + 6 * square, scan=WKV_MACS * t * width)
+        for block, t in enumerate(tokens)
+    )
+    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
+    time = FREQUENCIES * width + square
+    block_params = (
+        per_token + 6 * square + 6 * width + 4 * width + 7 * width
+    )  # adaLN's bias, two norms, mixes and decays
+    params = (
+        spec.depth * block_params
+        + half * (skip + width)
+        + 2 * width
+        + (patch_in + 1) * width
+        + spec.num_tokens * width
+        + time
+        + 2 * width
+        + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + 2 * width
+        + 2 * square
+        + 2 * width
+        + (width + 1) * patch_out
+    )
+    outside = time + spec.num_tokens * width * (patch_in + patch_out) + 2 * square
+    inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
+    return Cost(params, params, blocks, Macs(linear=outside), inputs)
+
+
+def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> None:
+    """Raises ValueError where q_shift="grid" meets kept tokens that are no grid."""
+    for route in routes:
+        if spec.q_shift == "grid" and not keeps_grid(selector, route.rate, spec.grid):
+            raise ValueError(
+                f"route {route} with selector {selector!r} keeps tokens that are no grid, which q_shift='grid' needs: "
+                f"{_way_out(route.rate, spec)}"
+            )
+
+
+def _way_out(rate: float, spec: DRWKVSpec) -> str:
+    fitting = [name for name in ("strided", "rows", "columns") if keeps_grid(name, rate, spec.grid)]
+    return f"choose selector {', '.join(fitting)} or q_shift='neighbours'" if fitting else "choose q_shift='neighbours'"
+
+
+_SIZES = {
+    "S": {"depth": 13, "hidden": 384},
+    "B": {"depth": 25, "hidden": 384},
+    "M": {"depth": 25, "hidden": 512},
+    "L": {"depth": 37, "hidden": 768},
+    "H": {"depth": 37, "hidden": 1024},
+}
+
+DRWKV = Family(
+    name="DRWKV",
+    aliases=("RWKV",),
+    spec=DRWKVSpec,
+    published={f"DRWKV-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)},
+    token_order=TokenOrder.GRID,
+    num_blocks=lambda spec: spec.depth,
+    long_skips=lambda spec: mirrored_skips(spec.depth),
+    builder="tread_bench.backbones.rwkv.network:DRWKV",
+    time_scale=1000.0,  # the release numbers its noise levels 0 to 999
+    cost=drwkv_cost,
+    check_routes=check_routes,
+)

@@ -1,0 +1,87 @@
+"""U-ViT: sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field, model_validator
+
+from tread_bench.backbones.text import TextSpec
+from tread_bench.core.families import Cost, Family, Macs, TokenOrder, mirrored_skips
+
+
+class UViTSpec(TextSpec):
+    """Sizes of U-ViT (Bao et al., CVPR 2023)."""
+
+    depth: int = Field(12, ge=2, description="blocks without the middle one: half push a long skip, half pop one")
+    hidden: int = Field(512, ge=2)
+    heads: int = Field(8, ge=1)
+    mlp_ratio: float = Field(4.0, gt=0)
+    final_conv: bool = Field(True, description="a 3x3 convolution over the output; U-ViT-H has none")
+
+    @model_validator(mode="after")
+    def _sizes_divide(self) -> UViTSpec:
+        if self.depth % 2:
+            raise ValueError(f"depth {self.depth} must be even: every long skip joins one block to another")
+        if self.hidden % self.heads:
+            raise ValueError(f"hidden {self.hidden} must be a multiple of heads {self.heads}")
+        if self.hidden % 2:
+            raise ValueError(f"hidden {self.hidden} must be even: sines and cosines of the time")
+        return self
+
+    @property
+    def num_prefix(self) -> int:
+        """Tokens in front: label and time, time and text, or the time alone."""
+        return 1 + bool(self.num_classes) + self.context_tokens
+
+
+def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more where a skip ends, and 2 T^2 D attention."""
+    width, mlp, channels = spec.hidden, int(spec.hidden * spec.mlp_ratio), spec.channels
+    per_token, per_skip = 4 * width * width + 2 * width * mlp, 2 * width * width
+    blocks = tuple(
+        Macs(linear=t * (per_token + (per_skip if block > spec.depth // 2 else 0)), attention=2 * t * t * width)
+        for block, t in enumerate(tokens)
+    )
+    patch = spec.patch**2 * channels
+    conv = 9 * channels * channels if spec.final_conv else 0
+    text = spec.context_dim * width if spec.context_tokens else 0
+    block_params = per_token + width + (mlp + width) + 4 * width
+    params = (
+        (spec.depth + 1) * block_params
+        + spec.depth // 2 * (per_skip + width)
+        + (patch + 1) * width
+        + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + (text + width) * bool(text)
+        + (spec.num_prefix + spec.num_tokens) * width
+        + 2 * width
+        + (width + 1) * patch
+        + (conv + channels if spec.final_conv else 0)
+    )
+    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    outside = 2 * patches + text_in + spec.image_size**2 * conv
+    return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + text_in)
+
+
+_SIZES = {
+    "S": {"depth": 12, "hidden": 512, "heads": 8},
+    "S-Deep": {"depth": 16, "hidden": 512, "heads": 8},
+    "M": {"depth": 16, "hidden": 768, "heads": 12},
+    "L": {"depth": 20, "hidden": 1024, "heads": 16},
+    "H": {"depth": 28, "hidden": 1152, "heads": 16, "final_conv": False},
+}
+_CLIP = {"num_classes": 0, "context_tokens": 77, "context_dim": 768}  # what CLIP ViT-L/14 makes of a caption
+
+UVIT = Family(
+    name="U-ViT",
+    spec=UViTSpec,
+    published={f"U-ViT-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (2, 4)}
+    | {f"U-ViT-{size}/2-T2I": {**_SIZES[size], **_CLIP, "patch": 2} for size in ("S", "S-Deep")},
+    token_order=TokenOrder.SET,
+    num_blocks=lambda spec: spec.depth + 1,
+    long_skips=lambda spec: mirrored_skips(spec.depth + 1),
+    builder="tread_bench.backbones.uvit.network:UViT",
+    num_prefix=lambda spec: spec.num_prefix,
+    time_scale=1000.0,  # the release numbers the noise levels of latents 1 to 1000 (of pixels: 999 t)
+    cost=uvit_cost,
+)

@@ -1,0 +1,93 @@
+"""ZigMa: sizes, published names and closed-form cost, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.backbones.dit.family import FREQUENCIES
+from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
+from tread_bench.backbones.text import TextSpec
+from tread_bench.core.families import Cost, Family, Macs, TokenOrder
+
+HEADS, HEAD_DIM = 8, 64  # of the cross-attention, whatever the width
+
+
+class ZigMaSpec(TextSpec):
+    """Sizes of ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024)."""
+
+    depth: int = Field(24, ge=1)
+    hidden: int = Field(368, ge=1)
+    drop_path: float = Field(
+        0.1, ge=0, lt=1, description="just above the last block's rate, linear from 0; in training only"
+    )
+    scan: Literal["zigzagN8", "v2"] = Field(
+        "zigzagN8", description="eight continuous paths, one per block in turn; v2: row by row, there and back"
+    )
+    learned_positions: bool = Field(False, description="positions are learned from zero and added once")
+
+    @property
+    def directions(self) -> int:
+        """Scans of one block."""
+        return 2 if self.scan == "v2" else 1
+
+
+def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
+    """Per block of T tokens a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
+    width, patch = spec.hidden, spec.patch**2 * spec.channels
+    modulation = (6 if spec.context_tokens else 3) * width * width
+    blocks = tuple(
+        mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, t) for t in tokens
+    )
+    time, text = FREQUENCIES * width + width * width, spec.context_dim * width if spec.context_tokens else 0
+    cross_attention = (4 * width * HEADS * HEAD_DIM + width + 3 * width) * bool(text)
+    params = (
+        spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width + cross_attention)
+        + (patch + 1) * width
+        + time
+        + 2 * width
+        + (spec.num_classes + 1) * width * bool(spec.num_classes)
+        + (text + width) * bool(text)
+        + spec.num_tokens * width * spec.learned_positions
+        + width
+        + (width + 1) * patch
+    )
+    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    inputs = FREQUENCIES * width + patches + text_in
+    return Cost(params, params, blocks, Macs(linear=time + 2 * patches + text_in), inputs=inputs)
+
+
+def cross_attention_macs(spec: ZigMaSpec, tokens: int) -> Macs:
+    """T queries and their way back, M keys and values, 2 T M products per channel of the heads."""
+    inner, text = HEADS * HEAD_DIM, spec.context_tokens
+    if not text:
+        return Macs()
+    return Macs(linear=2 * (tokens + text) * spec.hidden * inner, attention=2 * tokens * text * inner)
+
+
+_SIZES = {
+    "S": {"depth": 24, "hidden": 368},
+    "B": {"depth": 24, "hidden": 768},
+    "M": {"depth": 48, "hidden": 768},
+    "L": {"depth": 48, "hidden": 1024},
+    "H": {"depth": 48, "hidden": 1536},
+    "XL": {"depth": 48, "hidden": 1536},  # H in the release, XL in the paper
+}
+_TEXT = {"num_classes": 0, "context_tokens": 77, "context_dim": 768, "learned_positions": True, "channels": 3}
+
+ZIGMA = Family(
+    name="ZigMa",
+    spec=ZigMaSpec,
+    published={f"ZigMa-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (1, 2, 4)}
+    | {
+        "ZigMa-B/1-T2I": {**_SIZES["B"], **_TEXT, "patch": 1},
+        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1},  # the README's
+    },
+    token_order=TokenOrder.SEQUENCE,
+    num_blocks=lambda spec: spec.depth,
+    builder="tread_bench.backbones.zigma.network:ZigMa",
+    time_scale=1000.0,
+    cost=zigma_cost,
+)

@@ -1,0 +1,177 @@
+"""ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): a scan per block, along a path.
+
+The residual stream is the sum of two streams, the last block's output and, in float32, everything before it; both stay
+row by row, only the mixer sees the path's order. Text is attended to in every block, and its mean joins the time.
+Parameter names are those of the authors' release; its label table has no row for "no label", this one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.nn.functional as F
+from timm.layers import PatchEmbed
+from torch import Tensor, nn
+
+from tread_bench.backbones.dit.network import LabelEmbedder, TimeEmbedder, modulate
+from tread_bench.backbones.drop_path import DropPath
+from tread_bench.backbones.mamba.mixer import Mamba, drop_rates, init_mamba
+from tread_bench.backbones.zigma.family import HEAD_DIM, HEADS, ZigMaSpec
+from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.patching import unpatchify
+from tread_bench.model.ops.routing import gather_tokens
+
+Order = tuple[Tensor, Tensor]  # (B, K) each: the tokens present along a path, and back
+
+
+def zigzag_paths(grid: tuple[int, int]) -> Tensor:
+    """The eight continuous paths (8, N) in the release's order: from each corner along its rows, then its columns."""
+    raster = torch.arange(grid[0] * grid[1]).reshape(grid)
+    corners = (raster, raster.flip(1), raster.flip(0), raster.flip(0, 1))
+    return torch.stack([_snake(corner) for start in corners for corner in (start, start.T)])
+
+
+def _snake(cells: Tensor) -> Tensor:
+    """Row by row, every second row backwards."""
+    rows = cells.clone()
+    rows[1::2] = rows[1::2].flip(1)
+    return rows.flatten()
+
+
+class CrossAttention(nn.Module):
+    """Every token (B, T, D) attends to the text (B, M, D)."""
+
+    def __init__(self, width: int, fused: bool) -> None:
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = (nn.Linear(width, HEADS * HEAD_DIM, bias=False) for _ in range(3))
+        self.to_out = nn.Sequential(nn.Linear(HEADS * HEAD_DIM, width))
+        self.fused = fused
+
+    def forward(self, x_BTD: Tensor, context_BMD: Tensor) -> Tensor:
+        projected = self.to_q(x_BTD), self.to_k(context_BMD), self.to_v(context_BMD)
+        q, k, v = (p.unflatten(2, (HEADS, HEAD_DIM)).transpose(1, 2) for p in projected)
+        if self.fused:
+            attended = F.scaled_dot_product_attention(q, k, v)
+        else:
+            attended = (q @ k.transpose(2, 3) * HEAD_DIM**-0.5).softmax(dim=-1) @ v
+        return self.to_out(attended.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    """Adds the last block's output to the residual, norms it, and mixes what is shifted, scaled and gated by c.
+
+    With text, what it then attends to there is added, shifted, scaled and gated in the same way.
+    """
+
+    def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str], drop_rate: float) -> None:
+        super().__init__()
+        width = spec.hidden
+        self.mixer = Mamba(width, kernels.get("scan", "torch"), bidirectional=spec.directions == 2)
+        self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.drop_path = DropPath(drop_rate)
+        self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, (6 if spec.context_tokens else 3) * width))
+        if spec.context_tokens:
+            self.norm_msa = nn.LayerNorm(width, elementwise_affine=False, eps=1e-6)
+            self.msa = CrossAttention(width, kernels.get("attention", "sdpa") == "sdpa")
+
+    def forward(
+        self, x: Tensor, residual: Tensor, c_BD: Tensor, order: Order | None, context_BMD: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        residual = residual + self.drop_path(x)
+        x = self.norm(residual)
+        shift, scale, gate, *of_text = self.adaLN_modulation(c_BD).split(x.shape[2], dim=1)
+        x = x + gate.unsqueeze(1) * self._mix(modulate(x, shift, scale), order)
+        if context_BMD is not None:
+            shift, scale, gate = of_text
+            x = x + gate.unsqueeze(1) * self.msa(modulate(self.norm_msa(x), shift, scale), context_BMD)
+        return x, residual
+
+    def _mix(self, x: Tensor, order: Order | None) -> Tensor:
+        if order is None:
+            return self.mixer(x)
+        along_path, back = order
+        return gather_tokens(self.mixer(gather_tokens(x, along_path)), back)
+
+
+class FinalLayer(nn.Module):
+    """A norm and a linear layer to patches; the condition does not reach it."""
+
+    def __init__(self, spec: ZigMaSpec) -> None:
+        super().__init__()
+        self.norm_final = nn.LayerNorm(spec.hidden, elementwise_affine=False, eps=1e-6)
+        self.linear = nn.Linear(spec.hidden, spec.patch**2 * spec.channels)
+
+    def forward(self, x_BND: Tensor) -> Tensor:
+        return self.linear(self.norm_final(x_BND))
+
+
+class ZigMa(Backbone):
+    """A path over the whole grid is restricted to the kept tokens by their ranks on it."""
+
+    spec: ZigMaSpec
+    head_modules = ("norm_f", "final_layer")
+    ranks: Tensor  # (8, N): where along each path a token comes
+
+    def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str]) -> None:
+        super().__init__()
+        self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
+        self.t_embedder = TimeEmbedder(spec.hidden)
+        self.y_embedder: nn.Module | None = None
+        if spec.context_tokens:
+            self.y_embedder = nn.Linear(spec.context_dim, spec.hidden)
+        elif spec.num_classes:
+            self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
+        positions = torch.empty(1, spec.num_tokens, spec.hidden)
+        self.pos_embed = nn.Parameter(positions) if spec.learned_positions else None
+        rates = drop_rates(spec.drop_path, spec.depth, spec.depth)
+        self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in rates)
+        self.drop_path = DropPath(spec.drop_path)
+        self.norm_f = nn.RMSNorm(spec.hidden, eps=1e-5)
+        self.final_layer = FinalLayer(spec)
+        self.register_buffer("ranks", zigzag_paths(spec.grid).argsort(dim=1), persistent=False)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        c, context = self.t_embedder(t), None
+        if self.y_embedder is not None:
+            condition = self.y_embedder(y)  # of a label (B, D), of text (B, M, D)
+            context = condition if self.spec.context_tokens else None
+            c = c + (condition if context is None else context.mean(dim=1))
+        # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
+        tokens = self.x_embedder(x).contiguous().to(self.x_embedder.proj.weight.dtype)
+        if self.pos_embed is not None:
+            tokens = tokens + self.pos_embed
+        streams = {"x": tokens, "residual": torch.zeros_like(tokens)}
+        return TokenState(streams, grid=self.spec.grid, c=c, context=context)
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        order = self._order(block % len(self.ranks), state) if self.spec.scan == "zigzagN8" else None
+        x, residual = self.blocks[block](state.streams["x"], state.streams["residual"], state.c, order, state.context)
+        return state.with_streams(x=x, residual=residual)
+
+    def _order(self, path: int, state: TokenState) -> Order:
+        """The tokens present along a path, kept for as long as they are the same."""
+        key = f"path {path}"
+        if key not in state.cache:
+            ranks = self.ranks[path].expand(len(state.streams["x"]), -1)
+            along_path = (ranks if state.ids is None else ranks.gather(1, state.ids)).argsort(dim=1)
+            state.cache[key] = along_path, along_path.argsort(dim=1)
+        return state.cache[key]
+
+    def head(self, state: TokenState) -> Tensor:
+        x = self.norm_f(state.streams["residual"] + self.drop_path(state.streams["x"]))
+        return unpatchify(self.final_layer(x), state.grid, self.spec.patch)
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Mamba's rules; patches Xavier, time N(0, 0.02), gates and positions at zero."""
+        super().init_module(name, module)
+        if module is self and self.pos_embed is not None:
+            nn.init.zeros_(self.pos_embed)
+        init_mamba(name, module, self.spec.depth)
+        if isinstance(module, nn.Conv2d) and module.bias is not None:
+            nn.init.xavier_uniform_(module.weight.flatten(1))
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Linear) and name.startswith("t_embedder"):
+            nn.init.normal_(module.weight, std=0.02)
+        elif isinstance(module, nn.Linear) and "adaLN_modulation" in name:
+            nn.init.zeros_(module.weight)

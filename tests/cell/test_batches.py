@@ -1,0 +1,162 @@
+"""A step's batch is a function of the step: the same bits however many threads make it, in any order, after a break."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.cell.test_step import OWNER, ROUTED, fingerprint, interrupted, make_cell, make_trainer
+from tread_bench.cell.loop import train
+from tread_bench.cell.step import Trainer
+from tread_bench.core import draws
+from tread_bench.core.config import StepOptions
+from tread_bench.core.errors import UserError
+
+SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "strided"}
+ONE_EPOCH = {"batch": 500, "iterations": 5}  # 1,438 digits: an epoch ends within the third batch
+
+
+def with_workers(trainer: Trainer, workers: int) -> Trainer:
+    trainer.options = StepOptions(data_workers=workers)
+    return trainer
+
+
+def digest(batch):
+    """Of every tensor, masks included."""
+    tensors = [batch.x, batch.y, batch.t, batch.noise, *batch.rows.masks.values()]
+    return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
+
+
+@pytest.mark.parametrize("cell", [{}, ROUTED, SPRINT], ids=["dense", "tread", "sprint"])
+def test_any_number_of_workers_any_order_and_a_start_in_the_middle_of_an_epoch_give_the_same_bits(cell):
+    alone = make_trainer(make_cell(training=ONE_EPOCH, **cell))
+    backwards = {step: digest(alone.batch(step)) for step in reversed(range(5))}
+    for workers in (0, 1, 4):
+        for first in (0, 2):
+            trainer = with_workers(make_trainer(make_cell(training=ONE_EPOCH, **cell)), workers)
+            with trainer.batches(range(first, 5)) as batches:
+                found = {batch.step: digest(batch) for batch in batches}
+            assert found == {step: backwards[step] for step in range(first, 5)}
+
+
+@pytest.mark.parametrize("workers", [0, 4])
+def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_resumed(tmp_path, workers):
+    expected = make_trainer(make_cell(**ROUTED))
+    train(expected, tmp_path / "one", OWNER, lambda *a: {})
+    trainer = with_workers(make_trainer(make_cell(**ROUTED)), workers)
+    interrupted(trainer, tmp_path / "other", 7)
+    again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers)
+    train(again, tmp_path / "other", OWNER, lambda *a: {})
+    assert fingerprint(again) == fingerprint(expected)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
+
+
+def test_masks_drawn_ahead_are_those_of_the_step_and_go_with_their_samples():
+    trainer = make_trainer(make_cell(**ROUTED))
+    batch, backbone, method = trainer.batch(3), trainer.network.backbone, trainer.network.method
+    (ahead,) = batch.rows.masks.values()
+    (drawn,) = method.draw(backbone, method_rows(batch), torch.device("cpu")).values()
+    assert torch.equal(ahead, drawn)
+    parts = [method.draw(backbone, part.rows, torch.device("cpu"))[0] for part in batch.split(3)]
+    assert torch.equal(torch.cat(parts), drawn)
+
+
+def test_masks_drawn_ahead_do_not_route_a_step_at_another_share():
+    trainer = make_trainer(make_cell(**ROUTED))
+    batch, method = trainer.batch(0), trainer.network.method
+    dense, half = (method_rows(batch, routing=share, masks=batch.rows.masks) for share in (0.0, 0.5))
+    assert method.draw(trainer.network.backbone, dense, torch.device("cpu")) == {}
+    (kept,) = method.draw(trainer.network.backbone, half, torch.device("cpu")).values()
+    assert kept.shape[1] == 12
+
+
+def method_rows(batch, **changes):
+    return replace(batch.rows, **{"masks": {}, **changes})
+
+
+def test_the_order_of_an_epoch_is_made_once(monkeypatch):
+    """Today's order, item by item; and what a step costs does not grow with the data set."""
+    size, made = 100_003, []
+    order = draws._epoch_order.__wrapped__
+    monkeypatch.setattr(draws, "_epoch_order", draws.lru_cache(2)(lambda *of: (made.append(of[2]), order(*of))[1]))
+    found = np.concatenate([draws.permuted(5, "order", step * 256, 256, size) for step in range(600)])
+    assert made == [0, 1]
+    for epoch in (0, 1):
+        key = draws.key_of(5, "order", "epoch", epoch)
+        here = found[epoch * size : (epoch + 1) * size]
+        assert np.array_equal(here, np.random.Generator(np.random.Philox(key=key)).permutation(size)[: len(here)])
+
+
+def test_threads_that_begin_an_epoch_together_make_its_order_once(monkeypatch):
+    made = []
+    order = draws._epoch_order.__wrapped__
+    monkeypatch.setattr(draws, "_epoch_order", draws.lru_cache(2)(lambda *of: (made.append(of[2]), order(*of))[1]))
+    threads = [threading.Thread(target=draws.permuted, args=(0, "order", k * 8, 8, 50_000)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_of_a_data_file_is_raised_as_it_is_at_the_step_that_meets_it(tmp_path, workers):
+    latents = torch.zeros(64, 1, 8, 8)
+    latents[40, 0, 0, 0] = float("nan")
+    path = str(tmp_path / "train.safetensors")
+    save_file({"latents": latents, "labels": torch.zeros(64, dtype=torch.int64)}, path)
+    form = {"image_size": 8, "channels": 1, "num_classes": 10, "train": [path], "held_out": [path]}
+    cell = make_cell(data={"name": "latents", **form}, metrics={"generate": False})
+    trainer = with_workers(make_trainer(cell), workers)
+    place = int(np.flatnonzero(draws.permuted(0, "order", 0, 64, 64) == 40)[0])
+    taken = []
+    step = trainer.step
+    trainer.step = lambda batch: (taken.append(batch.step), step(batch))[1]
+    with pytest.raises(UserError, match=r"train\.safetensors, latent 40: holds NaN or infinite values"):
+        train(trainer, tmp_path, OWNER, lambda *a: {})
+    assert taken == list(range(place // 8))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
+
+
+def test_a_step_that_waits_for_its_batch_is_counted_beside_the_seconds_of_training(tmp_path):
+    now = [0.0]
+    trainer = with_workers(make_trainer(make_cell()), 0)
+    prepared, step = trainer.prepared, trainer.step
+
+    def slowly_prepared(number):
+        now[0] += 3
+        return prepared(number)
+
+    def slow_step(batch, last=12):
+        if batch.step == last:
+            raise KeyboardInterrupt
+        now[0] += 1
+        return step(batch)
+
+    trainer.prepared, trainer.step = slowly_prepared, partial(slow_step, last=10)
+    with pytest.raises(KeyboardInterrupt):
+        train(trainer, tmp_path, OWNER, lambda *a: {}, clock=lambda: now[0])
+    trainer.step = slow_step
+    history = train(trainer, tmp_path, OWNER, lambda *a: {}, clock=lambda: now[0])
+    assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_batch_is_the_same_and_comes_from_pinned_memory():
+    cell = make_cell(training=ONE_EPOCH, **ROUTED)
+    here = make_trainer(cell)
+    there = make_trainer(cell)
+    there.device = torch.device("cuda")
+    with there.batches(range(2)) as batches:
+        for batch in batches:
+            assert batch.x.is_pinned()
+            copied = batch.to(there.device)
+            torch.cuda.synchronize()
+            assert copied.x.is_cuda and digest(copied.to(torch.device("cpu"))) == digest(here.batch(batch.step))

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.toy_suite import OWNER
+from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
+
+
+def save(folder, *steps):
+    for step in steps:
+        save_checkpoint(folder, step, Checkpoint({"weights": torch.full((64,), float(step))}, {"step": step}), OWNER)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_is_read_is_what_was_written(tmp_path):
+    tensors = {"a": torch.randn(3, 5), "b": torch.tensor(7, dtype=torch.int64), "c": torch.randn(4).bfloat16()}
+    save_checkpoint(tmp_path, 3, Checkpoint(tensors, {"loss": [0.1, 1e-300], "name": "π"}), OWNER)
+    found = load_latest(tmp_path, OWNER)
+    assert found.state == {"loss": [0.1, 1e-300], "name": "π"}
+    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in tensors.items())
+
+
+def test_no_checkpoint_is_none(tmp_path):
+    assert load_latest(tmp_path / "nowhere", OWNER) is None
+
+
+def flip(path, where):
+    content = bytearray(path.read_bytes())
+    content[where * (len(content) - 1) // 4] ^= 0x80  # a byte that is no text either
+    path.write_bytes(content)
+
+
+DAMAGE = {
+    **{f"flipped in {suffix} at {k}/4": (lambda path, k=k, s=suffix: flip(path.with_suffix(s), k))
+       for suffix in (".safetensors", ".sha256") for k in range(5)},
+    "truncated": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "empty": lambda path: path.write_bytes(b""),
+    "hash truncated": lambda path: path.with_suffix(".sha256").write_bytes(b"ab"),
+    "hash missing": lambda path: path.with_suffix(".sha256").unlink(),
+    "weights missing": lambda path: path.unlink(),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path, caplog, damage):
+    save(tmp_path, 2, 4)
+    path = tmp_path / "step-000000004.safetensors"
+    DAMAGE[damage](path)
+    assert load_latest(tmp_path, OWNER).state == {"step": 2}
+    assert "step-000000004.safetensors is damaged" in caplog.text
+
+
+def test_the_last_two_are_kept(tmp_path):
+    save(tmp_path, 2, 4, 6)
+    assert names(tmp_path) == [f"step-00000000{k}.{kind}" for k in (4, 6) for kind in ("safetensors", "sha256")]
+
+
+def test_later_ones_that_were_passed_over_make_no_good_one_go(tmp_path):
+    save(tmp_path, 4, 8)
+    flip(tmp_path / "step-000000008.safetensors", 2)
+    save(tmp_path, 6)  # by a training that went on from 4
+    assert load_latest(tmp_path, OWNER).state == {"step": 6}
+    assert names(tmp_path) == [f"step-00000000{k}.{kind}" for k in (4, 6) for kind in ("safetensors", "sha256")]

@@ -1,0 +1,457 @@
+"""Every way of computing a step gives the loss of the plain one; the tolerances are stated beside the tests."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from tests.toy_suite import OWNER
+from tread_bench.cell import compiling
+from tread_bench.cell.build import build_network
+from tread_bench.cell.compiling import CompiledBlocks
+from tread_bench.cell.loop import DivergedError, train
+from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
+from tread_bench.cell.step import Trainer
+from tread_bench.core.config import Cell, Compute, StepOptions
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import open_data
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.model.backbone import Backbone
+
+# torch.compile looks at gradients and hides the warning itself, where warnings are no errors.
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+CPU = torch.device("cpu")
+DEVICES = [CPU, pytest.param(torch.device("cuda"), marks=pytest.mark.gpu)]
+DIT = {"name": "DiT", "depth": 6, "hidden": 16, "heads": 2, "patch": 2}
+FAMILIES = {
+    "DiT": DIT,
+    "LightningDiT": {**DIT, "name": "LightningDiT"},
+    "U-ViT": {**DIT, "name": "U-ViT"},
+    "DiS": {"name": "DiS", "depth": 6, "hidden": 16, "patch": 2},
+    "ZigMa": {"name": "ZigMa", "depth": 6, "hidden": 16, "patch": 2},
+    "DRWKV": {"name": "DRWKV", "depth": 7, "hidden": 16, "patch": 2},
+}
+DENSE = {"method": "dense"}
+ROUTED = {"method": "tread", "routes": "1:3@0.5"}
+WITH_LOSSES = {**ROUTED, "auxiliary": ["mae", {"name": "repa", "projector": 8}]}
+# A block is compiled once for a number of tokens and once for any number; first, inner and skip blocks are three
+# kinds, and DRWKV shifts along the grid by another function while tokens are away.
+COMPILATIONS = {"DiT": 2, "LightningDiT": 2, "U-ViT": 4, "DiS": 6, "ZigMa": 4, "DRWKV": 5}
+NEIGHBOURS = {  # where long skips allow them
+    "mask": {
+        "method": {"name": "mask", "decoder_width": 16, "decoder_depth": 2, "decoder_heads": 2},
+        "routes": "0:-1@0.5",
+    },
+    "drop": {"method": "drop", "routes": "1:-1@0.5"},
+    "sprint": {"method": "sprint", "routes": "1:-2@0.5"},
+    "mod": {"method": "mod", "routes": "1:3@0.5"},
+    "layer_skip": {"method": "layer_skip", "routes": "1:-2@0.5"},
+}
+
+
+def make_trainer(cell=ROUTED, backbone=DIT, training=None, device=CPU, **options):
+    """Weights that are zero at first would leave blocks without a gradient: they are drawn too."""
+    defaults = {"iterations": 8, "batch": 8, "learning_rate": 1e-3, "checkpoint_every": 3}
+    cell = Cell.model_validate({"backbone": backbone, "training": {**defaults, **(training or {})}, **cell})
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    model = family.build(spec, {"attention": "math"}, seed=0)
+    for k, parameter in enumerate(p for p in model.parameters() if p.requires_grad and not p.any()):
+        torch.nn.init.normal_(parameter, std=0.02, generator=torch.Generator().manual_seed(k))
+    network = build_network(cell, model, 0)
+    return Trainer(
+        cell, 0, network, build_objective(cell.objective), open_data(cell.data), device, StepOptions(**options)
+    )
+
+
+def at_scale(trainer, scale):
+    """The same trainer as if its loss scale had come to that."""
+    trainer.scaler.restore({**trainer.scaler.tensors(), "scaler.scale": torch.tensor(scale)})
+    return trainer
+
+
+def losses(trainer, steps=4):
+    return torch.stack([trainer.step(trainer.batch(k)) for k in range(steps)])
+
+
+def gradient(trainer):
+    """The loss and all gradients of the first batch, in one vector."""
+    torch.manual_seed(0)
+    loss = trainer.backward(trainer.batch(0))
+    return loss, torch.cat([p.grad.flatten() for p in trainer.parameters if p.grad is not None])
+
+
+def error(found, exact):
+    return ((found - exact).norm() / exact.norm()).item()
+
+
+def weights(trainer):
+    """All of them, in one vector."""
+    return torch.cat([p.detach().flatten() for p in trainer.parameters]).cpu()
+
+
+def fingerprint(trainer):
+    return {name: hashlib.sha256(t.numpy().tobytes()).hexdigest() for name, t in trainer.tensors().items()}
+
+
+@pytest.fixture
+def counter(monkeypatch):
+    """Counts compilations in place of making them fast; needs no C++ compiler."""
+    torch._dynamo.reset()
+    counting = CompileCounterWithBackend("aot_eager")
+    monkeypatch.setattr(compiling, "BACKEND", counting)
+    yield counting
+    torch._dynamo.reset()
+
+
+# bfloat16 keeps 8 bits, float16 11: one rounding is at most 2^-9 and 2^-12 of a value, and a mean evens them out.
+@pytest.mark.parametrize(("autocast", "tolerance"), [("bfloat16", 2**-10), ("float16", 2**-13)])
+@pytest.mark.parametrize("backbone", FAMILIES)
+def test_autocast_gives_the_loss_within_a_rounding(backbone, autocast, tolerance):
+    trainer = make_trainer(ROUTED, FAMILIES[backbone], autocast=autocast)
+    plain = losses(make_trainer(ROUTED, FAMILIES[backbone]))
+    other = losses(at_scale(trainer, 2.0**12))  # at the first scale of 2^16 one of ZigMa's steps overflows
+    assert not torch.equal(plain, other)
+    torch.testing.assert_close(other, plain, rtol=tolerance, atol=0)
+
+
+def test_scaled_gradients_are_those_of_the_loss():
+    trainer = make_trainer(autocast="float16")
+    _, exact = gradient(make_trainer())
+    _, scaled = gradient(trainer)
+    assert error(scaled / 2**16, exact) < 0.01
+
+
+def test_a_loss_scale_keeps_gradients_that_float16_would_lose():
+    """The smallest positive float16 is 2^-24; the gradient of a loss of 2^-30 is zero without its scale."""
+    trainer = make_trainer(DENSE, autocast="float16")
+
+    def small_gradient(scaled):
+        loss = trainer.loss(trainer.batch(0)) * 2**-26
+        trainer.scaler.backward(loss) if scaled else loss.backward()
+        return sum(p.grad.count_nonzero().item() for p in trainer.network.backbone.blocks.parameters())
+
+    lost = small_gradient(scaled=False)
+    trainer.optimizer.zero_grad()
+    assert small_gradient(scaled=True) > 2 * lost
+
+
+def test_a_step_that_overflows_is_left_out_and_counted():
+    trainer = at_scale(make_trainer(autocast="float16"), 2.0**60)
+    before = [p.clone() for p in trainer.parameters]
+    assert trainer.step(trainer.batch(0)).isfinite()
+    assert all(map(torch.equal, trainer.parameters, before))
+    assert trainer.scaler.skipped_steps == 1
+    assert trainer.scaler.tensors()["scaler.scale"] == 2.0**59
+    assert not trainer.scaler.collapsed
+
+
+def test_clipping_sees_gradients_without_their_scale(monkeypatch):
+    trainer = make_trainer(training={"gradient_clip": 1e-3}, autocast="float16")
+    norms = []
+    stepped = trainer.optimizer.step
+    monkeypatch.setattr(
+        trainer.optimizer,
+        "step",
+        lambda: (norms.append(torch.stack([p.grad.norm() for p in trainer.parameters]).norm().item()), stepped()),
+    )
+    trainer.step(trainer.batch(0))
+    assert norms == [pytest.approx(1e-3, rel=1e-3)]
+
+
+def test_overflow_that_a_smaller_scale_mends_is_no_divergence(tmp_path):
+    trainer = at_scale(make_trainer(training={"iterations": 60}, autocast="float16"), 2.0**60)
+    history = train(trainer, tmp_path, OWNER, lambda *a: {})
+    assert 30 < trainer.scaler.skipped_steps < 55
+    assert history.step == 60
+
+
+def test_overflow_at_any_scale_is_divergence(tmp_path):
+    trainer = make_trainer(training={"iterations": 60}, autocast="float16")
+    trainer.parameters[0].register_hook(lambda g: g * torch.inf)
+    with pytest.raises(DivergedError, match="overflow at any loss scale by iteration 30"):
+        train(trainer, tmp_path, OWNER, lambda *a: {})
+
+
+@pytest.mark.parametrize("autocast", ["none", "bfloat16", "float16"])
+def test_a_run_that_diverges_fails_under_every_precision(tmp_path, autocast):
+    trainer = make_trainer(training={"learning_rate": 1e30}, autocast=autocast)
+    with pytest.raises(DivergedError, match="by iteration"):
+        train(trainer, tmp_path, OWNER, lambda *a: {})
+
+
+@pytest.mark.parametrize("at", [1, 4, 7])
+def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
+    def begin():
+        """A scale that is too large at first, so that it moves on both sides of the break."""
+        return at_scale(make_trainer(autocast="float16"), 2.0**34)
+
+    whole, broken = begin(), begin()
+    train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    step = broken.step
+    broken.step = lambda b: step(b) if b.step < at else (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, tmp_path / "b", OWNER, lambda *a: {})
+    again = begin()
+    train(again, tmp_path / "b", OWNER, lambda *a: {})
+    assert fingerprint(again) == fingerprint(whole)
+    assert again.scaler.skipped_steps == whole.scaler.skipped_steps > 1
+
+
+CHECKPOINTED = {"tread": ROUTED, **NEIGHBOURS}
+
+
+@pytest.mark.parametrize("method", CHECKPOINTED)
+@pytest.mark.parametrize("backbone", FAMILIES)
+def test_gradient_checkpointing_changes_no_bit(backbone, method):
+    """Drop path of DiS, ZigMa and DRWKV included."""
+    cell = CHECKPOINTED[method]
+    kept, again = (make_trainer(cell, FAMILIES[backbone], gradient_checkpointing=g) for g in (False, True))
+    assert torch.equal(losses(again), losses(kept))
+    assert fingerprint(again) == fingerprint(kept)
+
+
+def saved_for_backward(cell, gradient_checkpointing):
+    """Numbers that one forward pass keeps."""
+    trainer, sizes = make_trainer(cell, gradient_checkpointing=gradient_checkpointing), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (sizes.append(t.numel()), t)[1], lambda t: t):
+        trainer.loss(trainer.batch(0))
+    return sum(sizes)
+
+
+@pytest.mark.parametrize("method", CHECKPOINTED)
+def test_gradient_checkpointing_keeps_less_for_the_backward_pass(method):
+    cell = CHECKPOINTED[method]
+    assert saved_for_backward(cell, True) < saved_for_backward(cell, False) / 2
+
+
+def test_a_checkpointed_decoder_keeps_little_more_where_it_is_deeper():
+    """Of each further block its input and its conditioning alone: (B, T, D) and (B, D) = (8, 16, 16) and (8, 16)."""
+
+    def saved(depth):
+        decoder = {"name": "mask", "decoder_width": 16, "decoder_depth": depth, "decoder_heads": 2}
+        return saved_for_backward({"method": decoder, "routes": "0:-1@0.5"}, True)
+
+    assert saved(8) - saved(2) == 6 * (8 * 16 * 16 + 8 * 16)
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=str)
+def test_fused_adamw_goes_where_the_plain_one_goes(device):
+    """Operations are rounded in another order: after 8 steps 1e-4 of the way that the weights went, at most."""
+    fused, plain = (make_trainer(training={"weight_decay": 0.1}, device=device) for _ in range(2))
+    (group,) = plain.optimizer.param_groups
+    assert group["fused"]
+    group["fused"] = False
+    first = weights(plain)
+    losses(fused, 8), losses(plain, 8)
+    assert not torch.equal(weights(fused), weights(plain))
+    assert error(weights(fused) - first, weights(plain) - first) < 1e-4
+
+
+@pytest.mark.parametrize("micro_batch", [1, 3, 4, 8, 100])
+@pytest.mark.parametrize("cell", [DENSE, ROUTED, WITH_LOSSES], ids=["dense", "tread", "auxiliary"])
+def test_micro_batches_add_up_to_the_batch(cell, micro_batch):
+    """Whether they divide it or not. Only the order of summation differs: float32 rounds by 2^-24 a time."""
+    (loss, exact), (sum_of_losses, found) = (gradient(make_trainer(cell, micro_batch=m)) for m in (None, micro_batch))
+    assert sum_of_losses.item() == pytest.approx(loss.item(), rel=1e-6)
+    assert error(found, exact) < 1e-5
+
+
+def test_micro_batches_are_the_samples_of_the_batch_in_order():
+    batch = make_trainer().batch(2)
+    parts = list(batch.split(3))
+    for name in ("x", "y", "t", "noise"):
+        assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(batch, name))
+    assert [(part.rows.first, part.rows.count) for part in parts] == [(16, 3), (19, 3), (22, 2)]
+
+
+def test_a_micro_batch_of_the_whole_batch_changes_no_bit():
+    whole, micro = make_trainer(), make_trainer(micro_batch=8)
+    assert torch.equal(losses(whole), losses(micro))
+    assert fingerprint(whole) == fingerprint(micro)
+
+
+AFTER_ROUTE = {"method": {"name": "tread", "float32_after_route": True}, "routes": "1:3@0.5"}
+
+
+def test_float32_after_a_route_changes_no_bit_without_autocast():
+    assert fingerprint_after(AFTER_ROUTE, "none") == fingerprint_after(ROUTED, "none")
+
+
+def fingerprint_after(cell, autocast):
+    trainer = make_trainer(cell, autocast=autocast)
+    losses(trainer, 2)
+    return fingerprint(trainer)
+
+
+@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("autocast", ["bfloat16", "float16"])
+@pytest.mark.parametrize("backbone", FAMILIES)
+def test_exactly_the_block_after_a_route_runs_in_float32(backbone, autocast, checkpointing, monkeypatch):
+    trainer = make_trainer(AFTER_ROUTE, FAMILIES[backbone], autocast=autocast, gradient_checkpointing=checkpointing)
+    run_block, found = trainer.network.backbone.run_block, {}
+
+    def noting(block, state):
+        parts = (*state.streams.values(), *([] if state.c is None else [state.c]))
+        found[block] = torch.is_autocast_enabled("cpu"), {part.dtype for part in parts} == {torch.float32}
+        return run_block(block, state)
+
+    monkeypatch.setattr(trainer.network.backbone, "run_block", noting)
+    loss, _ = gradient(trainer)
+    assert [block for block, (autocast_on, _) in found.items() if not autocast_on] == [4]
+    assert found[4][1]
+    plain, _ = gradient(make_trainer(ROUTED, FAMILIES[backbone]))
+    assert loss.item() == pytest.approx(plain.item(), rel=2**-7)
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("LightningDiT", "DiS", "ZigMa", "DRWKV")]
+
+
+@pytest.mark.parametrize("backbone", ["DiT", "U-ViT", *SLOW])
+def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_again(backbone, counter):
+    """Drop path included. Rounding differs where operations are fused or split: 1e-5 of the gradient's norm."""
+    for routes in ("1:3@0.5", "2:3@0.5"):
+        cell = {"method": "tread", "routes": routes}
+        (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
+        assert again.item() == pytest.approx(loss.item(), rel=1e-6)
+        assert error(found, exact) < 1e-5
+        assert 0 < counter.frame_count <= COMPILATIONS[backbone]
+
+
+@pytest.mark.parametrize("backbone", ["DiT", pytest.param("U-ViT", marks=pytest.mark.slow), *SLOW])
+@pytest.mark.parametrize("method", NEIGHBOURS)
+def test_compiled_blocks_serve_every_method(method, backbone, counter):
+    """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
+    cell = NEIGHBOURS[method]
+    (loss, exact), (again, found) = (gradient(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (0, 1))
+    assert again.item() == pytest.approx(loss.item(), rel=1e-6)
+    assert error(found, exact) < 1e-5
+    assert 0 < counter.frame_count <= COMPILATIONS[backbone] + (method == "mask")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        {"method": "tread", "routes": "1:3@0.9", "schedule": {"warmup": 0.99}},
+        {"method": "layer_skip", "routes": "1:3@0.8"},
+    ],
+    ids=["tokens", "samples"],
+)
+def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(cell, counter):
+    """The first number, any number, and a single token or sample, of which torch makes a case of its own."""
+    trainer, seen = make_trainer(cell, training={"iterations": 16, "batch": 6}, compile=True), set()
+    call = trainer.network.backbone.run_block
+    trainer.network.backbone.run_block = lambda i, state: (seen.add(state.stream().shape[:2]), call(i, state))[1]
+    losses(trainer, 16)
+    assert len(seen) > 4
+    assert counter.frame_count <= 3
+
+
+def test_neither_depth_nor_further_token_counts_compile_again(counter):
+    for depth, routes in ((3, "1:1@0.5"), (6, "1:3@0.25"), (9, "1:3@0.75,5:6@0.5")):
+        trainer = make_trainer({"method": "tread", "routes": routes}, {**DIT, "depth": depth}, compile=True)
+        losses(trainer, 2)
+    assert counter.frame_count == 2
+
+
+def test_outside_a_step_compiled_blocks_are_as_they_were(counter):
+    trainer = make_trainer(compile=True)
+    plain = make_trainer()
+    losses(trainer), losses(plain)
+    made = counter.frame_count
+    assert trainer.tensors().keys() == plain.tensors().keys()
+    trainer.network.eval()(*(torch.zeros(shape) for shape in ((3, 1, 8, 8), (3,))), torch.zeros(3, dtype=torch.long))
+    assert counter.frame_count == made
+    assert not any("forward" in vars(module) for module in trainer.network.modules())
+
+
+def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
+    options = {"autocast": "bfloat16", "gradient_checkpointing": True, "micro_batch": 4}
+    plain, compiled = (gradient(make_trainer(AFTER_ROUTE, compile=c, **options)) for c in (False, True))
+    assert compiled[0].item() == pytest.approx(plain[0].item(), rel=2**-8)
+    assert error(compiled[1], plain[1]) < 0.02
+    assert 0 < counter.frame_count <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cell", "backbone"),
+    [(ROUTED, "DiS"), *((cell, "DiT") for cell in NEIGHBOURS.values())],
+    ids=["tread", *NEIGHBOURS],
+)
+def test_the_default_backend_gives_the_same_losses(cell, backbone):
+    plain, compiled = (losses(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (False, True))
+    torch.testing.assert_close(compiled, plain, rtol=1e-4, atol=0)
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"autocast": "bfloat16"},
+        {"autocast": "float16"},
+        {"compile": True},
+        {"compile": True, "autocast": "float16", "gradient_checkpointing": True, "micro_batch": 4},
+    ],
+    ids=str,
+)
+def test_a_gpu_gives_the_losses_of_the_cpu(options):
+    trainer = make_trainer(device=torch.device("cuda"), **options)
+    torch.testing.assert_close(losses(trainer).cpu(), losses(make_trainer()), rtol=2**-9, atol=0)
+    assert trainer.scaler.skipped_steps == 0
+
+
+@pytest.mark.gpu
+def test_tf32_is_used_exactly_where_it_is_asked_for():
+    """It keeps 11 bits of a factor: a product of 512 terms is wrong by about 2^-12, in float32 by 2^-22."""
+    assert matmul_error("highest", "cuda") < 1e-5 < matmul_error("high", "cuda") < 1e-2
+    assert resolve_numerics(Compute(matmul_precision="high"), "cuda")["tf32"]
+    assert not resolve_numerics(Compute(), "cuda")["tf32"]
+
+
+def losses_under(precision, cell, device):
+    """Of a network that is wide enough for TF32 to pay."""
+    before = torch.get_float32_matmul_precision()
+    try:
+        apply_numerics({"threads": 1, "device": device, "matmul_precision": precision})
+        return losses(make_trainer(cell, {**DIT, "hidden": 128}, device=torch.device(device))).cpu()
+    finally:
+        apply_numerics({"threads": 1, "device": device, "matmul_precision": before})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("cell", [DENSE, ROUTED], ids=["dense", "tread"])
+def test_tf32_gives_the_loss_within_a_rounding(cell):
+    """Where the bits beyond its 11 are cut off, a factor loses at most 2^-10 and a product 2^-9."""
+    plain, other = (losses_under(precision, cell, "cuda") for precision in ("highest", "high"))
+    assert not torch.equal(plain, other)
+    torch.testing.assert_close(other, plain, rtol=2**-9, atol=0)
+
+
+def test_a_backbone_without_a_list_of_blocks_is_refused():
+    with pytest.raises(UserError, match=r"compute\.compile: Backbone holds no nn\.ModuleList"):
+        CompiledBlocks(Backbone(), nn.Identity())
+
+
+def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypatch):
+    def missing(*args, **kwargs):
+        raise RuntimeError("not implemented for 'Half'\nand more")
+
+    monkeypatch.setattr(torch.nn.functional, "gelu", missing)
+    with pytest.raises(UserError, match=r"autocast: float16 does not work here \(not implemented for 'Half'\)"):
+        check_step_options(StepOptions(autocast="float16"), "cpu")
+    monkeypatch.setattr(torch, "compile", missing)
+    with pytest.raises(UserError, match=r"compute\.compile: torch\.compile does not work here .* to false"):
+        check_step_options(StepOptions(compile=True), "cpu")
+
+
+def test_numerical_choices_hold_every_option_of_a_step():
+    compute = Compute(autocast="float16", gradient_checkpointing=True, micro_batch=3)
+    numerics = resolve_numerics(compute, "cpu")
+    assert step_options(numerics) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
+    assert numerics["tf32"] is False
+    assert step_options({"autocast": "bfloat16"}) == StepOptions(autocast="bfloat16")  # a plan from before

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import pytest
+import torch
+
+from tests.toy_suite import OWNER
+from tread_bench.cell import ema
+from tread_bench.cell.checkpoint import load_latest
+from tread_bench.cell.loop import DivergedError, train
+from tread_bench.cell.step import Trainer
+from tread_bench.core import draws
+from tread_bench.core.config import Cell
+from tread_bench.core.schedule import warmup_factor
+from tread_bench.data.source import open_data
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.model.methods import Network, Rows, build_method
+from tread_bench.model.methods.base import draw_ids
+
+BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
+
+
+def make_cell(**changes):
+    training = {
+        "iterations": 12,
+        "batch": 8,
+        "learning_rate": 1e-3,
+        "checkpoint_every": 5,
+        **changes.pop("training", {}),
+    }
+    return Cell.model_validate({"backbone": BACKBONE, "training": training, **changes})
+
+
+def make_trainer(cell, seed=0):
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    model = family.build(spec, {"attention": "math"}, seed)
+    objective, data = build_objective(cell.objective), open_data(cell.data)
+    return Trainer(cell, seed, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
+
+
+ROUTED = {"method": "tread", "routes": "1:2@0.5"}
+
+
+def fingerprint(trainer):
+    return {name: hashlib.sha256(t.numpy().tobytes()).hexdigest() for name, t in trainer.tensors().items()}
+
+
+def test_cells_of_a_seed_see_the_same_data_noise_and_times():
+    batches = [make_trainer(make_cell(**extra)).batch(3) for extra in ({}, ROUTED)]
+    for name in ("x", "y", "t", "noise"):
+        assert torch.equal(*(getattr(batch, name) for batch in batches))
+    other = make_trainer(make_cell(), seed=1).batch(3)
+    assert not torch.equal(batches[0].noise, other.noise)
+
+
+def test_a_sample_is_the_same_whatever_the_batch_size():
+    small, large = (make_trainer(make_cell(training={"batch": b})) for b in (4, 8))
+    two = [small.batch(2), small.batch(3)]
+    one = large.batch(1)
+    for name in ("x", "y", "t", "noise"):
+        assert torch.equal(torch.cat([getattr(b, name) for b in two]), getattr(one, name))
+
+
+def test_masks_depend_on_route_rate_and_sample_alone():
+    trainer = make_trainer(make_cell(**ROUTED))
+    spec_of = trainer.network.backbone
+    ids = lambda first, count, seed=0: draw_ids(  # noqa: E731
+        spec_of, trainer.network.method.routes, "random", Rows(seed, first, count), torch.device("cpu")
+    )[0]
+    assert torch.equal(torch.cat([ids(0, 3), ids(3, 5)]), ids(0, 8))
+    assert not torch.equal(ids(0, 8), ids(0, 8, seed=1))
+    assert (ids(0, 8).diff(dim=1) > 0).all()
+
+
+def test_labels_are_dropped_at_the_stated_rate():
+    trainer = make_trainer(make_cell(training={"label_dropout": 0.25, "batch": 4000}))
+    assert (trainer.batch(0).y == 10).float().mean().item() == pytest.approx(0.25, abs=0.03)
+
+
+def test_training_lowers_the_loss():
+    trainer = make_trainer(make_cell(training={"iterations": 60, "batch": 32, "learning_rate": 3e-3}))
+    losses = [trainer.step(trainer.batch(k)).item() for k in range(60)]
+    assert sum(losses[-10:]) < 0.8 * sum(losses[:10])
+
+
+def test_clipping_bounds_the_gradient_norm(monkeypatch):
+    trainer = make_trainer(make_cell(training={"gradient_clip": 1e-3}))
+    norms = []
+    stepped = trainer.optimizer.step
+    monkeypatch.setattr(
+        trainer.optimizer,
+        "step",
+        lambda: (norms.append(torch.stack([p.grad.norm() for p in trainer.parameters]).norm().item()), stepped()),
+    )
+    trainer.step(trainer.batch(0))
+    assert norms[0] == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_average_follows_its_recurrence():
+    weights, average = [torch.tensor([1.0])], [torch.tensor([0.0])]
+    expected = 0.0
+    for step in range(50):
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * 1.0
+        ema.update(average, weights, ema.decay_at(step, 0.9))
+    assert average[0].item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_average_of_a_short_run_has_left_the_initial_weights():
+    remaining = 1.0
+    for step in range(1200):
+        remaining *= ema.decay_at(step, 0.9999)
+    assert remaining < 1e-12
+    assert 0.9999**1200 > 0.88  # what a plain decay would have left
+
+
+def test_learning_rate_rises_linearly_then_stays():
+    assert [warmup_factor(k, 4) for k in range(6)] == [0.25, 0.5, 0.75, 1, 1, 1]
+    assert warmup_factor(0, 0) == 1
+
+
+def interrupted(trainer, folder, at):
+    """Train until step `at` and stop as if the process had died there."""
+
+    class DeathError(Exception):
+        pass
+
+    counter = itertools.count()
+    step = trainer.step
+
+    def dying(batch):
+        if next(counter) == at:
+            raise DeathError
+        return step(batch)
+
+    trainer.step = dying
+    with pytest.raises(DeathError):
+        train(trainer, folder, OWNER, lambda *a: {})
+
+
+@pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "tread"])
+@pytest.mark.parametrize("at", [1, 6, 11])
+def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extra, at):
+    whole = make_trainer(make_cell(**extra))
+    undisturbed = train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    interrupted(make_trainer(make_cell(**extra)), tmp_path / "b", at)
+    again = make_trainer(make_cell(**extra))
+    resumed = train(again, tmp_path / "b", OWNER, lambda *a: {})
+    assert fingerprint(again) == fingerprint(whole)
+    assert resumed.train_loss == undisturbed.train_loss
+
+
+def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, caplog):
+    train(make_trainer(make_cell()), tmp_path, OWNER, lambda *a: {})
+    files = sorted(tmp_path.glob("step-*.safetensors"))
+    assert [f.stem for f in files] == ["step-000000010", "step-000000012"]
+    content = bytearray(files[-1].read_bytes())
+    content[len(content) // 2] ^= 1
+    files[-1].write_bytes(content)
+    assert load_latest(tmp_path, OWNER).state["step"] == 10
+    assert "step-000000012" in caplog.text
+    files[0].write_bytes(b"")
+    assert load_latest(tmp_path, OWNER) is None
+
+
+def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path):
+    cell = make_cell(metrics={"at": [4, 9, 12]})
+    asked = []
+
+    def evaluate(trainer, iteration, seconds):
+        asked.append(iteration)
+        return {"iteration": iteration}
+
+    interrupted_trainer = make_trainer(cell)
+    step = interrupted_trainer.step
+    interrupted_trainer.step = lambda b: step(b) if b.step < 10 else (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(interrupted_trainer, tmp_path, OWNER, evaluate)
+    history = train(make_trainer(cell), tmp_path, OWNER, evaluate)
+    assert [e["iteration"] for e in history.evaluations] == [4, 9, 12]
+    assert asked == [4, 9, 12]
+
+
+def test_a_loss_that_is_no_number_ends_the_training(tmp_path):
+    trainer = make_trainer(make_cell(training={"learning_rate": 1e30}))
+    with pytest.raises(DivergedError, match="by iteration"):
+        train(trainer, tmp_path, OWNER, lambda *a: {})
+
+
+def test_seconds_of_training_leave_out_evaluation(tmp_path):
+    now = [0.0]
+    cell = make_cell(metrics={"at": [6, 12]})
+    trainer = make_trainer(cell)
+    step = trainer.step
+
+    def slow_step(batch):
+        now[0] += 1
+        return step(batch)
+
+    def slow_evaluate(*a):
+        now[0] += 100
+        return {}
+
+    trainer.step = slow_step
+    assert train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0]).train_seconds == 12
+
+
+def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(tmp_path):
+    histories, news = [], []
+    for seconds in (0.0, 0.5, 7.0):
+        now, told = [0.0], []
+        trainer = make_trainer(make_cell(training={"iterations": 1000, "checkpoint_every": 1000}))
+
+        def step(batch, now=now, seconds=seconds):
+            now[0] += seconds
+            return torch.tensor(float(batch.step))
+
+        trainer.step = step
+        told_of = (tmp_path / str(seconds), OWNER, lambda *a: {}, lambda done, loss, told=told: told.append(done))
+        histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
+        news.append(told)
+    assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200
+    assert news[0] == list(range(5, 1001, 5))
+    assert news[1] == sorted({*range(5, 1001, 5), *(k for k in range(1, 1001) if k % 5 in (2, 4))})
+    assert news[2] == list(range(1, 1001))
+
+
+def test_data_order_covers_every_image_once_an_epoch():
+    items = draws.permuted(0, "order", 0, 1437, 1437)
+    assert sorted(items) == list(range(1437))

@@ -1,0 +1,23 @@
+"""Kept weights: one hash for one content."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from tests.toy_suite import OWNER
+from tread_bench.cell.weights import load_weights, save_weights
+
+
+def test_the_same_weights_have_the_same_hash_whenever_they_are_kept(tmp_path):
+    torch.manual_seed(0)
+    network = SimpleNamespace(backbone=nn.Linear(3, 5), method=nn.Linear(2, 1))
+    (sha256,) = {save_weights(tmp_path / "weights", 7, network, OWNER) for _ in range(20)}
+    other = SimpleNamespace(backbone=nn.Linear(3, 5), method=nn.Linear(2, 1))
+    load_weights(tmp_path / "weights", 7, sha256, other, OWNER)
+    assert torch.equal(other.backbone.weight, network.backbone.weight)
+    with safe_open(tmp_path / "weights" / "7.safetensors", "pt") as file:
+        assert file.metadata() == OWNER.stamp(7)

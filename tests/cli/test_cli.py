@@ -1,0 +1,350 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.runner.folder import MADE
+
+TIMINGS = {
+    "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
+}  # fmt: skip
+TOY = toy_suite(iterations=60, checkpoint_every=20, at="30, ", pairs=3)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+
+
+@pytest.fixture(scope="module")
+def finished(toy, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+    """An undisturbed run of the toy suite."""
+    out = tmp_path_factory.mktemp("run") / "toy"
+    return out, tread_bench("run", toy, "--out", out)
+
+
+def test_help_is_instant_and_lists_the_commands():
+    start = time.perf_counter()
+    done = tread_bench("--help")
+    assert done.returncode == 0
+    assert time.perf_counter() - start < 3  # half a second on a quiet machine; tests share theirs
+    for name in ("run", "plan", "profile", "report", "status", "clean", "list", "schema", "doctor"):
+        assert name in done.stdout
+
+
+def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished):
+    out, done = finished
+    assert done.returncode == 0, done.stderr
+    assert "dense" in done.stdout
+    assert "routed" in done.stdout
+    assert done.stdout.rstrip().endswith(str(out / "index.html"))
+    assert "[4/4]" in done.stderr
+    for name in ("suite.yaml", "plan.json", "records.jsonl", "results.csv", "index.html"):
+        assert (out / name).stat().st_size > 0, name
+    assert any((out / "figures").glob("*.svg"))
+    made = [
+        p.relative_to(cell).as_posix() for cell in (out / "cells").iterdir() for p in cell.rglob("*") if p.is_file()
+    ]
+    assert len(made) > 20 and all(MADE.fullmatch(name) for name in made)
+    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    assert [r["status"] for r in records] == ["done"] * 4
+    for record in records:
+        assert [e["iteration"] for e in record["evaluations"]] == [30, 60]
+        assert len(record["timing"]["step_times_ms"]) == 3
+        assert record["timing"]["memory_kind"] == "resident set"
+        assert len(record["similarity"]["matrix"]) == 4
+        assert json.loads((out / "cells" / record["cell"] / "record.json").read_text()) == record
+
+
+def test_dense_and_routed_cells_of_a_seed_share_initial_weights(finished):
+    records = [json.loads(line) for line in (finished[0] / "records.jsonl").read_text().splitlines()]
+    by_seed = {}
+    for record in records:
+        by_seed.setdefault(record["seed"], set()).add(record["initial_weights_sha256"])
+    assert [len(hashes) for hashes in by_seed.values()] == [1, 1]
+    assert by_seed[0] != by_seed[1]
+
+
+def test_second_run_does_nothing_says_so_and_is_quick(toy, finished):
+    out, _ = finished
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("record.json")}
+    start = time.perf_counter()
+    done = tread_bench("run", toy, "--out", out)
+    assert time.perf_counter() - start < 3
+    assert done.returncode == 0
+    assert "nothing to do" in done.stdout
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("record.json")} == before
+
+
+@pytest.mark.slow
+def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed_one(toy, finished, tmp_path):
+    out = tmp_path / "killed"
+    runner = subprocess.Popen(command("run", toy, "--out", out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    outcome = wait_for(lambda: next(out.glob("cells/*/outcome.json"), None))
+    finished_before = outcome.read_bytes()
+    family = [runner.pid, *(child.pid for child in psutil.Process(runner.pid).children(recursive=True))]
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    wait_for(lambda: not any(alive(pid) for pid in family))
+    again = tread_bench("run", toy, "--out", out)
+    assert again.returncode == 0, again.stderr
+    assert "training: 4 to do" not in again.stderr
+    assert outcome.read_bytes() == finished_before
+    kept = [pd.read_csv(folder / "results.csv").drop(columns=list(TIMINGS)) for folder in (out, finished[0])]
+    pd.testing.assert_frame_equal(*kept)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_path, number):
+    out = tmp_path / "run"
+    runner = subprocess.Popen(
+        command("run", toy, "--out", out),
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=hear_signals,
+    )
+    wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
+    family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
+    runner.send_signal(number)
+    assert "the same command goes on from here" in runner.communicate(timeout=20)[1]
+    assert runner.returncode == 130
+    wait_for(lambda: not any(alive(pid) for pid in family))
+    assert not list(out.glob("cells/*/record.json"))
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.slow
+def test_a_cell_that_diverges_keeps_its_row_and_the_others_are_what_they_would_have_been(toy, finished, tmp_path):
+    suite = tmp_path / "one_bad.yaml"
+    suite.write_text(TOY.replace("name: toy", "name: one-bad") + "")
+    text = suite.read_text().replace(
+        "timing:", "  hot: {training.learning_rate: 1e30, method: tread, routes: 0:1@0.5}\ntiming:"
+    )
+    suite.write_text(text)
+    out = tmp_path / "run"
+    done = tread_bench("run", suite, "--out", out)
+    assert done.returncode == 1
+    frame = pd.read_csv(out / "results.csv")
+    bad = frame[frame["status"] == "failed"]
+    assert len(bad) == 2
+    assert bad["reason"].str.contains("iteration|finite").all()
+    good = frame[frame["status"] == "done"].drop(columns=[*TIMINGS, "suite"]).reset_index(drop=True)
+    undisturbed = pd.read_csv(finished[0] / "results.csv").drop(columns=[*TIMINGS, "suite"])
+    pd.testing.assert_frame_equal(good, undisturbed, check_dtype=False)  # a column with gaps holds other numbers
+    assert "failed" in (out / "index.html").read_text()
+    again = tread_bench("run", suite, "--out", out)
+    assert again.returncode == 1
+    assert "--retry-failed" in again.stdout
+
+
+def test_two_runners_on_one_folder_one_is_refused(toy, tmp_path):
+    from tread_bench.runner.folder import RunFolder
+
+    with RunFolder(tmp_path / "run").lock():
+        done = tread_bench("run", toy, "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert "in use" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+SIX_MISTAKES = """\
+name: six
+seedz: 3
+base:
+  backbone: {name: DiT, depth: 4, hidden: 30, heads: 4, patch: 2}
+  training: {iterations: many, batch: 16}
+  metrics: {at: [10], num_sampels: 64}
+rows:
+  dense: {method: dens}
+  routed: {method: tread, routes: 2-8@0.5}
+  far: {method: tread, selector: randon}
+"""
+
+
+def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
+    suite = tmp_path / "six.yaml"
+    suite.write_text(SIX_MISTAKES)
+    done = tread_bench("run", suite, "--out", tmp_path / "run")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    located = [line for line in done.stderr.splitlines() if line.startswith(f"{suite}:")]
+    assert len(located) >= 6, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "no_such_suite"), "route_placement"),
+        (("run", "smoke", "--set", "training.iteratons=3"), "iterations"),
+        (("plan", "smoke", "--set", "training.iterations=lots"), "iterations"),
+        (("profile", "DiT-XL/3"), "DiT-XL/"),
+        (("profile", "DiT-B/2", "--route", "2:14@0.5"), "12 blocks"),
+        (("profile", "DiT-B/2", "--route", "2:8"), "START:END@RATE"),
+        (("profile", "U-ViT-S/2-T2I", "--num-classes", "10"), "a model takes labels or text"),
+        (("profile", "U-ViT-S/2-T2I", "--train"), "takes text"),
+        (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
+        (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
+        (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile knows one backbone"),
+        (("profile", "U-ViT-S/2", "--guidance", "{name: path_drop, blocks: '1:2'}"), "long skip of U-ViT"),
+        (("sample", "nowhere", "--cell", "dense"), "nowhere is no run folder"),
+        (("report", "."), "plan.json"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_status_two(arguments, told, tmp_path):
+    done = tread_bench(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_profile_of_guidance_is_that_of_sparse_guidance_as_published():
+    """arXiv 2601.01608 leaves out the attention products: 114.42 unguided and 97.67 at rates .5/.9."""
+    dense = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "none", "--json").stdout)
+    assert dense["guided_macs"] == dense["forward_macs"]
+    assert (dense["guided_macs"] - dense["guided_attention_macs"]) / 1e9 == pytest.approx(114.39, abs=0.01)
+    rule = "{name: sparse, strong: 0.5, weak: 0.9}"
+    routed = json.loads(tread_bench("profile", "SiT-XL/2", "--route", "2:24@0.5", "--guidance", rule, "--json").stdout)
+    assert routed["strong_macs"] == routed["forward_macs"]
+    assert (routed["guided_macs"] - routed["guided_attention_macs"]) / 1e9 == pytest.approx(97.65, abs=0.01)
+    cfg = json.loads(tread_bench("profile", "SiT-XL/2", "--guidance", "cfg", "--json").stdout)
+    assert cfg["guided_macs"] == 2 * dense["guided_macs"]
+
+
+def test_profile_of_dit_xl_is_the_published_one():
+    dense = json.loads(tread_bench("profile", "DiT-XL/2", "--json").stdout)
+    assert dense["forward_macs"] / 1e9 == pytest.approx(118.62, rel=1e-3)
+    assert dense["trainable_params"] == 674_834_720
+    routed = json.loads(tread_bench("profile", "DiT-XL/2", "--route", "2:-4@0.5", "--json").stdout)
+    assert routed["macs_ratio"] == pytest.approx(0.583, abs=5e-4)
+    assert routed["dense_forward_macs"] == dense["forward_macs"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "params"),
+    [
+        ("U-ViT-S/2-T2I", (32, 4, 0), 44_692_644),
+        ("ZigMa-Demo/1-T2I", (32, 3, 0), 116_996_483),
+        ("LightningDiT-B/1", (16, 32, 1000), 130_556_192),
+    ],
+)
+def test_profile_takes_the_published_input(name, shape, params):
+    found = json.loads(tread_bench("profile", name, "--json").stdout)
+    assert (found["image_size"], found["channels"], found["num_classes"]) == shape
+    assert found["params"] == params
+
+
+def test_plan_shows_costs_without_torch():
+    code = (
+        "import sys; from tread_bench.cli.app import app;"
+        "app(['plan', 'route_placement', '--json'], standalone_mode=False);"
+        "assert 'torch' not in sys.modules and 'timm' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert len(plan["cells"]) == 35
+    rows = {row["row"]: row for row in plan["rows"]}
+    assert rows["dense"]["ideal_speedup"] == 1
+    assert len({row["params"] for row in rows.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["backbones", "suites", "datasets", "objectives", "samplers", "selectors", "methods", "extractors", "kernels"],
+)
+def test_everything_that_can_be_named_is_listed(what):
+    listed = json.loads(tread_bench("list", what, "--json").stdout)
+    assert listed
+    assert all("name" in entry for entry in listed)
+    assert tread_bench("list", what).returncode == 0
+
+
+def test_schema_is_json_schema():
+    assert json.loads(tread_bench("schema").stdout)["$schema"].startswith("https://json-schema.org/")
+
+
+def test_doctor_names_the_machine_and_the_weights():
+    found = json.loads(tread_bench("doctor", "--json").stdout)
+    assert found["versions"]["torch"]
+    assert "sha256" in found["feature_networks"]["digits"]
+    assert found["numerics"]["cpu"]["matmul_precision"] in ("medium", "highest")
+
+
+def test_report_can_be_made_again(finished):
+    out, _ = finished
+    before = (out / "results.csv").read_bytes()
+    (out / "index.html").unlink()
+    assert tread_bench("report", out).returncode == 0
+    assert (out / "results.csv").read_bytes() == before
+    assert (out / "index.html").exists()
+
+
+def test_other_numerical_choices_on_a_begun_folder_are_refused(toy, finished):
+    done = tread_bench("run", toy, "--out", finished[0], "--set", "compute.threads=2")
+    assert done.returncode == 2
+    assert "threads was 1, is 2" in done.stderr
+    assert "--out" in done.stderr
+
+
+def test_environment_is_not_written_into_the_run(finished):
+    secret = os.environ.get("PATH")
+    texts = [path.read_text() for path in finished[0].rglob("*.json")]
+    assert not any(secret in text for text in texts)
+
+
+def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, monkeypatch):
+    from tread_bench.runner import prepare as preparation
+
+    state = preparation.git_state()
+    assert state is None or len(state["commit"]) == 40
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    installed = tmp_path / ".venv" / "preparation.py"
+    installed.parent.mkdir()
+    installed.touch()
+    monkeypatch.setattr(preparation, "__file__", str(installed))
+    assert preparation.git_state() is None
+
+
+@pytest.mark.slow
+def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_again(toy, tmp_path):
+    out = tmp_path / "run"
+    assert tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "timing.pairs=0").returncode == 0
+    trained = {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")}
+    assert pd.read_csv(out / "results.csv")["speedup"].isna().all()
+    assert tread_bench("run", toy, "--out", out, "--seeds", 1).returncode == 0
+    assert pd.read_csv(out / "results.csv")["speedup"].notna().all()
+    assert {path: path.stat().st_mtime_ns for path in out.glob("cells/*/outcome.json")} == trained
+    os.utime(out / "index.html", (0, 0))
+    tread_bench("run", toy, "--out", out, "--seeds", 1)
+    assert (out / "index.html").stat().st_mtime > 0
+
+
+def test_what_no_training_can_mend_fails_before_it(toy, tmp_path):
+    out = tmp_path / "run"
+    done = tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "metrics.validation_samples=5000")
+    assert done.returncode == 1
+    frame = pd.read_csv(out / "results.csv")
+    assert frame["reason"].str.contains("only 359 images are held out").all()
+    assert not list(out.glob("cells/*/checkpoints"))

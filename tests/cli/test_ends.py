@@ -1,0 +1,192 @@
+"""What a runner makes of how its tasks end, with an executor that ends them as is wanted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections import Counter
+from contextlib import ExitStack, nullcontext
+
+import pytest
+
+from tests.command_line import command, hear_signals, wait_for
+from tread_bench.cli.display import Lines
+from tread_bench.core.blank import blank_record
+from tread_bench.runner import runner
+from tread_bench.runner.executors.tasks import Ended
+from tread_bench.runner.folder import RunFolder, StoreError
+from tread_bench.runner.options import Options
+from tread_bench.suite.load import find_suite, load_plan
+
+NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
+
+
+class Executor:
+    """Settles the numerics and hands every other task to `end`."""
+
+    at_once = 1
+
+    def __init__(self, end, is_shared: bool = True) -> None:
+        self.end, self.is_shared = end, is_shared
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        for task in tasks:
+            if task.key == "numerics":
+                if self.is_shared:
+                    task.log.touch()
+                yield Ended(task.key, value={"numerics": NUMERICS, "versions": {}})
+            else:
+                yield self.end(task)
+
+
+class Remembered:
+    """A display that knows whether its bars are still there."""
+
+    def __init__(self) -> None:
+        self.is_open, self.finished = False, list[str]()
+
+    def begin(self, phase, labels, at_once):
+        self.is_open, self.labels = True, labels
+
+    def started(self, key):
+        assert self.is_open and key in self.labels
+
+    def told(self, *news): ...
+
+    def ended(self, key, failure=""):
+        self.finished.append(key)
+
+    def end(self):
+        self.is_open = False
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Run the smoke suite with an executor that ends tasks by `end`; the result and the folder."""
+
+    def do(end, *settings: str, told: list[str] | None = None):
+        monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+        plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
+        lines = [] if told is None else told
+        display = Lines(lambda text, **style: lines.append(text))
+        return runner.run(plan, "", tmp_path, Options(), display), RunFolder(tmp_path)
+
+    return do
+
+
+def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
+    folder = RunFolder(tmp_path)
+
+    def end(task):  # of a cell elsewhere: the shared disk does not show its outcome
+        record = blank_record(folder.about(task.key), folder.plan(), status="done")
+        return Ended(task.key, value=record)
+
+    result, folder = run(end, "timing.pairs=0")
+    assert [record.status for record in result.records] == ["done", "done"] and result.finished_now == 2
+
+
+def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_ended(run, tmp_path):
+    folder = RunFolder(tmp_path)
+    with ExitStack() as others:
+
+        def end(task):
+            if task.key not in held:
+                held.add(task.key)
+                others.enter_context(folder.cell_lock(task.key))
+            return Ended(task.key, failure="time limit of 1 min")
+
+        held = set[str]()
+        result, folder = run(end)
+        assert (result.records, result.finished_now, result.taken) == ([], 0, 2)
+        assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
+    result, _ = run(lambda task: Ended(task.key, failure="crash"), "limits.retries=0")
+    assert [record.reason for record in result.records] == ["crash", "crash"] and not result.taken
+
+
+def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_its_lock(run, tmp_path):
+    folder, told, attempts = RunFolder(tmp_path), [], Counter()
+    with ExitStack() as dying:
+
+        def end(task):
+            attempts[task.key] += 1
+            if attempts[task.key] > 1:
+                dying.close()
+                record = blank_record(folder.about(task.key), folder.plan(), status="done")
+                return Ended(task.key, value=record)
+            dying.enter_context(folder.cell_lock(task.key))
+            return Ended(task.key, failure="its node died", lost=True)
+
+        result, _ = run(end, "timing.pairs=0", told=told)
+    assert [record.status for record in result.records] == ["done", "done"]
+    assert set(attempts.values()) == {2} and all(folder.attempts(key) == ["its node died"] for key in attempts)
+    assert sum("its node died; attempt 1, it will be tried again" in line for line in told) == 2
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_cannot_be_used(
+    is_shared, tmp_path, monkeypatch
+):
+    asked = Executor(lambda task: Ended(task.key, failure="crash"), is_shared)
+    monkeypatch.setattr(runner, "executor_named", lambda *_: asked)
+    plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
+    with nullcontext() if is_shared else pytest.raises(StoreError, match="all share"):
+        runner.run(plan, "", tmp_path, Options(executor="ray"), display)
+    assert display.finished[:1] == (["numerics"] if is_shared else [])
+    assert not display.is_open
+
+
+def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_path):
+    folder = RunFolder(tmp_path)
+
+    def end(task):
+        if task.reports:
+            return Ended(task.key, value=blank_record(folder.about(task.key), folder.plan(), status="done"))
+        capability = "AVX2" if task.function.endswith("measure_speed") else "NEON"
+        return Ended(task.key, value={"timing": {}, "conditions": {**NUMERICS, "cpu_capability": capability}})
+
+    result, _ = run(end)
+    assert {record.status for record in result.records} == {"failed"}
+    assert all("two kinds of machines: cpu_capability was 'AVX2', is 'NEON'" in r.reason for r in result.records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ignored", "status"), [(False, 130), (True, 0)])
+def test_a_lost_terminal_ends_a_run_unless_it_was_started_to_bear_that(tmp_path, ignored, status):
+    asked = command("run", "smoke", "--out", tmp_path / "run", "--seeds", 1, "--set", "timing.pairs=0")
+    prefix = ["nohup"] if ignored else []
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([*prefix, *asked], preexec_fn=hear_signals, **pipes)
+    wait_for(lambda: list((tmp_path / "run").glob("cells/*/progress.json")))
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=200)
+    assert process.returncode == status
+    time.sleep(0.2)
+    assert not any(RunFolder(tmp_path / "run").is_taken(p.name) for p in (tmp_path / "run" / "cells").iterdir())
+
+
+def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, monkeypatch):
+    text = find_suite("smoke").read_text() + "  again: {evaluate: dense, sampling.steps: 3}\n"
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(text.replace("timing: {pairs: 3, warmup: 1}\n", ""))
+    folder = RunFolder(tmp_path / "run")
+    asked = []
+
+    def end(task):
+        asked.append(task.key)
+        if task.key.startswith("dense"):
+            return Ended(task.key, failure="time limit of 1 min")
+        return Ended(task.key, value=blank_record(folder.about(task.key), folder.plan(), status="done"))
+
+    monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
+    plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
+    (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
+    folder.cell(dense).mkdir(parents=True)
+    (folder.root / ".lock").write_text("tread-bench\n")  # of the runner that has begun here
+    with folder.cell_lock(dense):
+        result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
+    assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2
+    assert not any(key.startswith("again") for key in asked)

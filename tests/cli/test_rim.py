@@ -1,0 +1,248 @@
+"""What people meet where a command cannot go on: one message, the right exit status, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_type_hints
+
+import pytest
+
+from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.app import app
+from tread_bench.core.errors import LARGEST, printable
+
+DIGITS = "9" * 5000
+LONG = "a" * 5000
+
+
+def shell(line: str, *arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command in a shell, `{}` being tread-bench with its arguments."""
+    asked = line.format(shlex.join(command(*arguments)))
+    options = {"capture_output": True, "text": True, "timeout": 200, "cwd": cwd, "stdin": subprocess.DEVNULL}
+    return subprocess.run(["bash", "-c", asked], env={**os.environ, **environment}, **options)
+
+
+def assert_told(done: subprocess.CompletedProcess[str], status: int, message: str) -> None:
+    assert "Traceback" not in done.stderr, done.stderr
+    assert (done.returncode, re.search(message, done.stderr) is not None) == (status, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "message"),
+    [
+        ("{} >/dev/full", 2, "standard output: No space left on device"),
+        ("{} >&-", 0, "^$"),
+        ("{} 2>/dev/full", 0, "^$"),
+        ("{} 2>&-", 0, "^$"),
+        ("{} <&- >&- 2>&-", 0, "^$"),
+        ("{} | true; exit ${{PIPESTATUS[0]}}", 1, "^$"),
+        ("ulimit -n 30; {}", 2, "may open 30 files at a time, and tread-bench needs"),
+        ("ulimit -Sn 30; {}", 0, "^$"),
+    ],
+)
+def test_streams_and_limits(line, status, message, tmp_path):
+    assert_told(shell(line, "list", "selectors", cwd=tmp_path), status, message)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_where_nobody_can_hear_of_it_and_no_file_gets_what_was_meant_for_people(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    done = shell("{} >&- 2>&-", "run", suite, "--out", tmp_path / "run", cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / "run" / "index.html").read_text(encoding="utf-8").startswith("<!")
+    assert len((tmp_path / "run" / "records.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.slow
+def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
+    text = toy_suite(2, 1, seeds=1, pairs=0).replace("name: toy", "name: toy\ndescription: Größe, Δ", 1)
+    suite = tmp_path / "toy.yaml"
+    suite.write_text(text, encoding="utf-8")
+    done = tread_bench("run", suite, "--out", tmp_path / "run", **ASCII)
+    assert_told(done, 0, "")
+    assert done.stdout.isascii() and "FID" in done.stdout
+    assert "Größe, Δ" in (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
+    for again in (
+        ("status", tmp_path / "run"),
+        ("report", tmp_path / "run"),
+        ("run", suite, "--out", tmp_path / "run"),
+    ):
+        assert_told(tread_bench(*again, **ASCII), 0, "")
+
+
+@pytest.mark.slow
+def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
+    folder = tmp_path / ("t" * 100)
+    folder.mkdir()
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    assert_told(tread_bench("run", suite, "--out", tmp_path / "run", TMPDIR=str(folder)), 0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", LONG),
+        ("history", LONG),
+        ("run", "smoke", "--shard", f"1/{DIGITS}"),
+        ("run", "smoke", "--shard", "1/1000000000"),
+        ("plan", "smoke", "--set", f"backbone.hidden={DIGITS[:250]}"),
+        ("profile", "DiT-S/2", "--route", f"2:{DIGITS}@0.5"),
+        ("profile", "DiT-S/2", "--image-size", LARGEST // 8 * 8),
+        *(
+            pytest.param(arguments, marks=pytest.mark.slow)
+            for arguments in (
+                ("run", "smoke", "--out", LONG),
+                ("report", LONG),
+                ("status", LONG),
+                ("clean", LONG),
+                ("sample", LONG, "--cell", "x"),
+                ("check", LONG, "--baseline", "x"),
+                ("features", LONG, "--out", "x"),
+                ("plan", "smoke", "--seeds", DIGITS),
+                ("plan", "smoke", "--set", f"training.iterations={DIGITS}"),
+                ("profile", "DiT-S/2", "--image-size", DIGITS[:4000]),
+            )
+        ),
+    ],
+    ids=lambda arguments: " ".join(str(a)[:20] for a in arguments),
+)
+def test_names_and_numbers_beyond_sense(arguments, tmp_path):
+    done = tread_bench(*arguments, cwd=tmp_path)
+    assert "Traceback" not in done.stderr and "bug in tread-bench" not in done.stderr, done.stderr
+    assert done.returncode == (0 if arguments[-1] == LARGEST // 8 * 8 else 2), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+_INTEGERS = [(int,), (int | None,)]
+
+
+def test_every_integer_that_an_option_takes_fits_64_bits():
+    hints = [get_type_hints(found.callback, include_extras=True) for found in app.registered_commands]
+    found = {
+        name: hint for one in hints for name, hint in one.items() if getattr(hint, "__args__", ())[:1] in _INTEGERS
+    }
+    assert {"seeds", "workers", "batch", "steps", "iteration"} <= set(found)
+    assert [name for name, hint in found.items() if hint.__metadata__[0].max is None] == []
+
+
+NO_GIT = {"PATH": "/nowhere"}
+
+
+def test_regress_without_git_says_so(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1))
+    assert_told(
+        tread_bench("regress", suite, "--against", "HEAD", **NO_GIT), 2, "^regress reads .* git.*: install git\n$"
+    )
+
+
+@pytest.mark.slow
+def test_all_but_regress_work_without_git(tmp_path):
+    suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    out = tmp_path / "run"
+    assert_told(tread_bench("run", suite, "--out", out, **NO_GIT), 0, "")
+    assert '"git": null' in (out / "plan.json").read_text(encoding="utf-8")
+    assert_told(tread_bench("status", out, **NO_GIT), 0, "")
+    assert_told(tread_bench("history", out, "--out", tmp_path / "history", **NO_GIT), 0, "")
+
+
+def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
+    """tread-bench, with `list` doing something else."""
+    (tmp_path / "changed.py").write_text(
+        "import sys\nfrom tread_bench.cli import listing\n\n"
+        f"def show_list(*_):\n    {body}\n\nlisting.show_list = show_list\n"
+        "sys.argv = ['tread-bench', 'list', 'kernels']\nfrom tread_bench.cli.rim import main\nmain()\n"
+    )
+    return [sys.executable, str(tmp_path / "changed.py")]
+
+
+def ended(tmp_path: Path, body: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    asked = in_place_of_a_command(tmp_path, body)
+    return subprocess.run(asked, capture_output=True, text=True, timeout=100, env={**os.environ, **environment})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("open('/nowhere/file')", "^/nowhere/file: No such file or directory\n$"),
+        ("raise OSError(28, 'No space left on device', '/full')", "^/full: No space left on device; free some"),
+        ("raise BrokenPipeError(32, 'Broken pipe')", "^Broken pipe\n$"),
+        ("raise MemoryError", "^out of memory"),
+        ("import subprocess; subprocess.run(['git', 'nothing'], check=True, stderr=-1)", "^`git nothing` failed with"),
+        (
+            "from tread_bench.core.errors import UserError; raise UserError('a\\x1b[2Jb\\u202e')",
+            r"^a\\x1b\[2Jb\\u202e\n$",
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_one_message(body, message, tmp_path):
+    assert_told(ended(tmp_path, body), 2, message)
+
+
+def test_a_mistake_of_the_program_says_so_and_where_its_log_is(tmp_path):
+    done = ended(tmp_path, "{}['key']", TMPDIR=str(tmp_path))
+    assert_told(done, 70, r"^KeyError: 'key' \(changed\.py, line 5\)\nthis is a bug in tread-bench")
+    (log,) = tmp_path.glob("tread-bench-crash-*.log")
+    assert str(log) in done.stderr
+    told = log.read_text(encoding="utf-8")
+    assert "KeyError" in told and "Traceback" in told and "'list', 'kernels'" in told
+
+
+def test_control_characters_are_written_as_escapes():
+    assert printable("a\tb\nc\x00\x1b\x7f\x9b\r") == "a\tb\nc\\x00\\x1b\\x7f\\x9b\\r"
+
+
+def interrupted(asked: list[str], when: Callable[[], object], *, again_after: float | None = None, **environment: str):
+    """Status and stderr of a command that Ctrl-C reaches, as from a terminal: with all processes that it started."""
+    started = {**os.environ, **environment}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(asked, env=started, text=True, start_new_session=True, preexec_fn=hear_signals, **pipes)
+    when()
+    os.killpg(process.pid, signal.SIGINT)
+    if again_after is not None:
+        time.sleep(again_after)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGINT)
+    told = process.communicate(timeout=60)[1]
+    assert "Traceback" not in told and "Exception ignored" not in told, told
+    return process.returncode, told
+
+
+@pytest.mark.parametrize("seconds", [0.4, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.3, 0.7, 1, 2, 3, 5))])
+def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
+    """Imports of the command line, the plan, the server of cells that loads torch, the first cell."""
+    suite = write_suite(tmp_path, toy_suite(10_000, 100, seeds=1))
+    out = tmp_path / "run"
+    status, told = interrupted(command("run", suite, "--out", out), lambda: time.sleep(seconds), again_after=0.1)
+    assert status == 130 and "interrupted" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", [("plan", "smoke"), ("profile", "DiT-S/2", "--train"), ("doctor",)])
+def test_ctrl_c_in_other_commands(what, tmp_path):
+    status, told = interrupted(command(*what), lambda: time.sleep(0.5))
+    assert status == 130 and told.endswith("interrupted\n")
+
+
+def test_an_interrupt_that_a_library_swallows_or_changes_still_ends_the_command(tmp_path):
+    mark = tmp_path / "there"
+    say = f"open({str(mark)!r}, 'w').close(); import time"
+    changed = f"{say}\n    try:\n        time.sleep(60)\n    except BaseException:\n        raise ImportError('half')"
+    status, told = interrupted(in_place_of_a_command(tmp_path, changed), lambda: wait_for(mark.exists))
+    assert (status, told) == (130, "interrupted\n")
+    mark.unlink()
+    unlucky = "class Unlucky:\n        def __del__(self):\n            time.sleep(60)"
+    swallowed = f"{say}\n    {unlucky}\n    Unlucky()\n    time.sleep(60)"
+    status, told = interrupted(in_place_of_a_command(tmp_path, swallowed), lambda: wait_for(mark.exists))
+    assert (status, told) == (130, "interrupted\n")

@@ -1,0 +1,251 @@
+"""Data files that change while a run is under way are refused by name; what only looks changed is not."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+from torch import randint, randn
+
+from tests.run_folders import new_folder
+from tread_bench.cell.checkpoint import load_latest
+from tread_bench.cell.numerics import settle
+from tread_bench.cell.run import run_cell
+from tread_bench.cli.display import Lines
+from tread_bench.core import data_files
+from tread_bench.core.config import Compute, files_of
+from tread_bench.core.data_files import ENDS_BYTES, ChangedDataError, DataFiles, content_sha256, known_files, look_at
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import data_files as files_of_run
+from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import expand
+
+EVERY_SOURCE = """\
+name: toy
+base:
+  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 4}
+  training: {iterations: 4, batch: 4}
+rows:
+  latents:
+    data: {name: latents, train: [a.st, b.st], held_out: [c.st], decoder: d.pt2, images: [e.parquet]}
+    metrics: {extractor_weights: f.st}
+  pixels:
+    method: tread
+    routes: "0:1@0.5"
+    auxiliary: [{name: repa, model: resnet18, weights: g.st}]
+    data: {name: parquet, train: [h.parquet], held_out: [i.parquet], image_size: 8, num_classes: 2}
+    metrics: {inception_weights: j.pth}
+"""
+SMALL = """\
+name: toy
+base:
+  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 4}
+  data: {name: latents, train: [train.st], held_out: [held_out.st], image_size: 8, num_classes: 2}
+  training: {iterations: 4, batch: 4, checkpoint_every: 2}
+  metrics: {at: [4], generate: false, validation_samples: 8, similarity_samples: 4}
+timing: {pairs: 0}
+rows:
+  dense: {}
+  again: {evaluate: dense}
+"""
+
+
+def quiet(*news, **style):
+    """Nobody watches."""
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def planned(folder: Path, text: str):
+    (folder / "toy.yaml").write_text(text)
+    return load_plan(folder / "toy.yaml")
+
+
+@pytest.fixture
+def every_source(tmp_path):
+    """A plan of cells with every kind of file, and the folder of a run that began with them."""
+    for name in ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth"):
+        (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
+    plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
+    files = files_of_run(plan, plan.cells, folder, fresh=False)
+    about = {
+        "numerics": {"device": "cpu", "threads": 1},
+        "versions": {},
+        "files": {p: f.model_dump() for p, f in files.items()},
+    }
+    write_plan(plan, plan.cells, EVERY_SOURCE, folder, about)
+    return plan, folder
+
+
+def flip(path: Path, place: int) -> None:
+    """One bit, and the time that the file had."""
+    before, content = path.stat(), bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
+
+
+CHANGES = {
+    "longer": (lambda path: path.write_bytes(path.read_bytes() + b"."), "bytes, now"),
+    "shorter": (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes, now"),
+    "other head": (lambda path: flip(path, 8), "same size, other header"),
+    "other foot": (lambda path: flip(path, -8), "same size, other header"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_source, change):
+    plan, folder = every_source
+    read = sorted({path for cell in plan.cells for _, path in files_of(cell.cell)})
+    assert len(read) == 10
+    harm, how = CHANGES[change]
+    for path in map(Path, read):
+        whole = path.read_bytes()
+        harm(path)
+        with pytest.raises(
+            ChangedDataError, match=f"{path} has changed since the run began .*{how}.*Put back the data"
+        ):
+            files_of_run(plan, plan.cells, folder, fresh=False)
+        assert files_of_run(plan, plan.cells, folder, fresh=True)
+        path.write_bytes(whole)
+    assert files_of_run(plan, plan.cells, folder, fresh=False)
+
+
+def test_only_files_that_are_about_to_be_read_count(every_source):
+    plan, folder = every_source
+    cells = {cell.row: cell for cell in plan.cells}
+    (path,) = cells["pixels"].cell.data.train
+    CHANGES["longer"][0](Path(path))
+    assert path in files_of_run(plan, [cells["latents"]], folder, fresh=False)
+    with pytest.raises(ChangedDataError):
+        files_of_run(plan, [cells["pixels"]], folder, fresh=False)
+
+
+def test_ids_of_cells_open_no_data(every_source):
+    plan, _ = every_source
+    for cell in plan.cells:
+        for _, path in files_of(cell.cell):
+            Path(path).unlink(missing_ok=True)
+    assert [cell.id for cell in expand(plan.suite, check_files=False).cells] == [cell.id for cell in plan.cells]
+
+
+@pytest.fixture
+def large(tmp_path) -> Path:
+    path = tmp_path / "large"
+    path.write_bytes(random.Random(0).randbytes(4 * ENDS_BYTES))
+    os.utime(path, (1e9, 1e9))
+    return path
+
+
+def test_a_content_is_hashed_once_for_all_processes_and_again_when_size_or_time_differ(large, monkeypatch):
+    hashed = []
+    whole = data_files._hashed
+    monkeypatch.setattr(data_files, "_hashed", lambda path: (hashed.append(path), whole(path))[1])
+    assert look_at([str(large)])[str(large)].sha256 == ""
+    first = content_sha256(str(large))
+    assert content_sha256(str(large)) == look_at([str(large)])[str(large)].sha256 == first
+    assert len(hashed) == 1
+    flip(large, 2 * ENDS_BYTES)
+    assert look_at([str(large)])[str(large)].sha256 == ""
+    assert content_sha256(str(large)) != first
+    assert len(hashed) == 2
+
+
+def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
+    cache.write_text("not a folder")
+    assert content_sha256(str(large)) == content_sha256(str(large))
+
+
+def test_the_same_content_with_another_time_is_no_change(large):
+    before = DataFiles([str(large)], {}).settled()
+    os.utime(large, (2e9, 1.5e9))
+    assert DataFiles([str(large)], before).settled() == before
+
+
+def test_a_content_that_changed_under_the_same_header_is_found_before_anything_depends_on_it(large):
+    before = DataFiles([str(large)], {}).settled()
+    flip(large, 2 * ENDS_BYTES)
+    files = DataFiles([str(large)], before)
+    with pytest.raises(ChangedDataError, match=f"{large} has changed .*same size and header, other content"):
+        files.verified()
+
+
+def test_a_file_that_changes_while_it_is_read_is_found_in_the_end(large):
+    files = DataFiles([str(large)], {})
+    files._thread.join()
+    flip(large, 2 * ENDS_BYTES)
+    with pytest.raises(ChangedDataError, match=f"{large} has changed since this cell began"):
+        files.settled()
+
+
+@pytest.fixture
+def broken_off(tmp_path):
+    """A run whose first cell has a checkpoint of half its training and no outcome, and what it would have ended as."""
+    for name in ("train", "held_out"):
+        rows = ENDS_BYTES // 64
+        save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
+        os.utime(tmp_path / f"{name}.st", (1e9, 1e9))
+    plan, folder = planned(tmp_path, SMALL), new_folder(tmp_path / "run")
+    about = {**settle(Compute(), "cpu"), "files": {}}
+    write_plan(plan, plan.cells, SMALL, folder, about)
+    cell = plan.rows["dense"][0]
+    outcome = run_cell(folder.root, cell.id, quiet)
+    assert outcome.status == "done", outcome.reason
+    for suffix in (".safetensors", ".sha256"):
+        (folder.cell(cell.id) / "checkpoints" / f"step-000000004{suffix}").unlink()
+    (folder.cell(cell.id) / "outcome.json").rename(tmp_path / "outcome.json")
+    return plan, folder, cell, outcome
+
+
+def test_a_record_and_a_checkpoint_say_what_they_were_made_from(broken_off, tmp_path):
+    _, folder, cell, outcome = broken_off
+    assert outcome.data_files.keys() == {str(tmp_path / f"{name}.st") for name in ("train", "held_out")}
+    assert all(file.sha256 == content_sha256(path) for path, file in outcome.data_files.items())
+    state = load_latest(folder.cell(cell.id) / "checkpoints", cell.identity).state
+    assert known_files(state).keys() == outcome.data_files.keys()
+
+
+def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(broken_off, tmp_path):
+    _, folder, cell, outcome = broken_off
+    shutil.copy2(tmp_path / "train.st", tmp_path / "kept")
+    flip(tmp_path / "train.st", 2 * ENDS_BYTES)
+    checkpoints = sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*"))
+    refused = run_cell(folder.root, cell.id, quiet)
+    assert refused.status == "failed" and "train.st has changed since its last checkpoint" in refused.reason
+    assert sorted(path.name for path in folder.cell(cell.id).glob("checkpoints/*")) == checkpoints
+    shutil.copy(tmp_path / "kept", tmp_path / "train.st")  # with another time
+    (folder.cell(cell.id) / "outcome.json").unlink()
+    resumed = run_cell(folder.root, cell.id, quiet)
+    assert (resumed.status, resumed.final_weights_sha256) == ("done", outcome.final_weights_sha256)
+    assert resumed.data_files == outcome.data_files
+
+
+def test_the_same_command_refuses_other_data_before_it_changes_anything(broken_off, tmp_path):
+    plan, folder, cell, _ = broken_off
+    again = plan.rows["again"][0]
+    shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
+    CHANGES["longer"][0](tmp_path / "held_out.st")
+    before = {path: path.read_bytes() for path in folder.root.rglob("*.json")}
+    with pytest.raises(ChangedDataError, match=r"held_out\.st has changed since the run began"):
+        run(plan, SMALL, folder.root, Options(), Lines(quiet))
+    assert {path: path.read_bytes() for path in folder.root.rglob("*.json")} == before
+    assert folder.outcome(again.id) is None
+
+
+def test_what_is_judged_on_other_data_than_it_was_trained_with_is_refused(broken_off, tmp_path):
+    plan, folder, cell, _ = broken_off
+    shutil.copy(tmp_path / "outcome.json", folder.cell(cell.id))
+    flip(tmp_path / "held_out.st", 2 * ENDS_BYTES)
+    record = run_cell(folder.root, plan.rows["again"][0].id, quiet)
+    assert record.status == "failed"
+    assert f"held_out.st has changed since cell {cell.id}, whose weights this one reads, was trained" in record.reason

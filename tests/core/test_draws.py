@@ -1,0 +1,80 @@
+"""Laws of draws: a function of (seed, stream, sample), well distributed, streams independent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tread_bench.core import draws
+
+DRAWS = {
+    "uniform": lambda first, count: draws.uniform(3, "noise", first, count, (2, 5)),
+    "normal": lambda first, count: draws.normal(3, "noise", first, count, (3, 3)),
+    "integers": lambda first, count: draws.integers(3, "noise", first, count, 10),
+    "permuted": lambda first, count: draws.permuted(3, "data", first, count, 7),
+    "words": lambda first, count: draws.words(3, "noise", first, count, 9),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_rows_do_not_depend_on_the_split_into_batches(draw):
+    whole = draw(5, 40)
+    split = np.concatenate([draw(5, 13), draw(18, 1), draw(19, 26)])
+    np.testing.assert_array_equal(whole, split)
+
+
+def test_seed_stream_and_row_each_change_the_draw():
+    first = draws.normal(0, "noise", 0, 1, (16,))
+    for other in (
+        draws.normal(1, "noise", 0, 1, (16,)),
+        draws.normal(0, "times", 0, 1, (16,)),
+        draws.normal(0, "noise", 1, 1, (16,)),
+    ):
+        assert not np.isin(first, other).any()
+
+
+def test_a_draw_never_changes():
+    """Recorded when the streams were defined: another value breaks every stored result."""
+    assert draws.words(0, "noise", 2, 1, 3).tolist() == [[593377718, 3942999115, 3663314871]]
+
+
+def test_normal_numbers_are_standard_normal():
+    numbers = draws.normal(7, "noise", 0, 4000, (5,)).ravel().astype(np.float64)
+    assert stats.kstest(numbers, "norm").pvalue > 1e-3
+    error = 1 / np.sqrt(numbers.size)
+    assert abs(numbers.mean()) < 4 * error
+    assert abs(numbers.var() - 1) < 4 * np.sqrt(2) * error
+    assert abs(stats.kurtosis(numbers)) < 4 * np.sqrt(24) * error
+
+
+def test_uniform_numbers_are_uniform_and_below_one():
+    numbers = draws.uniform(7, "times", 0, 20_000)
+    assert numbers.dtype == np.float32
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    assert stats.kstest(numbers, "uniform").pvalue > 1e-3
+
+
+def test_integers_are_equally_frequent():
+    numbers = draws.integers(7, "labels", 0, 20_000, 10)
+    assert stats.chisquare(np.bincount(numbers, minlength=10)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("seed", "stream"), [(7, "other"), (8, "noise")])
+def test_streams_are_uncorrelated(seed, stream):
+    one = draws.normal(7, "noise", 0, 20_000)
+    other = draws.normal(seed, stream, 0, 20_000)
+    assert abs(np.corrcoef(one, other)[0, 1]) < 4 / np.sqrt(20_000)
+
+
+def test_neighbouring_samples_and_elements_are_uncorrelated():
+    numbers = draws.normal(7, "noise", 0, 20_000, (2,))
+    assert abs(np.corrcoef(numbers[:-1, 0], numbers[1:, 0])[0, 1]) < 4 / np.sqrt(20_000)
+    assert abs(np.corrcoef(numbers[:, 0], numbers[:, 1])[0, 1]) < 4 / np.sqrt(20_000)
+
+
+def test_every_epoch_covers_all_items_in_an_order_of_its_own():
+    epochs = draws.permuted(7, "data", 0, 5 * 100, 100).reshape(5, 100)
+    assert (np.sort(epochs) == np.arange(100)).all()
+    assert len({tuple(epoch) for epoch in epochs.tolist()}) == 5

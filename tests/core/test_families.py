@@ -1,0 +1,146 @@
+"""Families are found by name, alias or published name, whatever the case, and announced once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from pydantic import Field, ValidationError
+
+from tread_bench.core import families as registry
+from tread_bench.core.errors import printable
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, find_family, make_spec
+from tread_bench.core.routes import parse_routes
+
+
+class ToySpec(BackboneSpec):
+    depth: int = Field(4, ge=1)
+
+
+def only_half(spec, routes, selector):
+    if any(route.rate != 0.5 for route in routes):
+        raise ValueError("Toy routes at rate 0.5 alone")
+
+
+TOY = Family(
+    name="Toy",
+    aliases=("Plaything",),
+    spec=ToySpec,
+    published={"Toy-S/2": {"depth": 6, "patch": 2}},
+    token_order=TokenOrder.SEQUENCE,
+    num_blocks=lambda spec: spec.depth + 1,
+    builder="nowhere:Toy",
+    check_routes=only_half,
+)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(registry, "families", lambda: {"Toy": TOY})
+
+
+@pytest.mark.parametrize("name", ["Toy", "toy", "PLAYTHING"])
+def test_a_family_is_found_by_name_and_alias(toy, name):
+    assert find_family(name) == (TOY, {})
+
+
+def test_a_published_name_brings_its_sizes(toy):
+    family, spec = make_spec("toy-s/2", image_size=8, channels=1)
+    assert (family, spec.depth, spec.num_tokens) == (TOY, 6, 16)
+
+
+def test_own_sizes_come_before_published_ones(toy):
+    assert make_spec("Toy-S/2", depth=3)[1].depth == 3
+
+
+def test_an_unknown_name_is_told_with_the_nearest(toy):
+    with pytest.raises(ValueError, match="unknown backbone 'Toy-S/3'; did you mean 'Toy-S/2'"):
+        find_family("Toy-S/3")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"depht": 3}, "depht"),
+        ({"depth": 0}, "greater than or equal to 1"),
+        ({"image_size": 9}, "patch 2 must divide image_size 9"),
+    ],
+)
+def test_wrong_sizes_are_refused(toy, sizes, message):
+    with pytest.raises(ValidationError, match=message):
+        make_spec("Toy-S/2", **sizes)
+
+
+def test_the_family_has_the_last_word_on_routes():
+    spec = ToySpec()
+    assert TOY.resolve(spec, parse_routes("1:-1@0.5"), "random") == parse_routes("1:4@0.5")
+    assert TOY.resolve(spec, (), "random") == ()
+    with pytest.raises(ValueError, match=r"0\.5 alone"):
+        TOY.resolve(spec, parse_routes("1:2@0.25"), "random")
+
+
+def test_macs_add_up():
+    cost = Cost(10, 8, (Macs(linear=5, attention=2), Macs(linear=5, scan=1)), Macs(linear=7))
+    assert cost.forward == Macs(linear=17, attention=2, scan=1)
+    assert cost.forward.total == 20
+
+
+def announced(monkeypatch, *found):
+    def point(family, source):
+        dist = SimpleNamespace(name=source, version="1")
+        return SimpleNamespace(name=family.name, value=f"{source}:X", load=lambda: family, dist=dist)
+
+    points = [point(family, source) for family, source in found]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    registry.families.cache_clear()
+    try:
+        return registry.families()
+    finally:
+        registry.families.cache_clear()
+
+
+def clone(**changes):
+    fields = {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}
+    return Family(**{**fields, "source": "", **changes})
+
+
+def test_a_name_that_two_announce_is_nobodys_and_takes_no_other_with_it(monkeypatch, caplog):
+    other, third = clone(name="Other", aliases=("TOY",), published={}), clone(name="Third", aliases=(), published={})
+    assert set(announced(monkeypatch, (clone(), "one"), (other, "two"), (third, "three"))) == {"Third"}
+    assert "backbone 'toy' is announced twice: by two 1 and by one 1" in caplog.text
+
+
+def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog):
+    other = clone(name="Other", aliases=("TOY",), published={})
+    assert set(announced(monkeypatch, (clone(), "tread-bench"), (other, "two"))) == {"Toy"}
+    assert "announced twice: by two 1 and by tread-bench 1" in caplog.text
+
+
+def test_families_know_who_announced_them(monkeypatch):
+    assert announced(monkeypatch, (clone(), "one"))["Toy"].source == "one 1"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (SimpleNamespace(name="Wrong"), "SimpleNamespace is not a tread_bench.Family"),
+        (clone(name="Wr\x1bong"), "must be printable text"),
+        (clone(name="Wrong", spec=dict), "its spec must be a subclass"),
+        (clone(name="Wrong", token_order="set"), "its token_order must be"),
+        (clone(name="Wrong", published={"W": {"depth": "deep"}}), "its published sizes do not fit its spec"),
+    ],
+)
+def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, message, monkeypatch, caplog):
+    assert set(announced(monkeypatch, (clone(), "one"), (wrong, "two"))) == {"Toy"}
+    assert " of two cannot be used: " in caplog.text and message in caplog.text
+    assert printable(caplog.text) == caplog.text
+
+
+def test_the_torch_free_floor_does_not_import_torch():
+    code = (
+        "import sys, tread_bench.suite.load, tread_bench.suite.schema, tread_bench.core.families as r; r.families(); "
+        "r.make_spec('DiT-S/2'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,212 @@
+"""Whatever a cell stores says whose it is: a file of one cell in another one's place is refused by name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from tests.run_folders import new_folder
+from tread_bench.cell.numerics import settle
+from tread_bench.cell.open import Job
+from tread_bench.cell.run import run_cell
+from tread_bench.cli.display import Lines
+from tread_bench.core.config import Compute
+from tread_bench.core.errors import UserError
+from tread_bench.core.identity import Identity, StrangerError, stamp_of
+from tread_bench.runner.heartbeat import read_progress
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import load_plan
+
+SUITE = """\
+name: toy
+seeds: 2
+base:
+  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 4}
+  training: {iterations: 4, batch: 4, checkpoint_every: 2, snapshots: [2]}
+  metrics: {at: [2, 4], generate: false, validation_samples: 8, similarity_samples: 4}
+timing: {pairs: 0}
+rows:
+  dense: {}
+"""
+OF_THE_RUNNER = {".lock", ".turn", "run.log"}
+UNOWNED = {"log", ".lock"}  # text for people, and an empty file
+
+
+def quiet(*news, **style):
+    """Nobody watches."""
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    path = tmp_path_factory.mktemp("suite") / "toy.yaml"
+    path.write_text(SUITE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(suite, tmp_path_factory):
+    """The run folder of two cells that differ in their seed alone, each trained in this process."""
+    plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("identity") / "run")
+    write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
+    for cell in plan.cells:
+        outcome = run_cell(folder.root, cell.id, quiet)
+        assert outcome.status == "done", outcome.reason
+        folder.write_record(outcome)
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path):
+    shutil.copytree(trained.root, tmp_path / "run")
+    return new_folder(tmp_path / "run")
+
+
+def two_cells(folder):
+    first, second = sorted(path.name for path in (folder.root / "cells").iterdir())
+    return first, second
+
+
+def resumed(folder, cell_id):
+    """The outcome of a cell that is taken up again from its checkpoints."""
+    for name in ("record.json", "outcome.json"):
+        (folder.cell(cell_id) / name).unlink(missing_ok=True)
+    return run_cell(folder.root, cell_id, quiet)
+
+
+def weights_read(folder, cell_id):
+    job = Job.open(folder.root, cell_id)
+    for iteration in (4, 2):
+        job.load(iteration, job.trainer().network)
+
+
+def checkpoints_read(folder, cell_id):
+    outcome = resumed(folder, cell_id)
+    if outcome.status == "failed":
+        raise UserError(outcome.reason)
+
+
+READERS = {
+    "cell.json": lambda folder, cell: folder.about(cell),
+    "record.json": lambda folder, cell: folder.record(cell),
+    "outcome.json": lambda folder, cell: folder.outcome(cell),
+    "attempts.json": lambda folder, cell: folder.attempts(cell),
+    "checkpoints": checkpoints_read,
+    "weights": weights_read,
+}
+
+
+def exchange(first, second):
+    aside = first.with_name("aside")
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+def test_everything_that_a_cell_stores_has_a_reader_here(folder):
+    """A new kind of file needs a line above, or a reason why it needs none."""
+    stored = {path.name for path in folder.cell(two_cells(folder)[0]).iterdir()}
+    assert stored - UNOWNED == READERS.keys() | {"progress.json"}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_two_cells_have_exchanged_is_refused_by_name(folder, name):
+    mine, other = two_cells(folder)
+    READERS[name](folder, mine)
+    exchange(folder.cell(mine) / name, folder.cell(other) / name)
+    with pytest.raises(UserError, match=rf"cells/{mine}/{name}.* belongs to cell {other}, not to {mine}"):
+        READERS[name](folder, mine)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_copied_over_another_cell_s_is_refused_by_name(folder, name):
+    mine, other = two_cells(folder)
+    if (folder.cell(mine) / name).is_dir():
+        shutil.copytree(folder.cell(other) / name, folder.cell(mine) / name, dirs_exist_ok=True)
+    else:
+        shutil.copy(folder.cell(other) / name, folder.cell(mine) / name)
+    with pytest.raises(UserError, match=rf"belongs to cell {other}, not to {mine}"):
+        READERS[name](folder, mine)
+
+
+def test_the_progress_of_another_cell_is_nobody_s(folder):
+    mine, other = two_cells(folder)
+    assert read_progress(folder, mine) is not None
+    exchange(folder.cell(mine) / "progress.json", folder.cell(other) / "progress.json")
+    assert read_progress(folder, mine) is None
+
+
+@pytest.mark.parametrize("name", ["checkpoints/step-00000000{}", "weights/{}"])
+def test_a_file_of_another_iteration_is_refused_by_name(folder, name):
+    mine = two_cells(folder)[0]
+    for suffix in (".safetensors", ".sha256"):
+        early, late = (folder.cell(mine) / f"{name.format(step)}{suffix}" for step in (2, 4))
+        if early.exists():
+            exchange(early, late)
+    with pytest.raises(UserError, match=r"4\.safetensors holds iteration 2, not 4"):
+        READERS[name.partition("/")[0]](folder, mine)
+
+
+def test_a_record_of_another_configuration_is_refused(folder):
+    mine = two_cells(folder)[0]
+    record = folder.record(mine)
+    config = {**record.config, "training": {**record.config["training"], "batch": 5}}
+    folder.write_record(record.model_copy(update={"config": config}))
+    with pytest.raises(StrangerError, match=r"record\.json belongs to cell .* under another configuration"):
+        folder.record(mine)
+
+
+def unstamped(path):
+    """The same checkpoint as versions before wrote it."""
+    with safe_open(path, "pt") as file:
+        state = {"state": file.metadata()["state"]}
+    save_file(load_file(path), path, state)
+    path.with_suffix(".sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def test_checkpoints_without_identity_are_accepted_with_a_warning_and_followed_by_those_with_one(folder, caplog):
+    mine = two_cells(folder)[0]
+    last = folder.cell(mine) / "checkpoints" / "step-000000004.safetensors"
+    expected = folder.outcome(mine).final_weights_sha256
+    for suffix in (".safetensors", ".sha256"):
+        last.with_suffix(suffix).unlink()
+    unstamped(last.with_name("step-000000002.safetensors"))
+    with caplog.at_level(logging.WARNING):
+        outcome = resumed(folder, mine)
+    assert (outcome.status, outcome.final_weights_sha256) == ("done", expected)
+    assert "step-000000002.safetensors does not say whose it is" in caplog.text
+    assert stamp_of(last) == Identity.of(folder.about(mine)).stamp(4)
+    caplog.clear()
+    assert resumed(folder, mine).status == "done" and not caplog.text
+
+
+def test_attempts_of_an_older_version_are_read(folder):
+    mine = two_cells(folder)[0]
+    (folder.cell(mine) / "attempts.json").write_text(json.dumps(["lost", "done"]))
+    assert folder.attempts(mine) == ["lost", "done"]
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "record.json"])
+def test_a_run_refuses_strangers_before_it_changes_anything(suite, folder, name):
+    mine, other = two_cells(folder)
+    exchange(folder.cell(mine) / name, folder.cell(other) / name)
+    if name == "checkpoints":
+        for cell in (mine, other):
+            for left in ("record.json", "outcome.json"):
+                (folder.cell(cell) / left).unlink()
+    before = contents(folder.root)
+    with pytest.raises(UserError, match=rf"belongs to cell {other}, not to {mine}"):
+        run(load_plan(suite), SUITE, folder.root, Options(), Lines(quiet))
+    assert contents(folder.root) == before
+
+
+def contents(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file() and path.name not in OF_THE_RUNNER}

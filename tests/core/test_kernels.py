@@ -1,0 +1,72 @@
+"""Which formulation is taken where, and why one is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tread_bench.core import kernels
+from tread_bench.core.kernels import KERNELS, missing, resolve_kernels
+
+
+def installed(monkeypatch, *modules):
+    monkeypatch.setattr(kernels, "find_spec", lambda name: name if name in modules else None)
+
+
+def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
+    installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
+    assert resolve_kernels({}, "cpu") == {"attention": "math", "scan": "numba", "wkv": "numba"}
+    installed(monkeypatch)
+    assert resolve_kernels({}, "cpu") == {"attention": "math", "scan": "torch", "wkv": "torch"}
+
+
+def test_on_a_gpu_the_fused_kernels_are_taken_where_they_are_installed(monkeypatch):
+    installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
+    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "scan": "mamba_ssm", "wkv": "triton"}
+    installed(monkeypatch, "numba")
+    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "scan": "torch", "wkv": "torch"}
+
+
+def test_why_a_kernel_is_missing(monkeypatch):
+    installed(monkeypatch)
+    assert missing("numba", "cuda") == "needs a CPU"
+    assert missing("numba", "cpu") == "module numba is not installed"
+    assert missing("mamba_ssm", "cpu") == missing("triton", "cpu") == "needs a CUDA device"
+    assert missing("mamba_ssm", "cuda") == "module selective_scan_cuda is not installed"
+    assert all(missing("torch", device) is None for device in ("cpu", "cuda"))
+
+
+def test_nothing_falls_back_once_a_name_was_asked_for(monkeypatch):
+    installed(monkeypatch)
+    with pytest.raises(ValueError, match=r"kernels\.scan: numba cannot be used here: module numba is not installed"):
+        resolve_kernels({"scan": "numba"}, "cpu")
+    with pytest.raises(ValueError, match=r"kernels\.wkv: numba cannot be used here: needs a CPU; choose auto"):
+        resolve_kernels({"wkv": "numba"}, "cuda")
+
+
+@pytest.mark.parametrize("kind", KERNELS)
+def test_an_unknown_name_is_named_with_those_that_exist(kind):
+    with pytest.raises(
+        ValueError, match=rf"kernels.{kind}: 'fast' is unknown; choose auto, .*{list(KERNELS[kind])[-1]}"
+    ):
+        resolve_kernels({kind: "fast"}, "cpu")
+
+
+def test_numba_is_imported_by_the_backbones_that_use_it_alone():
+    script = """
+import sys
+import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
+from tread_bench.core.families import families
+kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
+small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
+families()["DiT"].build(families()["DiT"].spec(**small, heads=2), kernels)
+assert "numba" not in sys.modules
+families()["DiS"].build(families()["DiS"].spec(**small), {**kernels, "scan": "torch"})
+assert "numba" not in sys.modules
+families()["DiS"].build(families()["DiS"].spec(**small), kernels)
+assert "numba" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,64 @@
+"""Data whose ideal denoiser is known: every pixel is N(MEAN, STD^2), so that the probability flow has a closed form."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+from torch import Tensor
+
+from tread_bench.core.config import EdmObjective, FlowObjective
+from tread_bench.diffusion.objectives import Edm, Flow, Objective, Predict
+
+MEAN, STD = 0.3, 0.4
+
+
+@dataclass
+class Gaussian:
+    """An objective, its ideal network on Gaussian data, and the exact flow that this network generates."""
+
+    objective: Objective
+    predict: Predict
+    mean: float = MEAN
+    std: float = STD
+
+    def exact(self, noise: Tensor, time: float) -> Tensor:
+        """Where the flow that starts at the prior of `noise` is at `time`."""
+        first = self.objective.sampling_times(1)[0]
+        start = self.objective.prior(noise)
+        return self.mean_at(time) + (start - self.mean_at(first)) * self.std_at(time) / self.std_at(first)
+
+    def mean_at(self, time: float) -> float:
+        return MEAN * (1 - time) if isinstance(self.objective, Flow) else MEAN
+
+    def std_at(self, time: float) -> float:
+        share = 1 - time if isinstance(self.objective, Flow) else 1.0
+        return math.hypot(share * STD, time)
+
+
+def flow_network(x: Tensor, t: Tensor) -> Tensor:
+    """E[noise - data | x_t]."""
+    t = t.view(-1, 1, 1, 1)
+    slope = (t - (1 - t) * STD**2) / ((1 - t) ** 2 * STD**2 + t**2)
+    return -MEAN + slope * (x - (1 - t) * MEAN)
+
+
+def edm_network(edm: Edm) -> Predict:
+    """F such that c_skip x + c_out F is E[data | x_sigma]."""
+
+    def network(scaled: Tensor, c_noise: Tensor) -> Tensor:
+        sigma = (4 * c_noise).exp()
+        c_skip, c_out, c_in, _ = edm.preconditioning(sigma)
+        x, variance = scaled / c_in, sigma.view(-1, 1, 1, 1) ** 2
+        return ((STD**2 * x + variance * MEAN) / (STD**2 + variance) - c_skip * x) / c_out
+
+    return network
+
+
+@pytest.fixture(params=["flow", "edm"])
+def gaussian(request) -> Gaussian:
+    if request.param == "flow":
+        return Gaussian(Flow(FlowObjective()), flow_network)
+    edm = Edm(EdmObjective())
+    return Gaussian(edm, edm_network(edm))

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+
+from tread_bench.cell.step import Trainer
+from tread_bench.core.config import Cell, EdmObjective
+from tread_bench.data.source import open_data
+from tread_bench.diffusion import objectives
+from tread_bench.diffusion.objectives import Edm, build_objective
+from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.model.methods import Network, build_method
+
+CONFIG = EdmObjective(sigma_data=0.7, p_mean=-0.8, p_std=1.1)
+EDM = Edm(CONFIG)
+SIGMA = torch.logspace(-3, 3, 61, dtype=torch.float64)
+
+
+def factors():
+    return [factor.flatten() for factor in EDM.preconditioning(SIGMA)]
+
+
+def test_inputs_have_unit_variance():
+    _, _, c_in, _ = factors()
+    torch.testing.assert_close(c_in**2 * (SIGMA**2 + CONFIG.sigma_data**2), torch.ones_like(SIGMA))
+
+
+def test_effective_targets_have_unit_variance():
+    c_skip, c_out, _, _ = factors()
+    variance = ((1 - c_skip) * CONFIG.sigma_data) ** 2 + (c_skip * SIGMA) ** 2  # of x - c_skip (x + sigma noise)
+    torch.testing.assert_close(variance / c_out**2, torch.ones_like(SIGMA))
+
+
+def test_c_skip_is_the_one_that_amplifies_errors_least():
+    c_skip, c_out, _, _ = factors()
+    for other in (c_skip - 0.01, c_skip + 0.01):
+        variance = ((1 - other) * CONFIG.sigma_data) ** 2 + (other * SIGMA) ** 2
+        assert (variance > c_out**2).all()
+
+
+def test_denoiser_keeps_clean_images_and_forgets_pure_noise():
+    x = torch.randn(2, 1, 2, 2, dtype=torch.float64)
+    ones = lambda x, t: torch.ones_like(x)  # noqa: E731
+    clean, noise = (torch.full((2,), sigma, dtype=torch.float64) for sigma in (1e-9, 1e9))
+    torch.testing.assert_close(EDM.denoised(ones, x, clean), x)
+    torch.testing.assert_close(
+        EDM.denoised(ones, 1e9 * x, noise), torch.full_like(x, CONFIG.sigma_data), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_network_is_given_the_scaled_image_and_a_quarter_of_the_log_level():
+    given = []
+    x, sigma = torch.randn(3, 1, 2, 2), torch.tensor([0.1, 1.0, 20.0])
+    EDM.denoised(lambda *inputs: given.append(inputs) or x, x, sigma)
+    torch.testing.assert_close(given[0][0], x / torch.sqrt(sigma**2 + 0.7**2).view(-1, 1, 1, 1))
+    torch.testing.assert_close(given[0][1], torch.log(sigma) / 4)
+
+
+def test_loss_is_the_squared_error_of_the_network_against_its_effective_target():
+    x, noise = torch.randn(2, len(SIGMA), 1, 2, 2, dtype=torch.float64)
+    c_skip, c_out, _, _ = EDM.preconditioning(SIGMA)
+    target = (x - c_skip * EDM.corrupt(x, noise, SIGMA)) / c_out
+    torch.testing.assert_close(EDM.losses(lambda *_: target, x, noise, SIGMA), torch.zeros_like(SIGMA))
+    off = EDM.losses(lambda *_: target + 0.5, x, noise, SIGMA)  # lambda c_out^2 = 1 at every level
+    torch.testing.assert_close(off, torch.full_like(SIGMA, 0.25))
+
+
+def test_training_levels_are_log_normal_and_drawn_by_sample_index():
+    sigma = EDM.draw_times(0, 0, 20000)
+    for z, share in ((-1, 0.1587), (0, 0.5), (1, 0.8413)):
+        assert (sigma < math.exp(-0.8 + 1.1 * z)).float().mean().item() == pytest.approx(share, abs=0.012)
+    assert torch.equal(torch.cat([EDM.draw_times(5, 0, 3), EDM.draw_times(5, 3, 5)]), EDM.draw_times(5, 0, 8))
+    assert not torch.equal(EDM.draw_times(6, 0, 8), EDM.draw_times(5, 0, 8))
+
+
+@pytest.mark.parametrize(("times", "parts"), [(EDM.validation_times, 8), (EDM.similarity_times, 5)])
+def test_fixed_levels_halve_equal_shares_of_the_training_levels(times, parts):
+    shares = [0.5 + 0.5 * math.erf((math.log(sigma) + 0.8) / (1.1 * math.sqrt(2))) for sigma in times]
+    assert shares == pytest.approx([(k + 0.5) / parts for k in range(parts)])
+
+
+def test_sampling_levels_are_equally_far_apart_in_the_root_and_end_in_zero():
+    levels = Edm(EdmObjective()).sampling_times(18)
+    assert len(levels) == 19
+    assert (levels[0], levels[-2], levels[-1]) == (pytest.approx(80), pytest.approx(0.002), 0)
+    steps = [a ** (1 / 7) - b ** (1 / 7) for a, b in itertools.pairwise(levels[:-1])]
+    assert steps == pytest.approx([steps[0]] * 17)
+    assert Edm(EdmObjective()).sampling_times(1) == [pytest.approx(80), 0]
+    widest = EdmObjective(sigma_min=1e-6, sigma_max=1e6, rho=1)
+    assert Edm(widest).sampling_times(3) == pytest.approx([1e6, (1e6 + 1e-6) / 2, 1e-6, 0], rel=1e-12)
+
+
+def test_sampling_starts_from_noise_of_the_highest_level():
+    noise = torch.randn(2, 1, 2, 2)
+    assert torch.equal(EDM.prior(noise), 80 * noise)
+
+
+def make_trainer(**routing):
+    backbone = {"name": "DiT", "depth": 3, "hidden": 16, "heads": 2, "patch": 2}
+    training = {"iterations": 3, "batch": 8, "learning_rate": 1e-3}
+    cell = Cell.model_validate({"backbone": backbone, "objective": "edm", "training": training, **routing})
+    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
+    network, data = Network(model, build_method(cell, model)), open_data(cell.data)
+    return Trainer(cell, 0, network, build_objective(cell.objective), data, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("routing", [{}, {"method": "tread", "routes": "1:1@0.5"}], ids=["dense", "tread"])
+def test_trains_and_is_validated_at_its_eight_levels(routing):
+    trainer = make_trainer(**routing)
+    losses = [trainer.step(trainer.batch(step)).item() for step in range(3)]
+    assert all(0.2 < loss < 5 for loss in losses)  # an untrained network's loss is about 1
+    assert losses[0] != losses[1]
+    found = validation_losses(trainer.network.eval(), trainer.objective, trainer.data.held_out, 16, 8)
+    assert [float(sigma) for sigma in found] == pytest.approx(trainer.objective.validation_times, rel=1e-5)
+    assert all(math.isfinite(loss) for loss in found.values())
+
+
+def test_is_found_by_the_name_that_a_suite_uses():
+    assert isinstance(objectives.build_objective(EdmObjective()), Edm)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from tread_bench.core.config import Churn, EdmObjective, FlowObjective, Sampling
+from tread_bench.core.families import make_spec
+from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.objectives import Edm, Flow
+
+EDM, FLOW = Edm(EdmObjective()), Flow(FlowObjective())
+
+
+class Pointwise(nn.Module):
+    """A network of plain arithmetic on single pixels, whose output does not depend on the batch in any bit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _, self.spec = make_spec("DiT", depth=1, hidden=8, heads=1, patch=2, image_size=4, channels=1, num_classes=3)
+        self.weight = nn.Parameter(torch.tensor(0.7))
+        self.calls: list[int] = []
+
+    @property
+    def backbone(self):
+        return self
+
+    def forward(self, x, t, y=None):
+        assert x.dtype == t.dtype == torch.float32
+        self.calls.append(len(x))
+        return self.weight * x / (1 + x.abs()) + t.view(-1, 1, 1, 1) / (2 + y.view(-1, 1, 1, 1))
+
+
+def images(objective, batch, network=None, seed=3, **sampling):
+    settings = Sampling(**{"steps": 5, **sampling})
+    return torch.cat(list(generate(network or Pointwise(), objective, settings, seed, 10, batch)))
+
+
+@pytest.mark.parametrize("objective", [FLOW, EDM], ids=["flow", "edm"])
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+def test_an_image_depends_on_its_index_alone(objective, sampler):
+    whole = images(objective, 10, sampler=sampler)
+    assert whole.dtype == torch.float32 and whole.shape == (10, 1, 4, 4)
+    for batch in (1, 3, 7):
+        assert torch.equal(images(objective, batch, sampler=sampler), whole)
+    assert not torch.equal(images(objective, 10, sampler=sampler, seed=4), whole)
+
+
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+def test_an_image_depends_on_its_index_alone_with_churn_too(sampler):
+    churn = Churn(s_churn=3)
+    whole = images(EDM, 10, sampler=sampler, churn=churn)
+    assert torch.equal(images(EDM, 3, sampler=sampler, churn=churn), whole)
+    assert not torch.equal(images(EDM, 10, sampler=sampler), whole)
+    assert torch.equal(images(EDM, 10, sampler=sampler, churn=Churn(s_churn=0)), images(EDM, 10, sampler=sampler))
+
+
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
+    network = Pointwise()
+    images(EDM, 10, network, sampler=sampler)
+    assert network.calls == [10] * Sampling(sampler=sampler, steps=5).velocity_calls

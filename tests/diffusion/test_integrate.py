@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from tread_bench.core.config import Sampling
+from tread_bench.diffusion.generate import STEPS
+from tread_bench.diffusion.samplers.integrate import integrate
+
+NOISE = torch.randn(16, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(("sampler", "order"), [("euler", 1), ("heun", 2)])
+def test_error_falls_with_the_order_of_the_method(gaussian, sampler, order):
+    objective, errors = gaussian.objective, []
+    for steps in (128, 256, 512):
+        times = objective.sampling_times(steps + 1)[:-1]  # without the step to 0, which is Euler's
+        x = integrate(STEPS[sampler], partial(objective.velocity, gaussian.predict), objective.prior(NOISE), times)
+        errors.append((x - gaussian.exact(NOISE, times[-1])).abs().max().item())
+    for coarse, fine in itertools.pairwise(errors):
+        assert math.log2(coarse / fine) == pytest.approx(order, abs=0.1)
+
+
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+def test_noise_becomes_the_data(gaussian, sampler):
+    objective = gaussian.objective
+    velocity = partial(objective.velocity, gaussian.predict)
+    x = integrate(STEPS[sampler], velocity, objective.prior(NOISE), objective.sampling_times(400))
+    torch.testing.assert_close(x, gaussian.exact(NOISE, 0.0), rtol=0, atol=0.03 if sampler == "euler" else 1e-3)
+
+
+@pytest.mark.parametrize("sampler", ["euler", "heun"])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_calls_are_as_many_as_counted_and_none_is_at_zero(gaussian, sampler, steps):
+    objective, asked = gaussian.objective, []
+
+    def velocity(x, t):
+        asked.append(t.unique().item())
+        return objective.velocity(gaussian.predict, x, t)
+
+    x = integrate(STEPS[sampler], velocity, objective.prior(NOISE), objective.sampling_times(steps))
+    assert x.isfinite().all()
+    assert len(asked) == Sampling(sampler=sampler, steps=steps).velocity_calls
+    assert min(asked) > 0

@@ -1,0 +1,67 @@
+"""Small cells of every method on every family, and networks of them."""
+
+from __future__ import annotations
+
+import torch
+
+from tread_bench.cell.build import build_network
+from tread_bench.cell.step import Trainer
+from tread_bench.core.config import Cell, Suite
+from tread_bench.data.source import open_data
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.model.methods import Rows
+from tread_bench.suite.plan import expand
+
+BACKBONES = {
+    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2},
+    "DiS": {"name": "DiS", "depth": 4, "hidden": 16, "patch": 2, "drop_path": 0.0},
+    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
+    "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2, "drop_path": 0.0},
+}  # five blocks each
+ROUTES = {"mask": "0:-1@0.5", "drop": "1:-1@0.5"}  # the others: the blocks between the first and the last
+OPTIONS = {"mask": {"decoder_width": 24, "decoder_depth": 2, "decoder_heads": 2}}
+METHODS = ("dense", "tread", "mask", "drop", "sprint", "mod", "layer_skip")
+
+
+def cell_of(method="tread", backbone="DiT", **keys) -> Cell:
+    """A resolved cell; `backbone` is one of `BACKBONES` or a published name."""
+    routes = [] if method == "dense" else [ROUTES.get(method, "1:3@0.5")]
+    base = {
+        "backbone": BACKBONES.get(backbone, backbone),
+        "method": {"name": method, **OPTIONS.get(method, {}), **keys.pop("options", {})},
+        "routes": routes,
+        "training": {"iterations": 12, "batch": 6, "checkpoint_every": 4, "learning_rate": 1e-3},
+    }
+    return expand(Suite.model_validate({"name": "study", "base": {**base, **keys}})).cells[0].cell
+
+
+def network_of(cell, seed=0, perturbed=False):
+    """Its network; `perturbed` moves every weight, so that a layer that starts at zero hides nothing."""
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    model = family.build(spec, {"attention": "math"}, seed)
+    network = build_network(cell, model, seed)
+    if perturbed:
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+    return network
+
+
+def trainer_of(cell, perturbed=False):
+    network = network_of(cell, perturbed=perturbed)
+    return Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
+
+
+def inputs(count=6, seed=0):
+    """x (B, 1, 8, 8), t (B,), y (B,)."""
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, 1, 8, 8, generator=generator)
+    return x, torch.rand(count, generator=generator), torch.arange(count) % 10
+
+
+def rows(count=6, first=0, routing=1.0):
+    return Rows(seed=0, first=first, count=count, routing=routing)

@@ -1,0 +1,216 @@
+"""Auxiliary losses against their formulas, and the networks that target features come from."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import pytest
+import timm
+import torch
+from safetensors.torch import save_file
+
+from tests.model.methods.subjects import BACKBONES, cell_of, inputs, network_of, rows, trainer_of
+from tests.run_folders import new_folder
+from tread_bench.cell.numerics import settle
+from tread_bench.cell.run import run_cell
+from tread_bench.core.config import Compute, RepaLoss, Suite
+from tread_bench.core.errors import UserError
+from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
+from tread_bench.measure.targets import open_targets
+from tread_bench.model.losses.mae import Mae
+from tread_bench.model.losses.repa import default_block
+from tread_bench.model.methods import Images, Prediction
+from tread_bench.runner.prepare import write_plan
+from tread_bench.suite.plan import expand
+
+REPA = {"name": "repa", "projector": 8, "block": 2}
+
+
+def test_mae_is_its_formula_summed_and_weighted_over_routes():
+    generator = torch.Generator().manual_seed(0)
+    noised, denoised = (torch.randn(2, 3, 4, 4, generator=generator) for _ in range(2))
+    kept = {0: torch.tensor([[0], [3]]), 2: torch.tensor([[0, 1, 2], [1, 2, 3]])}
+    loss = Mae(weight=0.1, route_weights=[0.5, 9.0, 2.0], patch=2)
+    seen = loss(Prediction(denoised, kept), Images(noised, noised, denoised))
+
+    def error(sample, token):
+        row, column = 2 * (token // 2), 2 * (token % 2)
+        target = noised[sample, :, row : row + 2, column : column + 2]
+        target = (target - target.mean()) / math.sqrt(target.var().item() + 1e-6)
+        return (denoised[sample, :, row : row + 2, column : column + 2] - target).square().mean().item()
+
+    first = sum(error(0, i) for i in (1, 2, 3)) + sum(error(1, i) for i in (0, 1, 2))
+    third = error(0, 3) + error(1, 0)
+    assert seen.item() == pytest.approx(0.1 * (0.5 * first / 6 + 2.0 * third / 2), rel=1e-5)
+
+
+def test_mae_of_a_step_without_routing_is_nothing():
+    x = inputs()[0]
+    assert Mae(0.1, [1.0], 2)(Prediction(x), Images(x, x, x)) == 0
+
+
+def test_mae_adds_to_the_loss_of_the_same_cell_without_it():
+    routes = "1:1@0.5,3:3@0.25"
+    plain, added = (trainer_of(cell_of("tread", routes=routes, auxiliary=a), perturbed=True) for a in ([], ["mae"]))
+    batch = plain.batch(0)
+    with torch.no_grad():
+        difference = added.loss(batch) - plain.loss(batch)
+        x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
+        prediction = plain.network.train_forward(x_t, batch.t, batch.y, batch.rows)
+        denoised = x_t - batch.t.view(-1, 1, 1, 1) * prediction.output
+        expected = Mae(0.1, [0.5, 0.5], 2)(prediction, Images(batch.x, x_t, denoised))
+    torch.testing.assert_close(difference, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["flow", "edm"])
+def test_the_clean_image_is_found_again_from_a_perfect_output(objective):
+    trainer = trainer_of(cell_of("dense", objective=objective))
+    batch = trainer.batch(0)
+    perfect = batch.noise - batch.x
+    if objective == "edm":
+        c_skip, c_out, _, _ = trainer.objective.preconditioning(batch.t)
+        perfect = (batch.x - c_skip * trainer.objective.corrupt(batch.x, batch.noise, batch.t)) / c_out
+    images = trainer._images(batch, perfect)
+    torch.testing.assert_close(images.denoised, batch.x, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(images.noised, trainer.objective.corrupt(batch.x, batch.noise, batch.t))
+
+
+@pytest.mark.parametrize(("method", "present"), [("dense", 16), ("tread", 8), ("sprint", 8), ("mod", 16)])
+def test_repa_is_the_mean_cosine_over_the_tokens_that_are_present(method, present):
+    network = network_of(cell_of(method, auxiliary=[REPA]), perturbed=True)
+    (repa,) = network.auxiliaries
+    x, t, y = inputs()
+    with torch.no_grad():
+        prediction = network.train_forward(x, t, y, rows())
+        seen = network.auxiliary_losses(prediction, Images(x, x, x))[0]
+        state = prediction.states[2]
+        hidden = repa.projector[1](repa.projector[0](state.stream()))
+        hidden = repa.projector[4](repa.projector[3](repa.projector[2](hidden)))
+        maps = load_classifier(DIGITS_WEIGHTS)[0].body[:-2](x).flatten(2).transpose(1, 2)
+        assert hidden.shape[1] == present
+        cosines = []
+        for sample in range(6):
+            for place in range(present):
+                token = place if state.ids is None else state.ids[sample, place]
+                a, b = hidden[sample, place], maps[sample, token]
+                cosines.append(a @ b / (a.norm() * b.norm()))
+    assert seen.item() == pytest.approx(-0.5 * torch.stack(cosines).mean().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_repa_stands_on_every_family_and_leaves_what_is_judged_alone(backbone):
+    plain, aligned = (network_of(cell_of("tread", backbone, auxiliary=a)) for a in ([], [REPA]))
+    with torch.no_grad():
+        assert torch.equal(plain.eval()(*inputs()), aligned.eval()(*inputs()))
+    assert {name.split(".")[0] for name, _ in aligned.named_parameters()} == {"backbone", "auxiliaries"}
+    assert not any("targets" in name or "body" in name for name in aligned.state_dict())
+
+
+def test_the_published_block_keeps_its_place_in_other_depths():
+    assert [default_block(blocks) for blocks in (28, 24, 12, 2, 1)] == [7, 6, 2, 0, 0]
+
+
+def test_copies_share_the_target_network():
+    trainer = trainer_of(cell_of("dense", auxiliary=[REPA]))
+    assert trainer.average.auxiliaries[0].targets is trainer.network.auxiliaries[0].targets
+
+
+# Target features
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """A timm model with weights of its own, and the file of them."""
+    torch.manual_seed(0)
+    model = timm.create_model("test_vit", pretrained=False, num_classes=3).eval()
+    path = tmp_path_factory.mktemp("weights") / "vit.safetensors"
+    save_file(model.state_dict(), path)
+    return model, path
+
+
+def test_features_of_a_timm_model_are_its_own_on_the_grid_of_tokens(vit):
+    model, path = vit
+    targets = open_targets(RepaLoss(model="test_vit", weights=str(path)))
+    x = inputs(2)[0]
+    seen = targets(x, (10, 10))
+    with torch.no_grad():
+        resized = torch.nn.functional.interpolate(
+            x.expand(-1, 3, -1, -1) / 2 + 0.5, (160, 160), mode="bicubic", antialias=True
+        )
+        tokens = model.forward_features((resized - 0.5) / 0.5)[:, model.num_prefix_tokens :]
+    assert targets.width == 64
+    assert targets.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    torch.testing.assert_close(seen, tokens, rtol=1e-4, atol=1e-4)
+    assert targets(x, (4, 4)).shape == (2, 16, 64)
+
+
+def test_tokens_are_trained_towards_a_timm_model(vit):
+    teacher = {**REPA, "model": "test_vit", "weights": str(vit[1])}
+    trainer = trainer_of(cell_of("tread", auxiliary=[teacher]))
+    (repa,) = trainer.network.auxiliaries
+    before = [p.clone() for p in repa.projector.parameters()]
+    frozen = [p.clone() for p in repa.targets.network.parameters()]
+    batch = trainer.batch(0)
+
+    def aligned():
+        with torch.no_grad():
+            prediction = trainer.network.train_forward(batch.x, batch.t, batch.y, batch.rows)
+            return trainer.network.auxiliary_losses(prediction, Images(batch.x, batch.x, batch.x))[0].item()
+
+    first = aligned()
+    for step in range(12):
+        trainer.step(trainer.batch(step))
+    assert aligned() < first - 0.01
+    assert not any(map(torch.equal, before, repa.projector.parameters()))
+    assert all(map(torch.equal, frozen, repa.targets.network.parameters()))
+    assert not any("targets" in name for name in trainer.tensors())
+
+
+def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
+    base = {
+        "backbone": BACKBONES["DiT"],
+        "training": {"iterations": 2, "batch": 4},
+        "sampling": {"steps": 2},
+        "metrics": {
+            "num_samples": 10,
+            "validation_samples": 4,
+            "similarity_samples": 2,
+            "kid_subset_size": 2,
+            "kid_subsets": 1,
+        },
+        "auxiliary": [{**REPA, "model": "test_vit", "weights": str(vit[1])}],
+    }
+    plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
+    folder = new_folder(tmp_path / "run")
+    write_plan(plan, plan.cells, "", folder, settle(Compute(), "cpu"))
+    run_cell(folder.root, plan.cells[0].id, lambda *news: None)
+    record = folder.outcome(plan.cells[0].id)
+    assert record.status == "done", record.reason
+    assert record.target_features_sha256 == hashlib.sha256(vit[1].read_bytes()).hexdigest()
+    assert record.target_features_sha256 != record.last.protocol_details["feature_network_sha256"]
+
+
+def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):
+    model, _ = vit
+    torch.save(model.state_dict(), tmp_path / "vit.pth")
+    assert open_targets(RepaLoss(model="test_vit", weights=str(tmp_path / "vit.pth"))).width == 64
+    torch.save({"model": model}, tmp_path / "pickle.pth")
+    with pytest.raises(UserError, match="not safe to load"):
+        open_targets(RepaLoss(model="test_vit", weights=str(tmp_path / "pickle.pth")))
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "message"),
+    [
+        ("test_vitt", "vit.safetensors", "test_vit"),
+        ("test_resnet", "vit.safetensors", "missing"),
+        ("test_vit", "none.safetensors", "cannot read"),
+        ("test_vit", "broken.safetensors", "no file of weights"),
+    ],
+)
+def test_wrong_weights_are_refused_with_the_way_out(vit, model, file, message):
+    folder = vit[1].parent
+    (folder / "broken.safetensors").write_bytes(b"no weights")
+    with pytest.raises(UserError, match=message):
+        open_targets(RepaLoss(model=model, weights=str(folder / file)))

@@ -1,0 +1,146 @@
+"""What methods, schedules and auxiliary losses refuse, where it is written, and the way out."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.model.methods.subjects import BACKBONES
+from tread_bench.core.config import Suite
+from tread_bench.core.problems import SuiteError
+from tread_bench.suite.plan import expand
+
+DIT = {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
+UVIT = {"name": "U-ViT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
+DRWKV = {"name": "DRWKV", "depth": 13, "hidden": 32, "patch": 2}
+MASK = {"name": "mask", "decoder_heads": 4}
+
+
+def plan_of(row, backbone=DIT):
+    base = {"backbone": backbone, "training": {"iterations": 100}}
+    return expand(Suite.model_validate({"name": "study", "base": base, "rows": {"row": row}}))
+
+
+MISTAKES = [
+    ({"method": "mask", "routes": "2:8@0.5"}, "routes", "0:-1@RATE"),
+    ({"method": "mask", "routes": "0:5@0.5,6:11@0.5"}, "routes", "one route"),
+    (
+        {"method": {"name": "mask", "decoder_heads": 7}, "routes": "0:-1@0.5"},
+        "decoder_heads",
+        "must divide method.decoder_width 512",
+    ),
+    ({"method": {"name": "mask", "decoder_width": 30}, "routes": "0:-1@0.5"}, "decoder_width", "multiple of 4"),
+    ({"method": "sprint", "routes": "1:4@0.5,6:8@0.5"}, "routes", "keep one"),
+    ({"method": "sprint", "routes": "0:8@0.5"}, "routes", "start at 1 or later"),
+    ({"method": "sprint", "routes": "2:11@0.5"}, "routes", "end at 10 or before"),
+    ({"method": "mod", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
+    ({"method": "layer_skip", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
+    ({"method": "mod", "routes": "2:8@0.5", "schedule.until": 0.5}, "schedule.until", "routers"),
+    ({"method": "dense", "schedule.warmup": 0.1}, "schedule.warmup", "no routes"),
+    ({"method": "dense", "schedule.until": 0.5}, "schedule.until", "dense_learning_rate"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule": {"warmup": 0.6, "until": 0.5}}, "schedule", "dense part"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.dense_learning_rate": 1}, "dense_learning_rate", "until"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0}, "schedule.until", "greater than 0"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.999}, "schedule.until", "no step after it"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.001}, "schedule.until", "no step before it"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.001}, "schedule.warmup", "is no step"),
+    ({"method": MASK, "routes": "0:-1@0.5", "backbone.patch": 1}, "method", "method.mae_weight: 0"),
+    ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
+    ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "tread, drop, sprint"),
+    ({"method": "mask", "routes": "0:-1@0.5", "auxiliary": ["mae"]}, "auxiliary", "method.mae_weight"),
+    (
+        {"method": "tread", "routes": "2:8@0.5", "auxiliary": [{"name": "mae", "route_weights": [1, 1]}]},
+        "auxiliary",
+        "each of the 1 routes",
+    ),
+    ({"method": "dense", "auxiliary": ["repa", "repa"]}, "auxiliary", "twice"),
+    ({"method": "dense", "auxiliary": [{"name": "repa", "block": 12}]}, "auxiliary", "0..11"),
+    ({"method": "dense", "auxiliary": [{"name": "repa", "model": "test_vit"}]}, "auxiliary", "repa.weights"),
+    (
+        {"method": "dense", "auxiliary": [{"name": "repa", "model": "test_vit", "weights": "/none/x.pth"}]},
+        "auxiliary",
+        "no such file",
+    ),
+    (
+        {
+            "method": "dense",
+            "data": "random_latents",
+            "metrics.generate": False,
+            "auxiliary": [{"name": "repa", "model": "test_vit", "weights": __file__}],
+        },
+        "auxiliary",
+        "random_latents has 4 channels",
+    ),
+    ({"method": "layer_skip", "routes": "2:8@0.5", "auxiliary": ["repa"]}, "auxiliary", "no tokens to align"),
+    ({"method": "dense", "auxiliary": "rapa"}, "auxiliary", "repa"),
+    ({"method": "dense", "auxiliary": 3}, "auxiliary", "list of losses"),
+    ({"method": "dense", "auxiliary": [{"name": "repa", "projektor": 3}]}, "auxiliary", "projector"),
+]
+
+
+@pytest.mark.parametrize(("row", "place", "message"), MISTAKES, ids=[message for *_, message in MISTAKES])
+def test_a_mistake_is_located_and_tells_the_way_out(row, place, message):
+    with pytest.raises(SuiteError) as caught:
+        plan_of(row)
+    (problem,) = caught.value.problems
+    assert problem.loc[:2] == ("rows", "row")
+    assert place in ".".join(map(str, problem.loc))
+    assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    ("method", "routes", "way_out"),
+    [("drop", "2:8@0.5", "2:12@0.5"), ("sprint", "2:8@0.5", "2:10@0.5"), ("layer_skip", "4:10@0.5", "2:10@0.5")],
+)
+def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_works(method, routes, way_out):
+    with pytest.raises(SuiteError, match="long skip") as caught:
+        plan_of({"method": method, "routes": routes}, UVIT)
+    assert way_out in str(caught.value)
+    assert plan_of({"method": method, "routes": way_out}, UVIT).cells
+    assert plan_of({"method": method, "routes": routes}, DIT).cells
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
+    cell = plan_of({"method": "dense"}, BACKBONES[backbone]).cells[0]
+    model = cell.family.build(cell.spec, {"attention": "math"}, seed=0)
+    saved, joined, stack = 0, [], []
+
+    def note(block, state):
+        nonlocal saved
+        if len(state.skips) > saved:
+            stack.append(block)
+        elif len(state.skips) < saved:
+            joined.append((stack.pop(), block))
+        saved = len(state.skips)
+
+    with torch.no_grad():
+        model(torch.zeros(1, 1, 8, 8), torch.zeros(1), torch.zeros(1, dtype=torch.long), on_block=note)
+    assert sorted(joined) == sorted(cell.family.long_skips(cell.spec))
+
+
+def test_tokens_that_are_no_grid_are_refused_during_a_warm_up_too():
+    row = {"method": "tread", "routes": "3:9@0.5", "selector": "rows", "schedule.warmup": 0.1}
+    on_grid = {**DRWKV, "q_shift": "grid"}
+    assert plan_of({**row, "schedule.warmup": 0}, on_grid).cells
+    with pytest.raises(SuiteError, match=r"leave the warm-up out"):
+        plan_of(row, on_grid)
+    assert plan_of(row, DRWKV).cells
+
+
+def test_a_patch_of_one_value_is_fine_without_a_loss_on_it():
+    assert plan_of({"method": {**MASK, "mae_weight": 0}, "routes": "0:-1@0.5", "backbone.patch": 1}).cells
+
+
+def test_rows_that_differ_in_how_they_train_are_compared_with_the_plainly_dense_one():
+    rows = {
+        "repa": {"auxiliary": ["repa"]},
+        "slower": {"schedule": {"until": 0.8, "dense_learning_rate": 1e-5}},
+        "dense": None,
+        "tread": {"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.1, "auxiliary": ["mae"]},
+    }
+    base = {"backbone": DIT, "training": {"iterations": 100}}
+    plan = expand(Suite.model_validate({"name": "study", "base": base, "rows": rows}))
+    dense = plan.rows["dense"][0].id
+    assert {cell.reference for cell in plan.cells} == {dense}
+    assert len({cell.architecture_key for cell in plan.cells}) == 1

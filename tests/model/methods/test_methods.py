@@ -1,0 +1,352 @@
+"""Laws of every method on every family."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, inputs, network_of, rows, trainer_of
+from tests.toy_suite import OWNER
+from tread_bench.cell import run as cell
+from tread_bench.cell.build import build_network
+from tread_bench.cell.loop import train
+from tread_bench.cell.run import weights_sha256
+from tread_bench.cell.step import weighted_mean
+from tread_bench.core import draws
+from tread_bench.model.backbone import Skip, come_back, leave
+from tread_bench.model.methods import build_method
+
+every = pytest.mark.parametrize(
+    ("method", "backbone"), [(m, b) for m in METHODS for b in BACKBONES], ids=lambda value: value
+)
+with_modules = pytest.mark.parametrize("method", ["mask", "drop", "sprint", "mod"])
+
+
+def predict(network, count=6, first=0, routing=1.0, batch=None):
+    x, t, y = (part[first : first + count] for part in (batch or inputs()))
+    return network.train_forward(x, t, y, rows(count, first, routing)).output
+
+
+@every
+def test_every_parameter_gets_a_finite_gradient(method, backbone):
+    trainer = trainer_of(cell_of(method, backbone), perturbed=True)
+    trainer.loss(trainer.batch(0)).backward()
+    for name, parameter in trainer.named_parameters():
+        assert parameter.grad is not None and torch.isfinite(parameter.grad).all() and parameter.grad.any(), name
+
+
+@every
+def test_a_prediction_does_not_depend_on_how_the_batch_is_cut(method, backbone):
+    network = network_of(cell_of(method, backbone), perturbed=True).eval()
+    with torch.no_grad():
+        whole = predict(network)
+        parts = torch.cat([predict(network, 2, 0), predict(network, 4, 2)])
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-5)
+
+
+@every
+def test_the_judged_output_knows_no_training_mode_and_every_block_once(method, backbone):
+    network = network_of(cell_of(method, backbone), perturbed=True)
+    seen = []
+    with torch.no_grad():
+        trained = network.train()(*inputs(), on_block=lambda block, state: seen.append((block, state.ids)))
+        judged = network.eval()(*inputs())
+    assert torch.equal(trained, judged)
+    assert seen == [(block, None) for block in range(5)]
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+@pytest.mark.parametrize("method", ["tread", "drop", "layer_skip"])
+def test_without_routing_a_step_is_dense_bit_for_bit(method, backbone):
+    network = network_of(cell_of(method, backbone), perturbed=True).eval()
+    with torch.no_grad():
+        assert torch.equal(predict(network, routing=0.0), network.backbone(*inputs()))
+        assert not torch.equal(predict(network, routing=1.0), network.backbone(*inputs()))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_without_routing_a_step_of_mask_is_what_it_is_judged_by(backbone):
+    network = network_of(cell_of("mask", backbone), perturbed=True).eval()
+    with torch.no_grad():
+        assert torch.equal(predict(network, routing=0.0), network(*inputs()))
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_without_routing_a_sample_of_sprint_is_as_judged_or_loses_its_deep_path(backbone):
+    network, batch = network_of(cell_of("sprint", backbone), perturbed=True).eval(), inputs(64)
+    with torch.no_grad():
+        trained, whole = predict(network, 64, routing=0.0, batch=batch), network(*batch)
+        shallow = network.method.judge_shallow(network.backbone, *batch)
+        without_path_drop = dataclasses.replace(rows(64, routing=0.0), path_drop=False)
+        assert torch.equal(network.train_forward(*batch, without_path_drop).output, whole)
+    lost = torch.from_numpy(draws.uniform(0, "path drop", 0, 64) < 0.1)
+    assert 0 < lost.sum() < 16
+    torch.testing.assert_close(trained, torch.where(lost.view(-1, 1, 1, 1), shallow, whole), rtol=0, atol=1e-5)
+
+
+@every
+def test_the_backbone_starts_from_the_weights_that_it_has_alone(method, backbone):
+    dense, other = (network_of(cell_of(name, backbone)).backbone.state_dict() for name in ("dense", method))
+    assert all(torch.equal(dense[name], other[name]) for name in other)
+    assert (dense.keys() == other.keys()) == (method != "mask"), "only MaskDiT has a last layer of its own"
+
+
+@with_modules
+def test_extra_weights_are_a_function_of_the_seed(method):
+    first, same, other = (network_of(cell_of(method), seed).method.state_dict() for seed in (0, 0, 1))
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, method):
+    cell = cell_of(method, auxiliary=[] if method == "layer_skip" else [{"name": "repa", "projector": 8}])
+    whole = trainer_of(cell)
+    train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    broken = trainer_of(cell)
+    step = broken.step
+    broken.step = lambda b: step(b) if b.step < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(broken, tmp_path / "b", OWNER, lambda *a: {})
+    again = trainer_of(cell)
+    train(again, tmp_path / "b", OWNER, lambda *a: {})
+    first, second = whole.tensors(), again.tensors()
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    own = [name for name in first if name.startswith("average.method.")]
+    assert bool(own) == (method in ("mask", "drop", "sprint", "mod"))
+
+
+def test_a_parameter_without_a_gradient_yet_survives_a_checkpoint():
+    cell = cell_of("drop", schedule={"warmup": 0.9})
+    trainer = trainer_of(cell)
+    trainer.step(trainer.batch(0))
+    again = trainer_of(cell)
+    again.restore({name: tensor.clone() for name, tensor in trainer.tensors().items()})
+    for number in range(1, 5):
+        trainer.step(trainer.batch(number))
+        again.step(again.batch(number))
+    assert all(torch.equal(a, b) for a, b in zip(trainer.parameters, again.parameters, strict=True))
+
+
+# TREAD
+
+
+def tokens_with_gradient(detach):
+    """Tokens before a route that a loss on all tokens behind it reaches, (B, N)."""
+    network = network_of(cell_of("tread"), perturbed=True)
+    state = network.backbone.start(*inputs())
+    tokens = state.streams["x"].detach().requires_grad_()
+    kept = network.method.draw(network.backbone, rows(), tokens.device)[0]
+    state = come_back(leave(dataclasses.replace(state, streams={"x": tokens}), kept, detach))
+    (gradient,) = torch.autograd.grad(state.streams["x"].square().sum(), tokens)
+    return gradient.any(2), torch.zeros(6, 16, dtype=torch.bool).scatter(1, kept, True)
+
+
+def test_detached_tokens_get_no_gradient_through_the_bypass():
+    reached, kept = tokens_with_gradient(detach=True)
+    assert torch.equal(reached, kept)
+    assert tokens_with_gradient(detach=False)[0].all()
+
+
+def test_detaching_changes_gradients_and_no_prediction():
+    plain, detached = (
+        network_of(cell_of("tread", options={"detach": d}), perturbed=True).eval() for d in (False, True)
+    )
+    outputs = [predict(network) for network in (plain, detached)]
+    assert torch.equal(*outputs)
+    first = [
+        torch.autograd.grad(out.square().sum(), network.backbone.x_embedder.proj.weight)[0]
+        for out, network in zip(outputs, (plain, detached), strict=True)
+    ]
+    assert not torch.allclose(*first)
+
+
+def test_masks_of_a_warm_up_are_nested():
+    network = network_of(cell_of("tread"))
+    drawn = [network.method.draw(network.backbone, rows(routing=share), torch.device("cpu")) for share in (0.4, 0.7, 1)]
+    few, more, all_of_them = (next(iter(ids.values())) for ids in drawn)
+    assert few.shape[1] > more.shape[1] > all_of_them.shape[1] == 8
+    for larger, smaller in ((few, more), (more, all_of_them)):
+        assert all(set(s.tolist()) <= set(b.tolist()) for s, b in zip(smaller, larger, strict=True))
+
+
+# Token dropping
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_what_a_dropped_token_held_has_no_part_in_the_prediction(backbone):
+    network = network_of(cell_of("drop", backbone, routes="0:-1@0.5"), perturbed=True).eval()
+    x, t, y = inputs()
+    kept = network.method.draw(network.backbone, rows(), x.device)[0]
+    dropped = torch.ones(6, 16, dtype=torch.bool).scatter(1, kept, False)
+    pixels = dropped.view(6, 1, 4, 4).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    with torch.no_grad():
+        same = predict(network, batch=(torch.where(pixels, x + 5, x), t, y))
+        other = predict(network, batch=(torch.where(pixels, x, x + 5), t, y))
+        assert torch.equal(same, predict(network))
+    assert not torch.allclose(other, predict(network))
+
+
+# MaskDiT
+
+
+def test_the_mask_loss_is_the_mean_over_kept_pixels_and_mae_on_the_others():
+    cell = cell_of("mask")
+    trainer = trainer_of(cell, perturbed=True)
+    batch = trainer.batch(0)
+    with torch.no_grad():
+        loss = trainer.loss(batch)
+        x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
+        prediction = trainer.network.train_forward(x_t, batch.t, batch.y, batch.rows)
+    velocity = prediction.output
+    expected = 0.0
+    for sample in range(6):
+        denoised = x_t[sample, 0] - batch.t[sample] * velocity[sample, 0]
+        error = (velocity[sample, 0] - (batch.noise - batch.x)[sample, 0]).square()
+        on_kept, on_dropped = [], []
+        for token in range(16):
+            row, column = 2 * (token // 4), 2 * (token % 4)
+            patch = (slice(row, row + 2), slice(column, column + 2))
+            if token in prediction.kept[0][sample]:
+                on_kept.append(error[patch].mean())
+            else:
+                noised = x_t[sample, 0][patch]
+                target = (noised - noised.mean()) / (noised.var() + 1e-6).sqrt()
+                on_dropped.append((denoised[patch] - target).square().mean())
+        expected += (torch.stack(on_kept).mean() + 0.1 * torch.stack(on_dropped).mean()) / 6
+    torch.testing.assert_close(loss, expected)
+
+
+def test_a_weighted_mean_counts_pixels_by_their_weight():
+    errors = torch.tensor([[[[1.0, 2.0]], [[3.0, 4.0]]]])
+    assert weighted_mean(errors, None) == 2.5
+    assert weighted_mean(errors, torch.tensor([[[[1.0, 0.0]]]])) == 2  # 1 and 3
+    assert weighted_mean(errors, torch.tensor([[[[1.0, 3.0]]]])) == 22 / 8
+
+
+# SPRINT
+
+
+def test_the_shallow_path_does_not_run_the_deep_one():
+    network = network_of(cell_of("sprint"), perturbed=True).eval()
+    called = []
+    run_block = network.backbone.run_block
+    network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
+    with torch.no_grad():
+        shallow = network.method.judge_shallow(network.backbone, *inputs())
+    assert called == [0, 4]
+    assert shallow.shape == (6, 1, 8, 8)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_a_sample_that_loses_the_deep_path_is_predicted_as_by_the_shallow_one(backbone):
+    network = network_of(cell_of("sprint", backbone, options={"path_drop": 0.5}), perturbed=True).eval()
+    with torch.no_grad():
+        trained, shallow = predict(network), network.method.judge_shallow(network.backbone, *inputs())
+    alike = [torch.allclose(a, b, atol=1e-5) for a, b in zip(trained, shallow, strict=True)]
+    assert 0 < sum(alike) < 6
+
+
+def test_dense_gradients_per_block_are_measured_without_path_drop():
+    trainers = [trainer_of(cell_of("sprint", options={"path_drop": share}), perturbed=True) for share in (0.0, 0.9)]
+    none, most = map(cell._gradient_norms, trainers)
+    assert none.dense == most.dense
+    assert all(with_drop < without for with_drop, without in zip(most.training[1:4], none.training[1:4], strict=True))
+
+
+def test_other_methods_say_that_they_have_no_shallow_path():
+    network = network_of(cell_of("tread"))
+    with pytest.raises(ValueError, match="sprint"):
+        network.method.judge_shallow(network.backbone, *inputs())
+
+
+# Mixture-of-Depths
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_routers_that_weigh_all_tokens_one_leave_the_backbone_as_it_is(backbone, monkeypatch):
+    network = network_of(cell_of("mod", backbone, routes="1:3@0"), perturbed=True).eval()
+    for router in network.method.routers.values():
+        monkeypatch.setattr(router, "forward", lambda tokens: tokens.new_ones(*tokens.shape[:2], 1))
+    with torch.no_grad():
+        torch.testing.assert_close(network(*inputs()), network.backbone(*inputs()), rtol=0, atol=1e-5)
+
+
+def test_the_tokens_of_largest_weight_pass_and_their_update_is_scaled_by_it():
+    network = network_of(cell_of("mod", routes="1:1@0.75"), perturbed=True).eval()
+    backbone, method = network.backbone, network.method
+    with torch.no_grad():
+        state = backbone.run_block(0, backbone.start(*inputs()))
+        weights = state.stream() @ method.routers["1"].weight[0]
+        after = method._pass(backbone, 1, state, method.routes[0]).stream()
+        for sample, (before, weight) in enumerate(zip(state.stream(), weights, strict=True)):
+            top = weight.argsort(descending=True)[:4].sort().values
+            one = dataclasses.replace(state, streams={"x": before[top][None]}, c=state.c[sample][None])
+            updated = backbone.run_block(1, one).stream()[0]
+            expected = before.clone()
+            expected[top] += weight[top, None] * (updated - before[top])
+            torch.testing.assert_close(after[sample], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_long_skip_saved_under_a_router_holds_the_scaled_output():
+    network = network_of(cell_of("mod", "U-ViT", routes="1:1@0.5"), perturbed=True).eval()
+    backbone, method = network.backbone, network.method
+    with torch.no_grad():
+        state = method._pass(backbone, 1, backbone.run_block(0, backbone.start(*inputs())), method.routes[0])
+        whole = dataclasses.replace(state, skips=(state.skips[-1],))
+    assert isinstance(state.skips[-1], Skip)
+    assert torch.equal(whole.pop_skip()[0], state.stream())
+
+
+def test_the_same_tokens_pass_in_training_and_when_judged():
+    network = network_of(cell_of("mod"), perturbed=True).eval()
+    with torch.no_grad():
+        assert torch.equal(predict(network), network(*inputs()))
+
+
+# Layer skip
+
+
+def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
+    network = network_of(cell_of("layer_skip", routes="1:3@0.25"), perturbed=True).eval()
+    many = network.method._draw(rows(4000))[0]
+    assert len(many) / 4000 == pytest.approx(0.75, abs=0.03)
+    passing = set(network.method._draw(rows())[0].tolist())
+    backbone = network.backbone
+    with torch.no_grad():
+        state = backbone.run_block(4, backbone.run_block(0, backbone.start(*inputs())))
+        short, dense, seen = backbone.finish(state), backbone(*inputs()), predict(network)
+    for sample in range(6):
+        torch.testing.assert_close(seen[sample], (dense if sample in passing else short)[sample])
+
+
+def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
+    network = network_of(cell_of("layer_skip", routes="1:3@0.999"), perturbed=True).eval()
+    called = []
+    run_block = network.backbone.run_block
+    network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
+    predict(network)
+    assert called == [0, 4]
+
+
+@every
+def test_a_method_leaves_the_backbone_that_it_is_given_as_it_is(method, backbone):
+    cell = cell_of(method, backbone)
+    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0).eval()
+    before = weights_sha256(model)
+    networks = [build_network(cell, model, 0).eval() for _ in range(2)]
+    assert weights_sha256(model) == before
+    with torch.no_grad():
+        first, second = (network(*inputs()) for network in networks)
+        model(*inputs())
+    assert torch.equal(first, second)
+
+
+def test_build_method_knows_every_method_of_a_suite():
+    for method in METHODS:
+        cell = cell_of(method)
+        backbone = network_of(cell).backbone
+        assert type(build_method(cell, backbone)).__name__.lower() == method.replace("_", "")

@@ -1,0 +1,63 @@
+"""Elementary functions of compiled loops against numpy in a wider type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+
+from tread_bench.model.ops.cpu.elementary import exp, log1p, sigmoid, softplus
+
+
+@njit
+def apply_exp(x, y):
+    for i in range(x.size):
+        y[i] = exp(x[i])
+
+
+@njit
+def apply_log1p(x, y):
+    for i in range(x.size):
+        y[i] = log1p(x[i])
+
+
+def applied(function, x):
+    y = np.empty_like(x)
+    function(x, y)
+    return y
+
+
+@pytest.mark.parametrize(("real", "largest", "limit"), [(np.float32, 87.0, 1e-7), (np.float64, 708.0, 5e-16)])
+def test_exp_is_exact_to_the_last_places(real, largest, limit):
+    x = np.linspace(-largest, largest, 200_001).astype(real)
+    exact = np.exp(x.astype(np.longdouble))
+    assert np.abs(applied(apply_exp, x) / exact - 1).max() <= limit
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_exp_of_what_is_no_ordinary_number(real):
+    x = np.array([np.nan, np.inf, -np.inf, 0, -1000, 1000], dtype=real)
+    np.testing.assert_array_equal(applied(apply_exp, x), np.array([np.nan, np.inf, 0, 1, 0, np.inf], dtype=real))
+
+
+@pytest.mark.parametrize(("real", "limit"), [(np.float32, 3e-7), (np.float64, 5e-16)])
+def test_log1p_is_exact_for_small_and_large_arguments(real, limit):
+    x = np.concatenate([np.linspace(0.001, 1, 10_001), 10.0 ** -np.arange(3, 37)]).astype(real)
+    exact = np.log1p(x.astype(np.longdouble))
+    assert np.abs(applied(apply_log1p, x) / exact - 1).max() <= limit
+    assert np.isnan(applied(apply_log1p, np.array([np.nan], dtype=real)))
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+def test_softplus_and_sigmoid_keep_their_limits(real):
+    @njit
+    def both(x, y):
+        for i in range(x.size):
+            y[0, i], y[1, i] = softplus(x[i], real), sigmoid(x[i], real)
+
+    x, y = np.array([-1000, -20, 0, 20, 1000, np.nan], dtype=real), np.empty((2, 6), dtype=real)
+    both(x, y)
+    wide = x[:5].astype(np.longdouble)
+    np.testing.assert_allclose(y[0, :5], np.logaddexp(0, wide), rtol=3e-7, atol=1e-300)
+    np.testing.assert_allclose(y[1, :5], np.exp(-np.logaddexp(0, -wide)), rtol=3e-7, atol=1e-300)
+    assert np.isnan(y[:, 5]).all()

@@ -1,0 +1,97 @@
+"""Mamba's convolution: both formulations against a sum over taps in float64, and laws."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.model.ops.conv import causal_conv
+
+every_kernel = pytest.mark.parametrize("kernel", ["torch", "numba"])
+
+
+def inputs(length, batch=2, channels=5, taps=4):
+    """x, weight, bias and a gradient of the result, in float64."""
+    generator = torch.Generator().manual_seed(length)
+    shapes = (batch, length, channels), (channels, taps), (channels,), (batch, length, channels)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def by_hand(x, weight, bias, reverse=False):
+    if reverse:
+        return by_hand(x.flip(1), weight, bias).flip(1)
+    taps = weight.shape[1]
+    padded = torch.cat([x.new_zeros(len(x), taps - 1, x.shape[2]), x], dim=1)
+    return F.silu(bias + sum(weight[:, k] * padded[:, k : k + x.shape[1]] for k in range(taps)))
+
+
+def with_gradients(conv, x, weight, bias, grad, **options):
+    leaves = [v.clone().requires_grad_() for v in (x, weight, bias)]
+    y = conv(*leaves, **options)
+    return y.detach(), *torch.autograd.grad(y, leaves, grad)
+
+
+@every_kernel
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(("length", "channels"), [(1, 5), (3, 5), (4, 88), (37, 200)])
+def test_it_is_the_sum_over_taps_with_every_gradient(length, channels, reverse, kernel):
+    values = inputs(length, channels=channels)
+    exact = with_gradients(by_hand, *values, reverse=reverse)
+    for dtype, limit in ((torch.float64, 1e-13), (torch.float32, 1e-5)):
+        computed = with_gradients(causal_conv, *(v.to(dtype) for v in values), reverse=reverse, kernel=kernel)
+        for one, other in zip(computed, exact, strict=True):
+            assert (one - other).abs().max() <= limit * other.abs().max()
+
+
+@every_kernel
+def test_it_sees_nothing_of_what_follows(kernel):
+    x, weight, bias, _ = inputs(20)
+    changed = x.clone()
+    changed[:, 11:] += 1
+    y, other = (causal_conv(v, weight, bias, kernel=kernel) for v in (x, changed))
+    assert torch.equal(y[:, :11], other[:, :11]) and not torch.isclose(y[:, 11:], other[:, 11:]).any()
+
+
+@every_kernel
+def test_nan_reaches_the_taps_that_read_it_and_no_other(kernel):
+    x, weight, bias, _ = (v.float() for v in inputs(20))
+    x[0, 10, 3] = float("nan")
+    bad = causal_conv(x, weight, bias, kernel=kernel).isnan()
+    assert bad[0, 10:14, 3].all() and bad.sum() == 4
+
+
+@every_kernel
+def test_gradients_of_gradients_are_refused_or_right(kernel):
+    x, weight, bias, _ = inputs(5)
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(causal_conv(x, weight, bias, kernel=kernel).sum(), x, create_graph=True)
+    if kernel == "numba":
+        with pytest.raises(RuntimeError, match="causal_conv_numba_backward"):
+            gradient.sum().backward()
+    else:
+        gradient.sum().backward()
+
+
+def test_both_are_counted_alike():
+    counts = []
+    for kernel in ("torch", "numba"):
+        with FlopCounterMode(display=False) as counter:
+            causal_conv(*inputs(6)[:3], kernel=kernel)
+        counts.append(counter.get_total_flops())
+    assert counts[0] == counts[1] == 2 * 2 * (6 + 3) * 5 * 4
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # opcheck's own reading of non-leaf gradients
+def test_numba_s_operator_keeps_torch_s_rules():
+    from tread_bench.model.ops.cpu import scan_operator as scan_numba  # noqa: F401  (defines it)
+
+    arguments = [v.requires_grad_() for v in inputs(7)[:3]]
+    torch.library.opcheck(torch.ops.tread_bench.causal_conv_numba, (*arguments, False))
+
+
+def test_numba_refuses_shapes_that_do_not_fit():
+    x, weight, bias, _ = inputs(7)
+    with pytest.raises(ValueError, match=r"bias has shape \(4,\), must have \(5,\)"):
+        causal_conv(x, weight, bias[:4], kernel="numba")

@@ -1,0 +1,129 @@
+"""Every selector keeps the right number of tokens, each equally often, in the pattern that its name promises."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tread_bench.core.families import SELECTORS, TokenOrder, keeps_grid
+from tread_bench.core.routes import Route
+from tread_bench.model.ops.selecting import RANKINGS, select
+
+GRIDS = [(1, 1), (4, 4), (5, 5), (6, 4), (7, 7), (8, 8)]
+RATES = [0, 0.1, 0.25, 0.5, 2 / 3, 0.75, 0.875, 0.99]
+STRUCTURED = sorted(set(RANKINGS) - {"random"})
+
+
+def kept_tokens(selector, grid, rate, draws=64, seed=0):
+    """Which tokens are kept, (draws, rows, columns) of bool."""
+    rows, columns = grid
+    scores = torch.rand(draws, rows * columns, generator=torch.Generator().manual_seed(seed))
+    ids = select(selector, scores, grid, Route(0, 0, rate).kept(rows * columns))
+    return torch.zeros(draws, rows * columns, dtype=torch.bool).scatter(1, ids, True).unflatten(1, grid)
+
+
+def sides(kept):
+    """Rows and columns that hold a kept token: (draws,) each."""
+    return kept.any(2).sum(1), kept.any(1).sum(1)
+
+
+def is_grid(kept):
+    rows, columns = sides(kept)
+    return bool((rows * columns == kept.sum((1, 2))).all())
+
+
+def same_on_joined_edges(kept, pattern):
+    """Whether every draw is `pattern` moved by some offset."""
+    moved = torch.stack([pattern.roll((i, j), (0, 1)) for i in range(kept.shape[1]) for j in range(kept.shape[2])])
+    return bool((kept[:, None] == moved).all((2, 3)).any(1).all())
+
+
+def test_every_named_selector_exists_and_serves_every_token_order():
+    assert set(SELECTORS) == set(RANKINGS)
+    assert all(orders == set(TokenOrder) for orders in SELECTORS.values())
+
+
+@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+@pytest.mark.parametrize("rate", RATES)
+def test_ids_are_ascending_distinct_and_exactly_as_many_as_kept(selector, grid, rate):
+    tokens = grid[0] * grid[1]
+    scores = torch.rand(16, tokens, generator=torch.Generator().manual_seed(1))
+    ids = select(selector, scores, grid, Route(0, 0, rate).kept(tokens))
+    assert ids.shape == (16, tokens - int(tokens * rate))
+    assert (ids.diff(dim=1) > 0).all()
+    assert ids.min() >= 0 and ids.max() < tokens
+
+
+@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("grid", [(4, 4), (5, 5), (6, 4)], ids=str)
+@pytest.mark.parametrize("rate", [0.25, 0.5, 0.6, 0.9])
+def test_every_token_is_kept_equally_often(selector, grid, rate):
+    draws = 8000
+    share = kept_tokens(selector, grid, rate, draws).float().mean(0)
+    expected = Route(0, 0, rate).kept(share.numel()) / share.numel()
+    deviation = (expected * (1 - expected) / draws) ** 0.5
+    assert (share - expected).abs().max() < 5 * deviation
+
+
+@pytest.mark.parametrize("selector", RANKINGS)
+def test_the_choice_is_a_function_of_the_scores_of_its_own_sample(selector):
+    scores = torch.rand(8, 16, generator=torch.Generator().manual_seed(2))
+    whole = select(selector, scores, (4, 4), 6)
+    assert torch.equal(whole, torch.cat([select(selector, one[None], (4, 4), 6) for one in scores]))
+    assert len({tuple(ids) for ids in whole.tolist()}) > 1
+
+
+@pytest.mark.parametrize("grid", [(4, 4), (7, 7), (6, 4)], ids=str)
+@pytest.mark.parametrize("rate", [0.3, 0.5, 0.75])
+def test_rows_and_columns_are_whole_but_for_one(grid, rate):
+    for selector, side in (("rows", 2), ("columns", 1)):
+        counts = kept_tokens(selector, grid, rate).sum(side)
+        assert (((counts > 0) & (counts < grid[side - 1])).sum(1) <= 1).all()
+
+
+def test_a_partial_row_is_a_run_of_neighbours():
+    partial = torch.tensor([[True, True, False, False], [False] * 4, [False] * 4, [False] * 4])
+    assert same_on_joined_edges(kept_tokens("rows", (4, 4), 0.875), partial)
+    assert same_on_joined_edges(kept_tokens("columns", (4, 4), 0.875), partial.T)
+
+
+def test_blocks_keep_whole_windows():
+    kept = kept_tokens("blocks", (8, 8), 0.75)
+    windows = sum(kept.roll((-i, -j), (1, 2)).float() for i in (0, 1) for j in (0, 1)) / 4
+    tilings = torch.stack([windows[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 1)  # one of the four fits
+    assert (((tilings == 0) | (tilings == 1)).all((2, 3)).any(1)).all()
+    assert len(sides(kept_tokens("blocks", (8, 8), 15 / 16))[0].unique()) == 1
+
+
+@pytest.mark.parametrize(
+    ("rate", "down", "across"), [(0.5, 1, 2), (0.75, 2, 2), (0.875, 2, 4), (15 / 16, 4, 4)], ids=str
+)
+def test_strided_keeps_a_lattice(rate, down, across):
+    lattice = torch.zeros(8, 8, dtype=torch.bool)
+    lattice[::down, ::across] = True
+    kept = kept_tokens("strided", (8, 8), rate, draws=256)
+    assert same_on_joined_edges(kept, lattice)
+    assert len(kept.flatten(1).unique(dim=0)) == down * across
+
+
+def test_between_lattices_strided_holds_the_coarser_and_is_held_by_the_finer():
+    coarse, between, fine = (kept_tokens("strided", (8, 8), rate) for rate in (0.75, 0.6, 0.5))
+    assert (coarse <= between).all() and (between <= fine).all()
+
+
+@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("grid", [(4, 4), (7, 7), (6, 4), (8, 8)], ids=str)
+@pytest.mark.parametrize("rate", [0, 0.1, 0.25, 0.5, 0.6, 0.75, 0.875])
+def test_keeps_grid_is_what_the_draws_show(selector, grid, rate):
+    kept = kept_tokens(selector, grid, rate, draws=256)
+    claimed = keeps_grid(selector, rate, grid)
+    assert is_grid(kept) or not claimed
+    if kept[0].sum() > max(grid):  # fewer may lie in one row, column or window
+        assert claimed == is_grid(kept)
+
+
+@pytest.mark.parametrize("selector", STRUCTURED)
+def test_all_rates_of_one_draw_are_nested(selector):
+    more, less = (kept_tokens(selector, (6, 6), rate) for rate in (0.25, 0.5))
+    assert (less <= more).all()

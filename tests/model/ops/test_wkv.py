@@ -1,0 +1,340 @@
+"""Every formulation of Bi-WKV against the float64 sum over all pairs, and against RWKV's own causal form."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.model.ops import wkv
+from tread_bench.model.ops.wkv import bi_wkv
+from tread_bench.model.ops.wkv_reference import bi_wkv_reference
+
+KERNELS = ["torch", "numba"]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+CASES = {  # batch, length, channels, scale of k, scale of w, whether one maximum for all tokens is enough
+    "ordinary": (2, 37, 8, 1.0, 0.02, True),
+    "long": (2, 255, 16, 1.0, 0.02, True),
+    "two tokens": (3, 2, 5, 1.0, 0.1, True),
+    "growing": (2, 129, 8, 2.0, -0.1, True),
+    "wide k": (2, 63, 8, 30.0, 0.1, False),
+    "steep": (2, 63, 8, 3.0, 1.5, False),
+    "steep growth": (2, 63, 8, 3.0, -1.5, False),
+}
+
+
+def inputs(batch, length, channels, k_scale, w_scale, *_, seed=0):
+    """w, u, k, v and a gradient of y, all of which float32 can hold."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731
+    shape = batch, length, channels
+    return (w_scale * draw(channels).abs(), draw(channels), k_scale * draw(*shape), draw(*shape)), draw(*shape)
+
+
+def with_gradients(function, arguments, grad_y, dtype=torch.float32, **options):
+    arguments = [x.to(dtype).requires_grad_() for x in arguments]
+    y = function(*arguments, **options)
+    return [y.detach(), *torch.autograd.grad(y, arguments, grad_y.to(dtype))]
+
+
+def relative_errors(computed, exact):
+    """Largest error over the largest value, of y and of the gradients of w, u, k and v; over 1 where all are 0."""
+    errors = {}
+    for name, one, other in zip(("y", "dw", "du", "dk", "dv"), computed, exact, strict=True):
+        errors[name] = float((one.cpu() - other).abs().max() / (other.abs().max() or 1.0))
+    return errors
+
+
+def report(capsys, title, errors):
+    with capsys.disabled():
+        print(f"\n{title}: " + ", ".join(f"{name} {error:.1e}" for name, error in errors.items()))  # noqa: T201
+
+
+@every_kernel
+@pytest.mark.parametrize("case", CASES)
+def test_float32_is_within_1e_5_of_the_sum_over_all_pairs(case, kernel, capsys):
+    arguments, grad_y = inputs(*CASES[case])
+    assert wkv._one_scale_will_do(arguments[0], arguments[1], arguments[2].transpose(0, 1)) == CASES[case][-1]
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, kernel=kernel), exact)
+    report(capsys, f"Bi-WKV {kernel}, {case}", errors)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@every_kernel
+@pytest.mark.parametrize("case", CASES)
+def test_float64_is_the_formula(case, kernel):
+    arguments, grad_y = inputs(*CASES[case])
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, torch.float64, kernel=kernel), exact)
+    assert all(error < 1e-12 for error in errors.values())
+
+
+@every_kernel
+@pytest.mark.parametrize("channels", [1, 28, 150])
+def test_any_number_of_channels_is_as_exact(channels, kernel):
+    arguments, grad_y = inputs(2, 9, channels, 1.0, 0.1)
+    exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, kernel=kernel), exact)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@pytest.mark.parametrize("kernel", ["numba"])
+def test_gradients_are_those_of_finite_differences(kernel):
+    (w, u, k, v), _ = inputs(2, 4, 3, 1.0, 0.3)
+    leaves = [x.double().requires_grad_() for x in (w, u, k, v)]
+    assert torch.autograd.gradcheck(lambda *x: bi_wkv(*x, kernel=kernel), leaves)
+
+
+def test_numba_leaves_spreads_beyond_float64_to_the_running_scales():
+    (w, u, k, v), grad_y = inputs(2, 5, 3, 1.0, 0.3)
+    k[1, 2, 1] = 5000.0
+    exact = with_gradients(bi_wkv_reference, (w, u, k, v), grad_y, torch.float64)
+    errors = relative_errors(with_gradients(bi_wkv, (w, u, k, v), grad_y, kernel="numba"), exact)
+    assert all(error <= 1e-5 for error in errors.values())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_numba_gives_the_same_bits_on_any_number_of_threads(threads):
+    arguments, grad_y = inputs(*CASES["long"])
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        computed = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
+    finally:
+        torch.set_num_threads(before)
+    expected = with_gradients(bi_wkv, arguments, grad_y, kernel="numba")
+    assert all(map(torch.equal, computed, expected))
+
+
+def test_numba_refuses_shapes_that_do_not_fit():
+    (w, u, k, v), _ = inputs(2, 5, 3, 1.0, 0.3)
+    with pytest.raises(ValueError, match=r"not \(3,\), \(3,\), \(2, 5, 3\), \(2, 4, 3\)"):
+        bi_wkv(w, u, k, v[:, :4], kernel="numba")
+
+
+@pytest.mark.gpu
+def test_numba_on_a_gpu_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match="'numba' needs CPU tensors, these are on cuda:0: choose kernel 'torch'"):
+        bi_wkv(*(x.cuda() for x in inputs(2, 5, 3, 1.0, 0.3)[0]), kernel="numba")
+
+
+@every_kernel
+def test_the_formula_by_hand(kernel):
+    (w, u, k, v), _ = inputs(1, 3, 1, 1.0, 0.5)
+    y = bi_wkv(w, u, k, v, kernel)
+    weights = torch.stack([k[0, 0, 0], u[0] + k[0, 1, 0], k[0, 2, 0]]).exp()
+    torch.testing.assert_close(y[0, 1, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+    weights = torch.stack([u[0] + k[0, 0, 0], k[0, 1, 0], k[0, 2, 0] - w[0]]).exp()
+    torch.testing.assert_close(y[0, 0, 0], (weights * v[0, :, 0]).sum() / weights.sum())
+
+
+@every_kernel
+def test_one_token_is_its_own_value(kernel):
+    arguments, grad_y = inputs(2, 1, 4, 1.0, 1.0)
+    y, grad_w, grad_u, grad_k, grad_v = with_gradients(bi_wkv, arguments, grad_y, kernel=kernel)
+    torch.testing.assert_close(y, arguments[3])
+    torch.testing.assert_close(grad_v, grad_y)
+    assert not grad_w.any()
+    assert grad_u.abs().max() < 1e-5 and grad_k.abs().max() < 1e-5
+
+
+def test_both_scalings_agree_where_both_apply(monkeypatch):
+    arguments, grad_y = inputs(*CASES["long"])
+    one = with_gradients(bi_wkv, arguments, grad_y)
+    monkeypatch.setattr(wkv, "SAFE_SPREAD", -1.0)
+    assert all(error < 1e-5 for error in relative_errors(with_gradients(bi_wkv, arguments, grad_y), one).values())
+
+
+def test_without_the_guard_a_wide_spread_would_be_wrong(monkeypatch):
+    (w, u, k, v), _ = inputs(1, 9, 2, 1.0, 1.0)
+    k[:, 0] = 200.0
+    w.fill_(30.0)
+    exact = bi_wkv_reference(*(x.double() for x in (w, u, k, v)))
+    torch.testing.assert_close(bi_wkv(w, u, k, v).double(), exact, rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(wkv, "SAFE_SPREAD", torch.inf)
+    assert not torch.allclose(bi_wkv(w, u, k, v).double(), exact, rtol=1e-2)
+
+
+@every_kernel
+@pytest.mark.parametrize("where", ["k", "v"])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_what_is_not_finite_stays_visible(bad, where, kernel):
+    (w, u, k, v), _ = inputs(2, 7, 4, 1.0, 0.1)
+    (k if where == "k" else v)[1, 3, 2] = bad
+    y = bi_wkv(w, u, k, v, kernel)
+    assert not y[1, :, 2].isfinite().all() and y[0].isfinite().all()
+
+
+@every_kernel
+def test_reversed_tokens_give_reversed_results(kernel):
+    (w, u, k, v), _ = inputs(*CASES["ordinary"])
+    torch.testing.assert_close(bi_wkv(w, u, k.flip(1), v.flip(1), kernel), bi_wkv(w, u, k, v, kernel).flip(1))
+
+
+@every_kernel
+def test_half_precision_is_computed_in_float32_under_autocast_too(kernel):
+    (w, u, k, v), _ = inputs(*CASES["long"])
+    k, v = k.bfloat16(), v.bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = bi_wkv(w, u, k, v, kernel)
+    assert y.dtype == torch.bfloat16
+    assert torch.equal(y, bi_wkv(w, u, k.float(), v.float(), kernel).bfloat16())
+
+
+@every_kernel
+def test_six_multiply_adds_per_token_and_channel_and_twice_as_many_backwards(kernel):
+    arguments, grad_y = inputs(2, 5, 4, 1.0, 0.1)
+    with FlopCounterMode(display=False) as counter:
+        with_gradients(bi_wkv, arguments, grad_y, kernel=kernel)
+    assert counter.get_total_flops() == 3 * 2 * 6 * (2 * 5 * 4)
+
+
+@pytest.mark.parametrize("operator", ["bi_wkv", "bi_wkv_numba"])
+def test_the_operator_keeps_the_rules_of_torch_library(operator):
+    from tread_bench.model.ops.cpu import wkv_operator as wkv_numba  # noqa: F401  (defines one of them)
+
+    (w, u, k, v), _ = inputs(2, 5, 4, 1.0, 0.1)
+    arguments = [x.requires_grad_() for x in (w, u, k, v)]
+    torch.library.opcheck(
+        getattr(torch.ops.tread_bench, operator),
+        arguments,
+        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+    )
+
+
+@every_kernel
+def test_gradients_of_gradients_are_refused(kernel):
+    (w, u, k, v), grad_y = inputs(1, 5, 4, 1.0, 0.1)
+    k.requires_grad_()
+    (grad_k,) = torch.autograd.grad(bi_wkv(w, u, k, v, kernel), k, grad_y, create_graph=True)
+    with pytest.raises(RuntimeError):
+        grad_k.sum().backward()
+
+
+def test_an_unknown_kernel_is_named():
+    with pytest.raises(ValueError, match=r"tritn.*triton"):
+        bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="tritn")
+
+
+def in_a_subprocess(script, **environment):
+    """What the script prints as JSON in a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+TRITON = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("helpers", {file!r})
+helpers = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(helpers)
+device, found = {device!r}, {{}}
+for name, case in {cases!r}.items():
+    arguments, grad_y = helpers.inputs(*case)
+    exact = helpers.with_gradients(helpers.bi_wkv_reference, arguments, grad_y, helpers.torch.float64)
+    arguments = [x.to(device) for x in arguments]
+    computed = helpers.with_gradients(helpers.bi_wkv, arguments, grad_y.to(device), kernel="triton")
+    found[name] = helpers.relative_errors(computed, exact)
+print(json.dumps(found))
+"""
+TINY = {
+    "odd": (2, 7, 5, 1.0, 0.1),
+    "two blocks of channels": (1, 3, 33, 2.0, 0.3),
+    "growing": (1, 9, 3, 3.0, -0.5),
+    "wide k": (1, 7, 3, 20.0, 0.5),
+}
+has_triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+TRITON_VERSION = tuple(map(int, version("triton").split(".")[:2])) if importlib.util.find_spec("triton") else (0, 0)
+
+
+def check_triton(capsys, cases, device, **environment):
+    for name, errors in in_a_subprocess(
+        TRITON.format(file=__file__, cases=cases, device=device), **environment
+    ).items():
+        report(capsys, f"Bi-WKV triton, {name}", errors)
+        limit = 1e-4 if name in ("wide k", "steep", "steep growth") else 1e-5  # y is all but one v: v - y cancels
+        assert all(error <= limit for error in errors.values())
+
+
+@pytest.mark.skipif(TRITON_VERSION < (3, 9), reason="Triton's interpreter before 3.9 does not work with NumPy 2.4")
+@has_triton
+def test_triton_kernels_interpreted_on_tiny_shapes(capsys):
+    check_triton(capsys, TINY, "cpu", TRITON_INTERPRET="1")
+
+
+@has_triton
+def test_triton_on_a_cpu_is_refused_with_the_way_out():
+    with pytest.raises(ValueError, match=r"CUDA.*choose kernel 'torch'"):
+        bi_wkv(*inputs(1, 2, 2, 1.0, 0.1)[0], kernel="triton")
+
+
+@has_triton
+@pytest.mark.gpu
+def test_triton_kernels_on_a_gpu(capsys):
+    check_triton(capsys, TINY | {name: case[:-1] for name, case in CASES.items()}, "cuda")
+
+
+RWKV = """
+import contextlib, io, json, torch
+with contextlib.redirect_stdout(io.StringIO()):
+    from rwkv.model import RWKV
+from torch.func import functional_call
+from tread_bench.backbones.rwkv.family import DRWKVSpec
+from tread_bench.backbones.rwkv.network import SpatialMix
+
+length, width = 37, 16
+torch.manual_seed(0)
+draw = lambda *shape: torch.randn(shape)
+x, grad = draw(length, width), draw(length, width)
+ln_w, ln_b, k_mix, v_mix, r_mix = draw(width), draw(width), *torch.rand(3, width)
+decays, matrices = [-torch.rand(width), draw(width)], [draw(width, width) / 4 for _ in range(4)]
+leaves = [leaf.requires_grad_() for leaf in (x, *decays, *matrices)]
+x, decay, first, key, value, receptance, output = leaves
+
+zeros, empty = torch.zeros(width), [torch.empty(0)] * 16
+theirs = RWKV.att_seq(
+    None, x, zeros, zeros, zeros, zeros - 1e38, ln_w, ln_b, k_mix, v_mix, r_mix, decay, first,
+    key, value, receptance, output, *empty,
+)[0] - x
+their_grads = torch.autograd.grad(theirs, leaves, grad)
+
+normed = torch.nn.functional.layer_norm(x, (width,), ln_w, ln_b)
+shifted = torch.cat([torch.zeros(1, width), normed[:-1]])
+module = SpatialMix(DRWKVSpec(hidden=width), 0, "torch")
+
+def last_of(length):  # nothing follows the last token, so there both directions are the causal one
+    parameters = {
+        "spatial_decay": -decay * length, "spatial_first": first * length,
+        "spatial_mix_k": k_mix, "spatial_mix_v": v_mix, "spatial_mix_r": r_mix,
+        "key.weight": key.T, "value.weight": value.T, "receptance.weight": receptance.T, "output.weight": output.T,
+    }
+    return functional_call(module, parameters, (normed[None, :length], shifted[None, :length]))[0, -1]
+
+ours = torch.stack([last_of(t + 1) for t in range(length)])
+our_grads = torch.autograd.grad(ours, leaves, grad)
+names = ("y", "x", "decay", "first", "key", "value", "receptance", "output")
+pairs = zip(names, (ours, *our_grads), (theirs, *their_grads), strict=True)
+print(json.dumps({name: float((a - b).abs().max() / b.abs().max()) for name, a, b in pairs}))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("rwkv") is None, reason="rwkv is not installed (extra rwkv)")
+def test_time_mixing_of_the_rwkv_package_in_its_causal_direction(capsys):
+    errors = in_a_subprocess(RWKV, RWKV_JIT_ON="0")  # its import changes flags of the whole process
+    report(capsys, "RWKV-4 time mixing", errors)
+    assert all(error <= 1e-5 for error in errors.values())

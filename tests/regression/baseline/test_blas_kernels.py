@@ -1,0 +1,86 @@
+"""One run under the kernels of two microarchitectures, which OpenBLAS chooses by itself where it is not told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.command_line import tread_bench
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cell.open import Job
+from tread_bench.cell.run import weights_sha256
+
+CORES = ("Haswell", "SkylakeX")
+MORE_IMAGES_THAN_FEATURES = "num_samples: 256, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A run for each core type; skips where its name does not change the kernels."""
+    folder = tmp_path_factory.mktemp("runs")
+    suite = write_suite(folder, toy_suite(8, 4, metrics=MORE_IMAGES_THAN_FEATURES, pairs=0))
+    for core in CORES:
+        cache = {"XDG_CACHE_HOME": str(folder / f"{core} cache")}  # the statistics of the real images, too
+        done = tread_bench("run", suite, "--out", folder / core, OPENBLAS_CORETYPE=core, **cache)
+        assert done.returncode == 0, done.stderr
+    found = [next(iter(records(folder / core).values()))["conditions"]["blas_kernels"] for core in CORES]
+    if found != list(CORES):
+        pytest.skip(f"the BLAS of NumPy computes here with {found} for {CORES}")
+    return folder
+
+
+def records(run: Path) -> dict[Path, dict]:
+    return {path: json.loads(path.read_text()) for path in sorted(run.glob("cells/*/record.json"))}
+
+
+def check(runs, run):
+    return tread_bench("check", runs / run, "--baseline", runs / "baseline.json", "--json")
+
+
+@pytest.mark.slow
+def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fails(runs):
+    fids = [[r["evaluations"][-1]["fid"] for r in records(runs / core).values()] for core in CORES]
+    assert fids[0] != fids[1], "the kernels change no digit: this test shows nothing"
+    accepted = tread_bench("check", runs / "Haswell", "--baseline", runs / "baseline.json", "--accept")
+    assert accepted.returncode == 0, accepted.stderr
+    assert '"blas_kernels": "Haswell"' in (runs / "baseline.json").read_text()
+    done = check(runs, "SkylakeX")
+    assert done.returncode == 0, done.stdout
+    told = [f["reason"] for f in json.loads(done.stdout)["findings"] if f["figure"] == "bits"]
+    assert any("within 1e-09 (BLAS kernels: Haswell, now SkylakeX)" in reason for reason in told)
+
+    path, record = next(iter(records(runs / "SkylakeX").items()))
+    path.write_text(json.dumps({**record, "final_weights_sha256": flipped(runs / "SkylakeX", record["cell"])}))
+    done = check(runs, "SkylakeX")
+    assert done.returncode == 1, done.stdout
+    failed = [f["reason"] for f in json.loads(done.stdout)["findings"] if f["verdict"] == "fail"]
+    assert failed == ["final weights: other bits under the same build, CPU capability and threads"]
+    path.write_text(json.dumps(record))
+
+
+def flipped(run: Path, cell: str) -> str:
+    """Hash of the cell's weights with the last bit of one of them another."""
+    job = Job.open(run, cell)
+    _, network = job.trained({"cell": cell, "run": "", "iteration": job.cell.training.iterations})
+    before = weights_sha256(network.backbone)
+    with torch.no_grad():
+        next(network.backbone.parameters()).view(-1).view(torch.int32)[0] ^= 1
+    assert weights_sha256(network.backbone) != before
+    return weights_sha256(network.backbone)
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_under_other_kernels_and_its_records_say_so(runs, tmp_path):
+    suite, run = runs / "toy.yaml", runs / "SkylakeX"
+    (path, before), *_ = records(run).items()
+    (path.parent / "outcome.json").unlink()
+    path.unlink()
+    done = tread_bench("run", suite, "--out", run, OPENBLAS_CORETYPE="Haswell")
+    assert done.returncode == 0, done.stderr
+    now = json.loads(path.read_text())
+    assert now["conditions"]["blas_kernels"] == "Haswell"
+    assert now["final_weights_sha256"] == before["final_weights_sha256"]
+    assert check(runs, "SkylakeX").returncode == 0

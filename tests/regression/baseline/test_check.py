@@ -1,0 +1,143 @@
+"""`check` on run folders made by hand: what it refuses, what it writes and where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tread_bench.cli.check import Outputs, check_run
+from tread_bench.core.errors import UserError
+
+VERSION_1 = Path(__file__).parents[2] / "version_1"
+NOWHERE = Outputs(None, None, as_json=False)
+
+
+@pytest.fixture
+def run_folder(tmp_path):
+    """Makes a run of one cell per status, where None has no record yet."""
+
+    def make(*statuses, suite="fixture", name="run"):
+        record, plan = (json.loads((VERSION_1 / f"{kind}.json").read_text()) for kind in ("record", "plan"))
+        cells = {f"row-s{seed}-0": status for seed, status in enumerate(statuses)}
+        folder = tmp_path / name
+        for seed, (cell, status) in enumerate(cells.items()):
+            (folder / "cells" / cell).mkdir(parents=True)
+            if status:
+                about = {"cell": cell, "seed": seed, "status": status, "reason": "" if status == "done" else "NaN"}
+                (folder / "cells" / cell / "record.json").write_text(json.dumps(record | about))
+        references = {cell: cell for cell in cells}
+        about = {"cells": list(cells), "references": references, "suite": {"name": suite, "description": ""}}
+        (folder / "plan.json").write_text(json.dumps(plan | about))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def baseline(run_folder, tmp_path):
+    """Of a whole run of two cells."""
+    path = tmp_path / "baseline.json"
+    assert check_run(run_folder("done", "done", name="accepted"), path, True, NOWHERE) == 0
+    return path
+
+
+def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itself(run_folder, tmp_path, capfd):
+    run, path = run_folder("done", "done"), tmp_path / "new" / "baseline.json"
+    assert check_run(run, path, True, NOWHERE) == 0
+    assert capfd.readouterr() == ("", f"accepted 2 cells: {path}\n")
+    assert check_run(run, path, False, NOWHERE) == 0
+
+
+@pytest.mark.parametrize(
+    ("statuses", "told"),
+    [
+        (("done", "failed", None), "of 3 cells, 1 failed and 1 have no record; .* --retry-failed"),
+        (("failed",), "of 1 cells, 1 failed and 0 have no record"),
+        (("done", None), "is not finished: 1 of 2 cells have no record yet"),
+    ],
+)
+def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, statuses, told):
+    before = baseline.read_bytes()
+    for path in (baseline, baseline.with_name("another.json")):
+        with pytest.raises(UserError, match=told):
+            check_run(run_folder(*statuses, name=path.stem), path, True, NOWHERE)
+    assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept):
+    run, before = run_folder("done", "done", name="smoke"), baseline.read_bytes()
+    plan = json.loads((run / "plan.json").read_text())
+    (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
+    for path in (baseline, baseline.with_name("another.json")):
+        with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
+            check_run(run, path, accept, NOWHERE)
+    assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
+
+
+def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline, capfd):
+    with pytest.raises(UserError, match="not finished: 1 of 2 cells have no record yet; run its suite again"):
+        check_run(run_folder("failed", None), baseline, False, NOWHERE)
+    assert check_run(run_folder("done", "failed", name="failed"), baseline, False, NOWHERE) == 1
+    told = capfd.readouterr().out
+    assert "NaN" in told and "vanished" not in told
+
+
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
+    with pytest.raises(UserError, match="the baseline is of suite fixture, this run is of other"):
+        check_run(run_folder("done", "done", suite="other"), baseline, accept, NOWHERE)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{", r"broken.json cannot be read as JSON \(Expecting property name.*\)"),
+        ("\xff", r"broken.json cannot be read as JSON \("),
+        ("[]", r"broken.json: \[\]: must be an object"),
+        ("null", "broken.json holds null"),
+        ("{}", "broken.json: suite is missing: add it; cells is missing: add it"),
+        ('{"suite": "s", "cells": {}}', r"broken.json: cells \{\}: must have at least 1 item"),
+        (
+            '{"suite": "s", "cells": {"r seed 0": {}}, "x": 1}',
+            "broken.json: cells.r seed 0.exact is missing: add it; .*unknown key 'x'",
+        ),
+        (
+            '{"suite": "s", "cells": {"r seed 0": {"exact": {}, "conditions": {}, "x": 1}}}',
+            "unknown cells.r seed 0 key 'x'",
+        ),
+        ('{"schema_version": 2, "suite": "s", "cells": {}}', "unknown schema_version 2; known: 1"),
+    ],
+)
+@pytest.mark.parametrize("accept", [False, True])
+def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, content, told, accept):
+    path = tmp_path / "broken.json"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(UserError, match=f"{told}.*; restore it from version control, or `--accept` a run into another"):
+        check_run(run_folder("done"), path, accept, NOWHERE)
+    assert path.read_bytes() == content.encode("latin-1")
+
+
+@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0), ("probe_ms", float("nan"))])
+def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline, figure, value):
+    content = json.loads(baseline.read_text())
+    content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
+    baseline.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
+        check_run(run_folder("done", "done"), baseline, False, NOWHERE)
+
+
+@pytest.mark.parametrize("option", ["--junit", "--markdown", "--baseline"])
+@pytest.mark.parametrize("place", ["file/below", "folder"])
+def test_a_file_that_cannot_be_written_is_one_message_without_a_verdict(run_folder, tmp_path, option, place):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    options = {"--baseline": tmp_path / "new.json", option: tmp_path / place}
+    arguments = [text for pair in options.items() for text in pair]
+    done = tread_bench("check", run_folder("done"), "--accept", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{option} {tmp_path / place} cannot be written (") and done.stderr.count("\n") == 1
+    assert not (tmp_path / "new.json").exists()

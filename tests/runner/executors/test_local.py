@@ -1,0 +1,110 @@
+"""How processes end, with real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.command_line import wait_for
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.tasks import Ended, Started, Task
+from tread_bench.runner.executors.tasks import run_one as run_one_on
+
+HOLD_THE_GIL = "import ctypes; ctypes.PyDLL(None).sleep(600)"  # no other thread of the process runs meanwhile
+
+
+def run_one(task: Task, retries: int = 0) -> Ended:
+    return run_one_on(task, Local(), retries)
+
+
+@pytest.fixture
+def task(tmp_path):
+    return lambda function, *arguments, **about: Task("a", function, arguments, tmp_path / "log", **about)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_log(task, tmp_path):
+    assert run_one(task("operator:add", 2, 3)) == Ended("a", value=5)
+    failed = run_one(task("operator:truediv", 1, 0), retries=3)
+    assert (failed.failure, failed.lost) == ("ZeroDivisionError: division by zero", False)
+    assert (tmp_path / "log").read_text().count("Traceback") == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
+def test_what_ends_a_process_from_outside_is_a_loss(task, number):
+    ended = run_one(task("signal:raise_signal", number))
+    assert ended.lost
+    assert number.name in ended.failure
+    assert ("memory" in ended.failure) == (number == signal.SIGKILL)
+
+
+def test_a_crash_in_native_code_is_an_outcome(task):
+    for function, argument, name in (("os:abort", (), "SIGABRT"), ("ctypes:string_at", (1,), "SIGSEGV")):
+        ended = run_one(task(function, *argument), retries=3)
+        assert (ended.failure.split(";")[0], ended.lost) == (f"crash in native code ({name})", False)
+
+
+def test_an_exit_status_is_an_outcome(task):
+    ended = run_one(task("os:_exit", 3))
+    assert ("status 3" in ended.failure, ended.lost) == (True, False)
+
+
+def test_a_lost_task_is_started_again_a_stated_number_of_times(task, tmp_path):
+    note = f"print('x', flush=True, file=open({str(tmp_path / 'starts')!r}, 'a')); import os; os.kill(os.getpid(), 9)"
+    assert run_one(task("builtins:exec", note), retries=2).lost
+    assert (tmp_path / "starts").read_text() == "x\n" * 3
+
+
+@pytest.mark.parametrize("hang", ["import time; time.sleep(600)", HOLD_THE_GIL])
+def test_a_hang_is_ended_by_its_limit_and_its_neighbour_goes_on(task, tmp_path, hang):
+    tasks = [task("builtins:exec", hang, limit_s=1.2), Task("b", "time:sleep", (2.5,), tmp_path / "b")]
+    ends = [event for event in Local(2)(tasks) if isinstance(event, Ended)]
+    assert ends == [Ended("a", failure="time limit of 0.02 min"), Ended("b")]
+
+
+def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
+    (tmp_path / "file").touch()
+    assert "sees no folder" in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
+
+
+def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):
+    tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
+    events = Local(2)(tasks)
+    assert [next(events), next(events)] == [Started("a"), Started("b")]
+    server = next(p for p in psutil.Process().children() if len(p.children()) == 2)
+    children = [child.pid for child in server.children()]
+    server.kill()
+    assert all(event.lost and "server" in event.failure for event in events)
+    wait_for(lambda: not any(alive(pid) for pid in children), seconds=10)
+    assert run_one(task("operator:add", 2, 3)).value == 5
+
+
+def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
+    code = f"""
+from pathlib import Path
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.tasks import Task
+tasks = [Task(str(k), "builtins:exec", ({HOLD_THE_GIL!r},), Path({str(tmp_path)!r}) / str(k)) for k in range(2)]
+for event in Local(2)(tasks):
+    print(event, flush=True)
+"""
+    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert "Started" in runner.stdout.readline() and "Started" in runner.stdout.readline()
+    time.sleep(0.5)
+    family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
+    assert len(family) >= 3
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.communicate()
+    wait_for(lambda: not any(alive(pid) for pid in family), seconds=10)

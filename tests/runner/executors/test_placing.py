@@ -1,0 +1,92 @@
+"""Who gets which GPUs, and which cells come first."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tread_bench.core.cell_costs import expected_macs
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors.local import Gpus, Local
+from tread_bench.runner.executors.tasks import Ended, Started, Task, run_one
+from tread_bench.runner.runner import placed
+from tread_bench.suite.load import find_suite, load_plan
+
+
+@given(gpus=st.integers(1, 8), workers=st.integers(1, 16), each=st.integers(1, 8), data=st.data())
+def test_no_gpu_is_shared_by_more_than_must_be_and_all_come_back(gpus, workers, each, data):
+    names = [f"GPU-{k}" for k in range(gpus)]
+    place, running = Gpus(names, workers), []
+    for _ in range(30):
+        if len(running) < workers and data.draw(st.booleans()):
+            taken = place.take(each)
+            if taken is not None:
+                assert len(set(taken)) == each
+                running.append(taken)
+        elif running:
+            place.give_back(running.pop(data.draw(st.integers(0, len(running) - 1))))
+        users = Counter(name for taken in running for name in taken)
+        assert max(users.values(), default=0) <= max(1, -(-workers // gpus))
+    for taken in running:
+        place.give_back(taken)
+    assert set(place.users.values()) == {0}
+
+
+def seen(tmp_path: Path, executor: Local, gpus: int, tasks: int) -> list[str]:
+    """CUDA_VISIBLE_DEVICES of every task."""
+    asked = [Task(str(k), "os:getenv", ("CUDA_VISIBLE_DEVICES",), tmp_path / "log", gpus=gpus) for k in range(tasks)]
+    return [event.value for event in executor(asked) if isinstance(event, Ended)]
+
+
+def test_a_task_sees_as_many_gpus_as_it_asks_for_and_no_other_s(tmp_path, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    together = seen(tmp_path, Local(2, gpus=4), 2, 2)
+    assert sorted(name for one in together for name in one.split(",")) == ["0", "1", "2", "3"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b,GPU-d")
+    assert sorted(seen(tmp_path, Local(2, gpus=2), 1, 2)) == ["GPU-b", "GPU-d"]
+
+
+def test_more_gpus_than_there_are_is_one_message(tmp_path):
+    with pytest.raises(UserError, match=r"limits\.gpus_per_cell: a cell asks for 3 GPUs and this machine has 2"):
+        list(Local(4, gpus=2)([Task("a", "os:getpid", (), tmp_path / "log", gpus=3)]))
+
+
+def test_workers_are_as_many_as_gpus_or_as_threads_allow():
+    cpus = len(os.sched_getaffinity(0))
+    assert Local().sized({"device": "cuda", "device_count": 3, "threads": 1}).workers == 3
+    assert Local().sized({"device": "cpu", "device_count": 1, "threads": 1}).workers == cpus
+    assert Local().sized({"device": "cpu", "device_count": 1, "threads": 10 * cpus}).workers == 1
+    assert Local(7).sized({"device": "cuda", "device_count": 3, "threads": 1}) == Local(7, gpus=3)
+
+
+def test_a_lost_task_is_started_again_as_often_as_is_allowed(tmp_path):
+    starts = []
+
+    class Losing:
+        at_once = 1
+
+        def sized(self, numerics):
+            return self
+
+        def __call__(self, tasks):
+            starts.append(tasks)
+            yield Started("a")
+            yield Ended("a", failure="lost", lost=True)
+
+    assert run_one(Task("a", "m:f", (), tmp_path / "log"), Losing(), retries=2).lost
+    assert len(starts) == 3
+
+
+def test_what_computes_most_is_placed_first_and_sources_before_what_reads_them():
+    cells = load_plan(find_suite("guidance"), []).cells
+    first, second = placed(cells)
+    assert {cell.id for cell in (*first, *second)} == {cell.id for cell in cells}
+    assert all(not cell.sources for cell in first) and all(cell.sources for cell in second)
+    for wave in (first, second):
+        macs = [expected_macs(cell.cell) for cell in wave]
+        assert macs == sorted(macs, reverse=True)

@@ -1,0 +1,106 @@
+"""Jobs through submitit: without Slurm, and on a Slurm of one node where its programs are installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from importlib.util import find_spec
+
+import pytest
+
+from tests.command_line import command, tread_bench, wait_for
+from tests.runner.executors.one_node_slurm import SKIP_REASON, one_node_slurm
+from tests.toy_suite import FOUR_CELLS, results, results_here, write_suite
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
+from tread_bench.runner.executors.tasks import Ended, Task
+
+KILL_THE_JOB = "import os, signal; os.kill(int(os.environ['TREAD_BENCH_RUNNER']), signal.SIGKILL)"
+
+needs_submitit = pytest.mark.skipif(not find_spec("submitit"), reason="the extra `slurm` is not installed")
+
+
+def ends_of(executor: Slurm, log) -> dict[str, Ended]:
+    about = {
+        "value": ("operator:add", 2, 3),
+        "failure": ("operator:truediv", 1, 0),
+        "kill": ("signal:raise_signal", 9),
+        "job": ("builtins:exec", KILL_THE_JOB),
+    }
+    tasks = [Task(key, function, tuple(arguments), log) for key, (function, *arguments) in about.items()]
+    return {event.key: event for event in executor(tasks) if isinstance(event, Ended)}
+
+
+def assert_ends_are_told(ends: dict[str, Ended]) -> None:
+    assert ends["value"] == Ended("value", value=5)
+    assert ends["failure"].failure == "ZeroDivisionError: division by zero" and not ends["failure"].lost
+    assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
+    assert "ended without a word" in ends["job"].failure and ends["job"].lost
+
+
+@needs_submitit
+@pytest.mark.slow
+def test_submitit_s_own_processes_end_as_the_local_executor_tells(tmp_path):
+    assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm", cluster="local"), tmp_path / "log"))
+
+
+@pytest.fixture
+def node(tmp_path_factory, monkeypatch):
+    if SKIP_REASON:
+        pytest.skip(SKIP_REASON)
+    with one_node_slurm(tmp_path_factory.mktemp("slurm")) as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+@needs_submitit
+@pytest.mark.slow
+def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, tmp_path, monkeypatch):
+    assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log"))
+    assert longest_job_minutes() == math.inf
+    monkeypatch.setenv("SBATCH_PARTITION", "second")
+    assert longest_job_minutes() == 60
+    monkeypatch.setenv("SBATCH_PARTITION", "absent")
+    with pytest.raises(UserError, match=r"sbatch did not take the jobs: .*partition"):
+        ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log")
+
+
+@needs_submitit
+@pytest.mark.slow
+def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
+    suite, out = write_suite(tmp_path, FOUR_CELLS), tmp_path / "far"
+    far = subprocess.Popen(
+        command("run", suite, "--out", out, "--executor", "slurm"), text=True, stderr=subprocess.PIPE
+    )
+    wait_for(lambda: list(out.glob("cells/*/checkpoints/*.sha256")), seconds=200)
+    running = ["squeue", "--me", "--array", "--noheader", "--states=R", "--format=%i"]
+    for job in subprocess.run(running, capture_output=True, text=True).stdout.split():
+        subprocess.run(["scontrol", "requeue", job], check=True)
+    _, told = far.communicate(timeout=280)
+    assert far.returncode == 0, told
+    assert results(out) == results_here(suite)
+    assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
+    assert "FAILED" not in told and "tried again" not in told  # Slurm itself started it again
+    assert subprocess.run(["squeue", "--me", "--noheader"], capture_output=True, text=True).stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("1:00:00", 60), ("30:00", 30), ("2-12:00:00", 3600), ("infinite", math.inf), ("0:30", 0.5)],
+)
+def test_a_partition_s_limit_is_read(limit, minutes, tmp_path, monkeypatch):
+    sinfo = tmp_path / "sinfo"
+    sinfo.write_text(f"#!/bin/sh\necho 'short 0:10'\necho 'main* {limit}'\n")
+    sinfo.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("SBATCH_PARTITION", raising=False)
+    assert longest_job_minutes() == minutes
+
+
+@needs_submitit
+def test_without_slurm_there_is_one_message(tmp_path):
+    done = tread_bench("run", "smoke", "--executor", "slurm", "--out", tmp_path / "r", PATH=str(tmp_path))
+    assert done.returncode == 2 and "no sbatch" in done.stderr and "Traceback" not in done.stderr, done.stderr

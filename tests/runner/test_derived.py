@@ -1,0 +1,115 @@
+"""What is derived from a run's records is made again by the same command, whatever of it is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.run_folders import new_folder
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.app import app
+from tread_bench.core.blank import blank_record
+from tread_bench.core.records import CostFigures, Evaluation
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.prepare import write_plan
+from tread_bench.suite.load import load_plan
+
+SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+COST = {
+    "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
+    "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), toy_suite(iterations=40, checkpoint_every=5, pairs=0))
+
+
+@pytest.fixture(scope="module")
+def whole(suite, tmp_path_factory) -> RunFolder:
+    """The folder of a finished run, with all that is derived from it."""
+    plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("derived") / "run")
+    write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
+    for cell in plan.cells:
+        evaluation = Evaluation(
+            iteration=40, train_seconds=1, validation_loss=1 + cell.seed, validation_loss_per_time={}, fid=9 + cell.seed
+        )
+        done = {"status": "done", "cost": CostFigures(**COST), "evaluations": [evaluation]}
+        blank = blank_record(folder.about(cell.id), folder.plan())
+        folder.write_record(blank.model_copy(update=done))
+    again(suite, folder)
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path) -> RunFolder:
+    shutil.copytree(whole.root, tmp_path / "run")
+    return new_folder(tmp_path / "run")
+
+
+def again(suite: Path, folder: RunFolder) -> str:
+    done = CliRunner().invoke(app, ["run", str(suite), "--out", str(folder.root)])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def derived(folder: RunFolder) -> dict[str, bytes]:
+    """All that a run folder holds beside its plan and its cells."""
+    files = [path for path in folder.root.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    found = {str(path.relative_to(folder.root)): path.read_bytes() for path in files}
+    return {name: text for name, text in found.items() if name != "plan.json" and not name.startswith("cells/")}
+
+
+def times(folder: RunFolder) -> dict[str, int]:
+    return {name: (folder.root / name).stat().st_mtime_ns for name in derived(folder)}
+
+
+KINDS = ["suite.yaml", "records.jsonl", "results.csv", "index.html", "figures/*.svg", "figures/*.png"]
+
+
+def test_every_kind_of_derived_file_is_tried_below(whole):
+    assert {name.partition("/")[0] for name in derived(whole)} == {kind.partition("/")[0] for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("harm", ["missing", "empty"])
+def test_what_is_missing_or_empty_is_made_again(suite, folder, kind, harm):
+    again(suite, folder)
+    before = derived(folder)
+    harmed = sorted(folder.root.glob(kind))[-1]
+    harmed.unlink() if harm == "missing" else harmed.write_bytes(b"")
+    told = again(suite, folder)
+    assert derived(folder) == before
+    if kind != "suite.yaml":
+        assert "made again" in told and str(harmed.relative_to(folder.root)) in told
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+def test_what_is_older_than_the_records_is_made_again(suite, folder, kind):
+    harmed = sorted(folder.root.glob(kind))[0]
+    harmed.write_bytes(b"of an earlier state")
+    os.utime(harmed, (0, 0))
+    again(suite, folder)
+    assert harmed.read_bytes() != b"of an earlier state"
+
+
+def test_a_page_that_does_not_name_its_figures_is_made_again(suite, folder):
+    """As versions before wrote it."""
+    page = folder.root / "index.html"
+    page.write_text(page.read_text().replace('<meta name="figures"', '<meta name="other"'))
+    again(suite, folder)
+    assert '<meta name="figures"' in page.read_text()
+
+
+def test_without_anything_missing_nothing_is_written_and_that_at_once(suite, folder):
+    again(suite, folder)
+    before, start = times(folder), time.perf_counter()
+    assert "nothing to do" in again(suite, folder)
+    assert times(folder) == before
+    assert time.perf_counter() - start < 2

@@ -1,0 +1,221 @@
+"""The run folder: whole files, versions, locks, and what may go."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.run_folders import put
+from tread_bench.core.records import SCHEMA_VERSION, Record
+from tread_bench.runner import folder as store
+from tread_bench.runner.folder import (
+    LOST_WITH_RUNNER,
+    RunFolder,
+    StoreError,
+    disk_errors_told,
+    temporaries,
+    write_atomically,
+)
+from tread_bench.runner.migrations import VersionError, migrated
+
+LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
+LEFTOVERS = {
+    f"figures/{LEFT}",
+    LEFT,
+    "cells/.gone.removed/checkpoints/step-4.safetensors",
+    "cells/.gone.removed/record.json",
+    "cells/done/checkpoints/.step-000000004.safetensors.ab12cd_4.tmp",  # as version 1 called them
+}
+VERSION_1 = Path(__file__).parents[1] / "version_1"  # as version 1 wrote them
+CELL = "tread-1-2-s0-5561d917c4"  # theirs
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path)
+
+
+def place(folder, name, cell=CELL):
+    """A document of version 1 where the folder has it."""
+    path = folder.plan_path if name == "plan.json" else folder.cell(cell) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(VERSION_1 / name.replace("outcome", "record"), path)
+    return path
+
+
+def change(path, **keys):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **keys}))
+
+
+def test_a_record_of_version_1_is_read_with_every_figure(folder):
+    path = place(folder, "record.json")
+    before, record = json.loads(path.read_text()), folder.record(CELL)
+    now = json.loads(record.model_dump_json(exclude_unset=True))
+    assert before.pop("schema_version") == 1
+    assert now.pop("schema_version") == SCHEMA_VERSION
+    assert now == {**before, "attempts": []}
+
+
+def test_plan_and_cell_of_version_1_are_read(folder):
+    for name, read in (("plan.json", folder.plan), ("cell.json", lambda: folder.about(CELL))):
+        before = json.loads(place(folder, name).read_text())
+        assert "schema_version" not in before
+        assert read() == {**before, "schema_version": SCHEMA_VERSION}
+
+
+def test_what_this_version_writes_it_reads_unchanged(folder):
+    place(folder, "record.json")
+    record = folder.record(CELL).model_copy(update={"cell": "b", "attempts": ["lost", "done"]})
+    folder.write_record(record)
+    assert folder.record("b") == record
+
+
+@pytest.mark.parametrize("name", ["record.json", "outcome.json", "plan.json", "cell.json"])
+def test_a_newer_version_is_refused_with_its_number_and_the_way_out(folder, name):
+    change(place(folder, name), schema_version=SCHEMA_VERSION + 7, of_the_future=1)
+    read = {"record.json": folder.record, "outcome.json": folder.outcome, "cell.json": folder.about}
+    with pytest.raises(VersionError, match=rf"{name}.*version {SCHEMA_VERSION + 7};.*update tread-bench"):
+        folder.plan() if name == "plan.json" else read[name](CELL)
+
+
+@pytest.mark.parametrize("version", [0, -1, "2", None, 1.5, True])
+def test_a_version_that_is_none_is_refused(version):
+    with pytest.raises(VersionError, match="is not a version"):
+        migrated({"schema_version": version}, "record", Path("record.json"))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1, 2]", '"text"', "[" * 100_000, '{"schema_version": 2}', "\x00"])
+def test_a_damaged_record_is_one_error_that_names_the_file(folder, content):
+    path = folder.cell(CELL) / "record.json"
+    put(path, content)
+    with pytest.raises(StoreError, match=str(path)):
+        folder.record(CELL)
+
+
+def test_a_record_whose_routes_are_none_is_refused(folder):
+    change(place(folder, "record.json"), routes="../..")
+    with pytest.raises(StoreError, match=r"record.json: routes: .* is not a route"):
+        folder.record(CELL)
+
+
+def test_a_plan_that_lacks_a_part_is_refused(folder):
+    put(folder.plan_path, json.dumps({"suite": {}, "cells": []}))
+    with pytest.raises(StoreError, match=r"plan.json: .*timing is missing: add it; references is missing"):
+        folder.plan()
+
+
+@pytest.mark.parametrize("cell_id", ["", ".", "..", "../../etc", "a/b", "/etc", "a\0"])
+def test_no_id_leads_out_of_the_folder(folder, cell_id):
+    with pytest.raises(StoreError, match="cannot be the id of a cell"):
+        folder.records({cell_id: ""})
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, number):
+    path = tmp_path / "record.json"
+    write_atomically(path, "old")
+
+    def fail(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(store.os, call, fail)
+    with pytest.raises(StoreError, match=rf"record.json: {os.strerror(number)}; what is finished is kept"):  # noqa: SIM117
+        with disk_errors_told(tmp_path):
+            write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_writer_leaves_is_found_and_takes_no_name_that_is_read(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=die_while_writing, args=(tmp_path / "record.json",))
+    process.start()
+    process.join()
+    assert process.exitcode == -9
+    (left,) = tmp_path.iterdir()
+    assert temporaries(tmp_path) == [left]
+    assert RunFolder(tmp_path.parent).record(tmp_path.name) is None
+
+
+def die_while_writing(path):
+    store.os.fsync = lambda handle: os.kill(os.getpid(), 9)
+    write_atomically(path, "never whole")
+
+
+def test_an_attempt_is_lost_with_its_runner_until_somebody_knows_better(folder):
+    folder.begin_attempt("a")
+    folder.begin_attempt("a")
+    assert folder.attempts("a") == [LOST_WITH_RUNNER, LOST_WITH_RUNNER]
+    folder.end_attempt("a", "SIGKILL")
+    folder.end_attempt("a", "before its note")
+    assert folder.attempts("a") == [LOST_WITH_RUNNER, "SIGKILL", "before its note"]
+
+
+def test_a_second_process_waits_for_a_cell(folder):
+    context = multiprocessing.get_context("fork")
+    is_locked, is_inside = context.Event(), context.Event()
+
+    def enter():
+        is_locked.wait()
+        with folder.cell_lock("a"):
+            is_inside.set()
+
+    second = context.Process(target=enter)
+    second.start()  # before the lock is taken, which a fork would share
+    with folder.cell_lock("a"):
+        is_locked.set()
+        assert not is_inside.wait(0.5)
+    assert is_inside.wait(10)
+    second.join()
+
+
+def fill(folder):
+    """A finished cell, one that failed, one that was broken off, and what was left over."""
+    place(folder, "plan.json")
+    for cell in ("done", "failed", "broken-off"):
+        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT, "log"):
+            put(folder.cell(cell) / name, "content")
+    for cell in ("done", "failed"):
+        for name in ("cell.json", "record.json"):
+            change(place(folder, name, cell), cell=cell)
+    for name in LEFTOVERS:
+        put(folder.root / name, "content")
+
+
+def test_clean_removes_what_finished_cells_no_longer_need_and_nothing_else(folder, tmp_path):
+    fill(folder)
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_text("not ours")
+    (folder.cell("done") / "checkpoints" / "step-9.safetensors").symlink_to(outside)
+    before = {path for path in folder.root.rglob("*") if path.is_file() and not path.is_symlink()}
+    folder.remove(folder.removable())
+    gone = {str(path.relative_to(folder.root)) for path in before if not path.exists()}
+    finished = {
+        f"cells/{cell}/{name}"
+        for cell in ("done", "failed")
+        for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
+    }
+    assert gone == finished | LEFTOVERS
+    assert not (folder.root / "cells" / ".gone.removed").exists()
+    assert outside.read_text() == "not ours"
+    assert folder.removable() == []
+
+
+def test_clean_keeps_the_checkpoints_of_a_cell_whose_record_cannot_be_read(folder):
+    fill(folder)
+    kept = set(folder.removable())
+    (folder.cell("failed") / "record.json").write_text("{}")
+    assert kept - set(folder.removable()) == {
+        folder.cell("failed") / name for name in ("checkpoints/step-2.safetensors", "checkpoints/step-2.sha256", LEFT)
+    }
+
+
+def test_every_field_of_a_record_is_in_the_file_of_version_1_or_has_a_default():
+    known = json.loads((VERSION_1 / "record.json").read_text()).keys()
+    assert all(not field.is_required() for name, field in Record.model_fields.items() if name not in known)

@@ -1,0 +1,123 @@
+"""What a cell tells of itself while it runs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+
+import pytest
+
+from tests.toy_suite import owner
+from tread_bench.runner import heartbeat
+from tread_bench.runner.folder import RunFolder, temporaries
+from tread_bench.runner.heartbeat import Heartbeat, read_progress
+
+
+@pytest.fixture
+def folder(tmp_path) -> RunFolder:
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    return RunFolder(tmp_path)
+
+
+@pytest.fixture
+def now(monkeypatch) -> list[float]:
+    """The hands of the module's clock."""
+    hands = [100.0]
+    monkeypatch.setattr(heartbeat.time, "monotonic", lambda: hands[0])
+    return hands
+
+
+def heart(folder, tell=lambda *news: None) -> Heartbeat:
+    return Heartbeat(folder.cell("a"), tell, owner("a"))
+
+
+def test_news_goes_on_as_it_came_and_is_noted_at_a_new_phase_or_once_a_second(folder, now):
+    told = []
+    beat = heart(folder, lambda *news: told.append(news))
+    first = read_progress(folder, "a")
+    assert (first.phase, first.of, first.host, first.pid) == ("starting", 0, socket.gethostname(), os.getpid())
+    news = [("training", 1, 9, 0.5), ("training", 2, 9, 0.4), ("training", 3, 9, 0.3), ("evaluating", 3, 9, None)]
+    noted = []
+    for one, later in zip(news, (0.1, 0.5, 1.0, 0.1), strict=True):
+        now[0] += later
+        beat(*one)
+        noted.append(read_progress(folder, "a").done)
+    assert told == news
+    assert noted == [1, 1, 3, 3]
+    assert read_progress(folder, "a").phase == "evaluating"
+
+
+def test_the_rate_is_that_of_training_evaluations_and_the_start_aside(folder, now):
+    beat = heart(folder)
+    now[0] += 50
+    for done in range(30, 40):  # going on from a checkpoint
+        now[0] += 0.25
+        beat("training", done, 60, None)
+    for _ in range(3):
+        now[0] += 1000
+        beat("evaluating", 39, 60, None)
+    for done in range(40, 51):
+        now[0] += 0.25
+        beat("training", done, 60, None)
+    beat("evaluating", 50, 60, None)
+    progress = read_progress(folder, "a")
+    assert (progress.rate, progress.first, progress.done) == (4.0, 30, 50)
+
+
+def test_a_slow_disk_is_written_to_less_often(folder, now, monkeypatch):
+    notes = []
+
+    def slow(path, content):
+        now[0] += 0.02
+        notes.append(now[0])
+
+    monkeypatch.setattr(heartbeat, "_replace", slow)
+    beat, began = heart(folder), now[0]
+    for done in range(1000):
+        now[0] += 0.1
+        beat("training", done, 1000, None)
+    assert len(notes) > 20
+    assert 0.02 * (len(notes) - 2) <= heartbeat.SHARE * (now[0] - began)  # but for the two phases
+
+
+def test_a_reader_never_sees_half_of_it(folder):
+    beat, is_over = heart(folder), threading.Event()
+
+    def write():
+        while not is_over.is_set():
+            beat("training" if beat.phase != "training" else "evaluating" * 99, 3, 9, None)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert all(read_progress(folder, "a") for _ in range(500))
+    is_over.set()
+    writer.join()
+
+
+def test_what_is_damaged_is_nothing(folder):
+    heart(folder)
+    path = folder.cell("a") / "progress.json"
+    whole = path.read_bytes()
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        assert read_progress(folder, "a") is None
+    path.write_bytes(b"\xff" + whole)
+    assert read_progress(folder, "a") is None
+    path.unlink()
+    assert read_progress(folder, "a") is None
+
+
+def test_a_disk_that_fails_is_no_end_and_leaves_nothing(folder):
+    beat = heart(folder)
+    path = folder.cell("a") / "progress.json"
+    path.unlink()
+    path.mkdir()  # what is written cannot be renamed there
+    beat("training", 1, 9, None)
+    assert not temporaries(folder.root)
+    path.rmdir()
+    folder.cell("a").rmdir()
+    beat("evaluating", 1, 9, None)
+    folder.cell("a").mkdir()
+    beat("training", 2, 9, None)
+    assert read_progress(folder, "a").done == 2

@@ -1,0 +1,130 @@
+"""What plan.json says of time: when the run was first started, and when its program was committed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.run_folders import new_folder
+from tread_bench.runner.executors.site import Site
+from tread_bench.runner.executors.tasks import Ended
+from tread_bench.runner.folder import RunFolder, StoreError, read_json, write_json
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import git_state, settle, write_plan
+from tread_bench.runner.shards import Shard
+from tread_bench.suite.load import find_suite, load_plan
+
+SMOKE = load_plan(find_suite("smoke"), [])
+LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+ABOUT = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+
+
+def write(root, fresh=False):
+    write_plan(load_plan(find_suite("smoke")), (), "", new_folder(root), ABOUT, fresh)
+    return datetime.fromisoformat(read_json(root / "plan.json")["started"])
+
+
+def test_a_run_says_when_it_was_started(tmp_path):
+    assert abs(datetime.now(UTC) - write(tmp_path)) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_run_that_goes_on_keeps_its_first_start_and_one_begun_afresh_does_not(tmp_path, fresh):
+    write(tmp_path)
+    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": LONG_AGO.isoformat()})
+    assert (write(tmp_path, fresh) == LONG_AGO) is not fresh
+
+
+def test_a_run_of_an_older_version_began_when_its_plan_was_last_written(tmp_path):
+    write(tmp_path)
+    path = tmp_path / "plan.json"
+    write_json(path, {key: value for key, value in read_json(path).items() if key != "started"})
+    os.utime(path, (LONG_AGO.timestamp(),) * 2)
+    assert write(tmp_path) == LONG_AGO
+
+
+@pytest.mark.parametrize("started", ["yesterday", 5, None, "2025-13-01"])
+def test_a_start_that_is_no_time_is_told(tmp_path, started):
+    write(tmp_path)
+    write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": started})
+    with pytest.raises(StoreError, match=r"plan.json: started.*(ISO 8601 time|must be a valid string)"):
+        RunFolder(tmp_path).existing_plan()
+
+
+def test_the_commits_date_is_gits():
+    if (state := git_state()) is None:
+        pytest.skip("the tests run outside a checkout")
+    told = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    )
+    assert datetime.fromisoformat(state["committed"]).timestamp() == int(told.stdout)
+
+
+# What is settled before the first cell
+
+
+class There:
+    """An executor whose tasks run at once, on a machine that may be another one and may see the run folder or not."""
+
+    at_once = 1
+
+    def __init__(self, is_shared: bool = True, **machine: object) -> None:
+        self.is_shared = is_shared
+        self.numerics = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2", **machine}
+
+    def sized(self, numerics):
+        return self
+
+    def __call__(self, tasks):
+        for task in tasks:
+            if self.is_shared:
+                task.log.touch()
+            yield Ended(task.key, value={"numerics": self.numerics, "versions": {"timm": "1"}})
+
+
+def settled(root, there, plan=SMOKE, **asked):
+    options = Options(**asked)
+    folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
+    about = settle(plan, folder, site, options)
+    write_plan(plan, (), "", folder, about, options.fresh)
+    return about
+
+
+def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
+    settled(tmp_path, There())
+    with pytest.raises(StoreError, match="all share"):
+        settled(tmp_path, There(is_shared=False))
+    assert not list(tmp_path.glob(".seen-*"))
+
+
+def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_back(tmp_path):
+    first, second = Shard(1, 2), Shard(2, 2)
+    settled(tmp_path, There(), shard=first)
+    with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
+        settled(tmp_path, There(cpu_capability="NEON"), shard=second)
+    other = settled(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
+    assert other["numerics"]["cpu_capability"] == "AVX2" and other["accept_other_numerics"]
+    assert settled(tmp_path, There(), shard=first)["accept_other_numerics"]
+    with pytest.raises(StoreError, match="all shards need the same"):
+        settled(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
+
+
+def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
+    (tmp_path / "plan.json").write_text('{"suite":')
+    with pytest.raises(StoreError, match="cannot be read"):
+        settled(tmp_path, There())
+    settled(tmp_path, There(), fresh=True)
+    assert RunFolder(tmp_path).existing_plan()["numerics"]["device"] == "cpu"
+
+
+def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
+    settled(tmp_path, There(), shard=Shard(1, 2))
+    more = load_plan(find_suite("smoke"), ["seeds=3"])
+    settled(tmp_path, There(), plan=more, shard=Shard(2, 2))
+    with pytest.raises(StoreError, match="has 6 cells, 2 of which"):
+        settled(tmp_path, There(), shard=Shard(1, 2))
+    settled(tmp_path, There())  # a runner of the whole may

@@ -1,0 +1,243 @@
+"""Runs whose processes die, hang or share a folder; whose machine changes; whose disk is short."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+from collections import namedtuple
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.command_line import command, figures, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.display import Lines
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.runner import prepare as preparation
+from tread_bench.runner.folder import StoreError
+from tread_bench.runner.options import Options
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import plan_table
+
+TOY = toy_suite(iterations=40, checkpoint_every=5, seeds=1)
+
+
+def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command(*arguments), text=True, env={**os.environ, **environment}, **pipes)
+
+
+def a_cell_past_a_checkpoint(out: Path, runner: subprocess.Popen[str]) -> psutil.Process:
+    """The process of the only cell that is trained."""
+    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
+    (server,) = (child for child in psutil.Process(runner.pid).children() if child.children())
+    (cell,) = server.children()
+    return cell
+
+
+def record(out: Path, row: str) -> dict[str, object]:
+    (path,) = out.glob(f"cells/{row}-s0-*/record.json")
+    return json.loads(path.read_text())
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+
+
+@pytest.fixture(scope="module")
+def finished(toy, tmp_path_factory) -> Path:
+    """An undisturbed run."""
+    out = tmp_path_factory.mktemp("run") / "toy"
+    done = tread_bench("run", toy, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.mark.slow
+def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, finished, tmp_path):
+    runner = begin("run", toy, "--out", tmp_path, "--workers", 1)
+    a_cell_past_a_checkpoint(tmp_path, runner).kill()
+    _, errors = runner.communicate(timeout=300)
+    assert runner.returncode == 0, errors
+    assert "training, what was lost: 1 to do" in errors
+    dense = record(tmp_path, "dense")
+    reason = "the process was ended by SIGKILL: by somebody, or by the kernel because memory ran out"
+    assert dense["attempts"] == [reason, "done"]
+    assert "going on from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
+    for row in ("dense", "routed"):
+        assert figures(record(tmp_path, row)) == figures(record(finished, row))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "limits", "reason"),
+    [
+        (signal.SIGKILL, "{retries: 0}", "the process was ended by SIGKILL: by somebody, or by the kernel because"),
+        (signal.SIGSEGV, "{retries: 3}", "crash in native code (SIGSEGV)"),
+    ],
+)
+def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_have_been(
+    toy, finished, tmp_path, number, limits, reason
+):
+    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, "--set", f"limits={limits}")
+    a_cell_past_a_checkpoint(tmp_path, runner).send_signal(number)
+    _, errors = runner.communicate(timeout=300)
+    assert runner.returncode == 1, errors
+    dense = record(tmp_path, "dense")
+    assert (dense["status"], len(dense["attempts"])) == ("failed", 1)
+    assert dense["reason"].startswith(reason)
+    assert reason in next(tmp_path.glob("cells/dense-*/log")).read_text()
+    assert figures(record(tmp_path, "routed")) == figures(record(finished, "routed"))
+    assert reason.partition("(")[0] in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
+    out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
+    suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 1000000}\n"))
+    done = subprocess.run(
+        command("run", suite, "--out", out, "--workers", 1),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
+    )
+    assert done.returncode == 1, done.stderr
+    failed = record(out, "greedy")
+    assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
+    assert failed["reason"].startswith("out of memory: ")
+    assert figures(record(out, "dense")) == figures(record(finished, "dense"))
+
+
+@pytest.mark.slow
+def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(toy, tmp_path):
+    done = tread_bench("run", toy, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
+    assert done.returncode == 1, done.stderr
+    for row in ("dense", "routed"):
+        assert record(tmp_path, row)["reason"] == "time limit of 0.001 min"
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(p.info["cmdline"] or ())]
+
+
+@pytest.mark.slow
+def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(toy, finished, tmp_path):
+    runners = [begin("run", toy, "--out", tmp_path) for _ in range(2)]
+    outputs = [runner.communicate(timeout=300) for runner in runners]
+    by_status = dict(zip((runner.returncode for runner in runners), outputs, strict=True))
+    assert by_status.keys() == {0, 2}
+    assert "is in use by another tread-bench" in by_status[2][1]
+    assert "Traceback" not in by_status[2][1]
+    for row in ("dense", "routed"):
+        assert figures(record(tmp_path, row)) == figures(record(finished, row))
+        assert record(tmp_path, row)["attempts"] == ["done"]
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_say_so(toy, tmp_path):
+    """A processor with other instructions, as torch sees it."""
+    old = {"ATEN_CPU_CAPABILITY": "default"}
+    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, **old)
+    wait_for(lambda: any(tmp_path.glob("cells/routed-*/checkpoints/*.sha256")))
+    runner.terminate()
+    runner.communicate(timeout=60)
+    refused = tread_bench("run", toy, "--out", tmp_path)
+    assert refused.returncode == 2
+    assert "cpu_capability was 'DEFAULT', is " in refused.stderr
+    assert "--accept-other-numerics" in refused.stderr
+    done = tread_bench("run", toy, "--out", tmp_path, "--accept-other-numerics")
+    assert done.returncode == 0, done.stderr
+    dense, routed = (record(tmp_path, row)["conditions"] for row in ("dense", "routed"))
+    assert dense["cpu_capability"] == "DEFAULT"  # it had been trained when the runner was ended
+    assert dense["timed_under"]["cpu_capability"] != "DEFAULT"
+    assert routed["cpu_capability"] != "DEFAULT"
+    assert [earlier["cpu_capability"] for earlier in routed["begun_under"]] == ["DEFAULT"]
+    assert json.loads((tmp_path / "plan.json").read_text())["numerics"]["cpu_capability"] == routed["cpu_capability"]
+    page = (tmp_path / "index.html").read_text()
+    assert "not all made under the same conditions" in page
+    assert re.search(r"cpu_capability: \w+ or DEFAULT|cpu_capability: DEFAULT or \w+", page)
+
+
+@pytest.mark.slow
+def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_least(toy, finished):
+    (*rows,) = plan_table(load_plan(toy), cell_cost)
+    estimated = sum(row["disk_bytes"] for row in rows)
+    measured = sum(path.stat().st_size for path in finished.rglob("*") if path.is_file())
+    assert measured <= estimated <= 3 * measured
+
+
+def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tmp_path, monkeypatch):
+    plan = load_plan(toy)
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(10**9, 10**9, 2**20))
+    with pytest.raises(StoreError, match=r"the 2 cells to train may need \d+ MiB more and 1 MiB are free: free some"):
+        run(plan, TOY, tmp_path, Options(), Lines(lambda *news, **style: None))
+    assert not (tmp_path / "cells").exists()
+
+
+@pytest.mark.slow
+def test_space_is_not_asked_for_twice(toy, finished, tmp_path):
+    plan, folder = load_plan(toy), preparation.RunFolder(finished)
+    fresh = preparation.needed_bytes(plan.cells, preparation.RunFolder(tmp_path), workers=2)
+    there = preparation.needed_bytes(plan.cells, folder, workers=2)
+    kept = sum(path.stat().st_size for path in finished.rglob("cells/**/*") if path.is_file())
+    assert fresh - there == kept
+    assert preparation.needed_bytes([], folder, workers=2) == 0
+
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "sentinel-aws",
+    "HF_TOKEN": "sentinel-hf",
+    "WANDB_API_KEY": "sentinel-wandb",
+    "HTTPS_PROXY": "http://user:sentinel-proxy@example.org:3128",
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "remote.origin.url",
+    "GIT_CONFIG_VALUE_0": "https://user:sentinel-git@example.org/repository.git",
+}
+
+
+@pytest.mark.slow
+def test_nothing_of_the_environment_is_in_the_folder_or_on_the_terminal(toy, tmp_path):
+    """A cell that fails is among them: its traceback is in a log."""
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(TOY.replace("timing:", "  hot: {training.learning_rate: 1e30}\ntiming:"))
+    done = tread_bench("run", suite, "--out", tmp_path / "run", **SECRETS)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" in next((tmp_path / "run").glob("cells/hot-*/log")).read_text()
+    contents = [path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(contents) > 20
+    assert not any(b"sentinel" in content for content in [*contents, done.stdout.encode(), done.stderr.encode()])
+
+
+@pytest.mark.slow
+def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy, finished, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    told = tread_bench("clean", out)
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"8 files, \d+\.\d MiB: 8 files of checkpoints of 2 finished cells", told.stdout)
+    assert "--yes" in told.stdout
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert tread_bench("clean", out, "--yes").returncode == 0
+    gone = {path for path in before if not path.exists()}
+    assert {path.parent.name for path in gone} == {"checkpoints"} and len(gone) == 8
+    assert "nothing to remove" in tread_bench("clean", out, "--yes").stdout
+    assert "nothing to do" in tread_bench("run", toy, "--out", out).stdout
+    assert tread_bench("report", out).returncode == 0
+    assert (out / "results.csv").read_bytes() == before[out / "results.csv"]
+
+
+def test_clean_refuses_what_is_no_run_folder_and_one_in_use(tmp_path):
+    refused = tread_bench("clean", tmp_path)
+    assert (refused.returncode, "no run folder" in refused.stderr) == (2, True)
+    shutil.copy(Path(__file__).parents[1] / "version_1" / "plan.json", tmp_path)
+    with preparation.RunFolder(tmp_path).lock():
+        refused = tread_bench("clean", tmp_path, "--yes")
+    assert (refused.returncode, "in use" in refused.stderr) == (2, True)

@@ -1,0 +1,386 @@
+"""Where a run stands, told from its folder: one made by hand, a live one, a killed one, a finished one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.status import headline
+from tread_bench.core.blank import blank_record
+from tread_bench.core.locks import is_locked
+from tread_bench.runner.estimate import work_of
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.heartbeat import Progress
+from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.status import status_of
+from tread_bench.suite.load import load_plan
+
+TOY = toy_suite(iterations=400, checkpoint_every=20, at="200, ")
+SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), TOY)
+
+
+@pytest.fixture
+def folder(toy, tmp_path) -> RunFolder:
+    """A planned run of which nothing has begun: rows dense and routed, two seeds each."""
+    return planned(toy, tmp_path / "run")
+
+
+def planned(suite: Path, root: Path) -> RunFolder:
+    plan, folder = load_plan(suite), RunFolder(root)
+    root.mkdir()
+    write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
+    return folder
+
+
+def cells_of(folder: RunFolder) -> list[str]:
+    return folder.existing_plan()["cells"]
+
+
+def end(folder: RunFolder, cell: str, name: str = "record.json", **changes: object) -> None:
+    blank = blank_record(folder.about(cell), folder.existing_plan())
+    folder.write_record(blank.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
+
+
+def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: float = 0.0, **changes: object) -> None:
+    """As a cell that has trained from the first to the `done`th iteration in `seconds`, up to `ago` seconds ago."""
+    now = time.time() - ago
+    news = {
+        "phase": "training", "done": done, "of": 400, "loss": 0.5, "rate": 2.0, "host": socket.gethostname(),
+        "pid": 7, "device": "", "began": now - seconds, "first": 0, "first_at": now - seconds, "updated": now,
+    }  # fmt: skip
+    progress = Progress.model_validate({**news, **changes})
+    (folder.cell(cell) / "progress.json").write_text(progress.model_dump_json())
+
+
+def states(folder: RunFolder) -> list[str]:
+    return [cell.state for cell in status_of(folder).cells]
+
+
+def total(folder: RunFolder, cell: str) -> int:
+    return work_of(json.dumps(folder.about(cell)["config"])).total
+
+
+def test_every_state_is_told_from_files_and_locks_alone(folder):
+    assert states(folder) == ["waiting"] * 4
+    dense, other, routed, last = cells_of(folder)
+    end(folder, dense)
+    end(folder, other, "outcome.json")
+    folder.begin_attempt(last)
+    with folder.cell_lock(routed):
+        assert states(folder) == ["done", "trained", "running", "lost"]
+    tell(folder, routed, 7)
+    end(folder, last, status="failed", reason="out of memory: 9 GiB", attempts=["lost", "failed"])
+    status = status_of(folder)
+    assert status.counts == {"lost": 1, "trained": 1, "done": 1, "failed": 1}
+    assert [cell.reason for cell in status.cells] == ["", "", "broken off with its runner", "out of memory: 9 GiB"]
+    assert (status.cells[3].attempts, status.cells[2].progress.done, status.is_complete) == (2, 7, False)
+    for cell in (other, routed):
+        end(folder, cell)
+    assert status_of(folder).is_complete
+    assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
+
+
+def test_a_smoke_run_is_said_to_be_one(folder):
+    assert headline(status_of(folder)).startswith("toy: ") and not status_of(folder).is_smoke
+    folder.plan_path.write_text(json.dumps({**folder.existing_plan(), "smoke": True}))
+    assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
+
+
+def test_looking_changes_nothing_and_leaves_the_locks(folder):
+    before = {path: path.read_bytes() for path in folder.root.rglob("*") if path.is_file()}
+    assert status_of(folder).is_held is False
+    assert before == {path: path.read_bytes() for path in folder.root.rglob("*") if path.is_file()}
+    with folder.lock():
+        assert status_of(folder).is_held is True
+    with folder.lock("1/2"), folder.lock("2/2"):
+        assert status_of(folder).is_held is True
+    with folder.lock():
+        pass
+
+
+def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
+    path = tmp_path / ".lock"
+    path.touch()
+    monkeypatch.setattr(os, "access", lambda *about: False)
+    assert is_locked(path) is False
+    with RunFolder(tmp_path).lock():
+        assert is_locked(path) is True
+    assert is_locked(tmp_path / "none") is False
+
+
+def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with folder.lock():
+        assert headline(status_of(folder)) == "a runner has just begun"
+        told = json.loads(tread_bench("status", folder.root, "--json").stdout)
+        assert (told["suite"], told["device"], told["is_held"]) == (None, None, True)
+
+
+def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_that_is_no_run(tmp_path):
+    for place, told in ((tmp_path / "none", "is no run folder"), (tmp_path / "run", "broken off before it wrote")):
+        if place.name == "run":
+            with RunFolder(place).lock():
+                pass
+        refused = tread_bench("status", place)
+        assert (refused.returncode, refused.stdout, told in refused.stderr) == (2, "", True)
+
+
+def test_cells_that_have_not_begun_stand_in_their_rows_with_their_seeds(folder, toy):
+    for cell in cells_of(folder)[1:]:
+        (folder.cell(cell) / "cell.json").unlink()
+    (folder.cell(cells_of(folder)[3]) / "record.json").write_text("{")
+    named = [("dense", 0), ("dense", 1), ("routed", 0), ("routed", 1)]
+    assert [(cell.row, cell.seed) for cell in status_of(folder).cells] == named
+    plan = json.loads(folder.plan_path.read_text())
+    folder.plan_path.write_text(json.dumps({key: value for key, value in plan.items() if key != "rows"}))
+    assert [(cell.row, cell.seed) for cell in status_of(folder).cells][:2] == [named[0], (cells_of(folder)[1], None)]
+
+
+def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
+    dense, other, routed, last = cells_of(folder)
+    end(folder, dense, "outcome.json")
+    end(folder, routed, "outcome.json")
+    assert "nobody works on it, 2 of 4 cells have not begun;" in headline(status_of(folder))
+    folder.begin_attempt(other)
+    assert "nobody works on it, it was broken off;" in headline(status_of(folder))
+    end(folder, other, "outcome.json")
+    end(folder, last, "outcome.json")
+    assert "nobody works on it, all is trained;" in headline(status_of(folder))
+    (folder.cell(last) / "record.json").write_text("{")
+    assert "1 of 4 cells cannot be read, for the reasons" in headline(status_of(folder))
+
+
+def test_a_cell_of_another_machine_runs_while_it_is_heard_of(folder):
+    for ago, state in ((30.0, "running"), (3000.0, "lost")):
+        tell(folder, cells_of(folder)[0], 40, ago=ago, host="elsewhere")
+        assert states(folder)[0] == state
+    tell(folder, cells_of(folder)[0], 40)  # here, where its lock would be seen
+    assert states(folder)[0] == "lost"
+
+
+def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
+    dense, other, routed, last = cells_of(folder)
+    (folder.cell(dense) / "record.json").write_text('{"status": ')
+    (folder.cell(other) / "record.json").write_text("[]")
+    (folder.cell(last) / "cell.json").write_text("{}")
+    end(folder, routed)
+    told = status_of(folder).cells
+    assert [cell.state for cell in told] == ["unreadable", "unreadable", "done", "unreadable"]
+    assert all("move it away and run its suite again" in cell.reason for cell in told if cell.state == "unreadable")
+
+
+def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder):
+    dense, other, *_ = cells_of(folder)
+    end(folder, dense)
+    (folder.cell(other) / "record.json").write_text("{")
+    drawn = tread_bench("report", folder.root)
+    assert drawn.returncode == 0 and drawn.stderr.startswith(f"left out: {folder.cell(other)}")
+    page = (folder.root / "index.html").read_text()
+    assert f"{folder.cell(other)}/record.json cannot be read" in page and f'id="cell-{dense}"' in page
+    checked = tread_bench("check", folder.root, "--baseline", folder.root / "baseline.json", "--accept")
+    assert checked.returncode == 2 and "cannot be read" in checked.stderr
+
+
+def test_time_left_is_unknown_until_something_has_shown_its_pace(folder):
+    dense = cells_of(folder)[0]
+    with folder.cell_lock(dense):
+        assert status_of(folder).seconds_left is None
+        tell(folder, dense, 0)
+        assert [cell.seconds_left for cell in status_of(folder).cells] == [None] * 4
+        tell(folder, dense, 100, seconds=50)
+        assert status_of(folder).seconds_left is not None
+    assert status_of(folder).seconds_left is None  # nothing runs
+
+
+def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folder):
+    dense, other, routed, last = cells_of(folder)
+    work = work_of(json.dumps(folder.about(dense)["config"]))
+    pace = 100 * work.training_step / 50
+    left = (work.total - 100 * work.training_step) / pace
+    with folder.cell_lock(dense):
+        tell(folder, dense, 100, seconds=50)
+        status = status_of(folder)
+        assert status.cells[0].seconds_left == pytest.approx(left, rel=0.01)
+        rest = sum(total(folder, cell) for cell in (other, routed, last)) / pace
+        assert status.seconds_left == pytest.approx(left + rest, rel=0.01)
+        with folder.cell_lock(other):
+            tell(folder, other, 100, seconds=50)
+            waiting = sum(total(folder, cell) for cell in (routed, last)) / pace
+            assert status_of(folder).seconds_left == pytest.approx((2 * left + waiting) / 2, rel=0.01)
+
+
+def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_has_gives_it(folder):
+    dense, other, routed, _ = cells_of(folder)
+    work = work_of(json.dumps(folder.about(dense)["config"]))
+    with folder.cell_lock(dense):
+        tell(folder, dense, 200, seconds=50)  # about to be evaluated for the first time
+        assert status_of(folder).is_at_least and "at least" in headline(status_of(folder))
+        bound = status_of(folder).seconds_left
+        tell(folder, dense, 300, seconds=150)
+        told = status_of(folder)
+        assert not told.is_at_least and "about" in headline(told) and told.seconds_left > bound
+        pace = work.until(300) / 150
+        left = (work.total - work.until(300)) / pace
+        assert told.cells[0].seconds_left == pytest.approx(left, rel=0.01)
+        end(folder, routed, "outcome.json")
+        tell(folder, routed, 400, seconds=20)  # routed cells are quicker than their MACs say
+        expected = left + total(folder, other) / pace + 20
+        assert status_of(folder).seconds_left == pytest.approx(expected, rel=0.03)
+        tell(folder, dense, 100, seconds=1)  # the only one of its row, and not evaluated: the others' pace counts
+        everywhere = (total(folder, dense) - 100 * work.training_step) / (total(folder, routed) / 20)
+        assert status_of(folder).cells[0].seconds_left == pytest.approx(everywhere, rel=0.03)
+
+
+def test_a_silent_cell_says_for_how_long_and_which_device_it_has(folder):
+    plan = json.loads(folder.plan_path.read_text())
+    folder.plan_path.write_text(json.dumps({**plan, "numerics": {**plan["numerics"], "device": "cuda"}}))
+    cell = cells_of(folder)[0]
+    with folder.cell_lock(cell):
+        tell(folder, cell, 120, ago=200, device="3", host=socket.gethostname())
+        folder.begin_attempt(cell)
+        folder.begin_attempt(cell)
+        told = tread_bench("status", folder.root)
+    assert told.returncode == 0, told.stderr
+    for text in ("dense seed 0", "attempt 2", "silent for 3:2", "120/400", "pid 7, GPU 3", "3 waiting"):
+        assert text in told.stdout
+
+
+def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
+    suite = tmp_path / "large.yaml"
+    suite.write_text(TOY.replace("seeds: 2", "seeds: 100"))
+    folder = planned(suite, tmp_path / "run")
+    steps = [1.5] * 3000  # a record as large as a real one
+    for cell in cells_of(folder)[:100]:
+        end(folder, cell, train_loss=[(k, x) for k, x in enumerate(steps)])
+    code = (
+        "import sys, time; start = time.process_time()\n"
+        "from pathlib import Path; from tread_bench.cli.status import show_status\n"
+        "show_status(Path(sys.argv[1]), False, False)\n"
+        "print(time.process_time() - start, 'torch' in sys.modules, 'backbones' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=True)
+    seconds, has_torch, has_families = done.stdout.splitlines()[-1].split()
+    assert "200 cells: 100 waiting, 100 done" in done.stdout
+    assert (has_torch, has_families) == ("False", "True")  # what is left was weighed
+    assert float(seconds) < 3  # of CPU time: tests share their machine; about one on a quiet one
+
+
+def begin(toy: Path, out: Path) -> subprocess.Popen[str]:
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command("run", toy, "--out", out, "--workers", 1, "--seeds", 1), **quiet)
+
+
+def looked(out: Path) -> dict:
+    told = tread_bench("status", out, "--json")
+    assert told.returncode == 0, told.stderr
+    return json.loads(told.stdout)
+
+
+@pytest.mark.slow
+def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
+    out = tmp_path / "run"
+    runner = begin(toy, out)
+    wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
+    live = wait_for(lambda: (s := looked(out))["seconds_left"] and s)
+    assert (live["is_held"], live["counts"]) == (True, {"running": 1, "waiting": 1})
+    (running,) = (cell for cell in live["cells"] if cell["state"] == "running")
+    progress = running["progress"]
+    assert (running["row"], progress["host"], progress["of"]) == ("dense", socket.gethostname(), 400)
+    assert Path(f"/proc/{progress['pid']}/fd/1").readlink().parent.name == running["cell"]
+    assert 0 < running["seconds_left"] <= live["seconds_left"]
+    wait_for(lambda: any(out.glob("cells/routed-*/checkpoints/*.sha256")))
+    runner.kill()
+    runner.communicate()
+    wait_for(lambda: looked(out)["counts"] == {"lost": 1, "trained": 1}, 20)
+    killed = tread_bench("status", out)
+    goes_on = "`tread-bench run` with its suite goes on from here"
+    assert f"toy: nobody works on it, it was broken off; {goes_on}" in killed.stdout
+    assert "routed seed 0: lost: broken off with its runner; it goes on from its last checkpoint" in killed.stdout
+    assert tread_bench("report", out).returncode == 0
+    page = (out / "index.html").read_text()
+    assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 trained cell is not measured" in page
+    left = looked(out)["cells"][1]["cell"]
+    assert re.search(rf'id="missing".*<code>{left}</code> routed seed 0', page, re.DOTALL)
+    runner = begin(toy, out)
+    watch = tread_bench("status", out, "--watch")
+    _, errors = runner.communicate(timeout=120)
+    assert (runner.returncode, watch.returncode) == (0, 0), errors + watch.stderr
+    lines = watch.stdout.splitlines()
+    assert lines[0].startswith("toy: ") and lines[-1] == "toy: finished (2 cells: 2 done)"
+    assert "routed seed 0: done" in lines and "routed seed 0: running" in lines
+    assert "(2 cells: 2 done)" in tread_bench("status", out).stdout
+    with_news = tread_bench("status", out, "--watch", "--json").stdout.splitlines()
+    assert [json.loads(line)["is_complete"] for line in with_news] == [True]
+
+
+def watched_in_a_terminal(out: Path, columns: int, patience_s: float) -> tuple[int, str]:
+    """Status and screen of `status --watch` in a terminal, left by Ctrl-C after its second look."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        hear_signals()
+        environment = {**os.environ, "COLUMNS": str(columns), "LINES": "40", "TERM": "xterm"}
+        os.execve(sys.executable, command("status", out, "--watch"), environment)
+    screen, until, is_left = "", time.monotonic() + patience_s, False
+    while time.monotonic() < until:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                screen += os.read(terminal, 65536).decode()
+            except OSError:  # it has ended
+                break
+        if screen.count("of training left") >= 2 and not is_left:
+            is_left = True
+            os.write(terminal, b"\x03")
+    else:
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(status), screen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads a pseudo-terminal until it ends")
+def test_in_a_terminal_it_is_drawn_again_in_place_and_ctrl_c_leaves_it(folder):
+    cell = cells_of(folder)[0]
+    with folder.lock(), folder.cell_lock(cell):
+        tell(folder, cell, 120)
+        status, screen = watched_in_a_terminal(folder.root, columns=80, patience_s=30)
+    assert status == 0
+    assert "Traceback" not in screen
+    assert re.search(r"\x1b\[\d*A", screen)  # the cursor goes up, over what was drawn before
+    plain = re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", screen)
+    assert max(map(len, re.split(r"[\r\n]+", plain))) <= 80
+    assert "dense seed 0" in plain and "120/400" in plain
+
+
+def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
+    """Without a terminal: a line where something has changed, and status 0 for Ctrl-C."""
+    dense = cells_of(folder)[0]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command("status", folder.root, "--watch"), preexec_fn=hear_signals, **pipes) as watch:
+        assert "4 waiting" in watch.stdout.readline()
+        with folder.lock():
+            assert "nobody works on it" not in watch.stdout.readline()
+        assert "nobody works on it, 4 of 4 cells have not begun" in watch.stdout.readline()
+        end(folder, dense, status="failed", reason="boom")
+        assert watch.stdout.readline() == "dense seed 0: failed: boom\n"
+        assert "3 waiting, 1 failed" in watch.stdout.readline()
+        watch.send_signal(signal.SIGINT)
+        rest, errors = watch.communicate(timeout=30)
+    assert (watch.returncode, rest, errors) == (0, "", "")

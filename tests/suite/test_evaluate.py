@@ -1,0 +1,365 @@
+"""Cells that judge what others have trained, and `sample`, on one small run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+from tests.run_folders import new_folder
+from tread_bench.cell.numerics import settle
+from tread_bench.cell.run import run_cell
+from tread_bench.cli.app import app
+from tread_bench.cli.display import Lines
+from tread_bench.core.config import Compute
+from tread_bench.core.problems import SuiteError
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import write_plan
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import load_plan
+
+BASE = """\
+name: toy
+seeds: [1]
+base:
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 8, batch: 8, learning_rate: 1e-2, snapshots: [0.25]}
+  sampling: {steps: 3}
+  metrics: {num_samples: 16, validation_samples: 8, similarity_samples: 4, kid_subset_size: 8, kid_subsets: 2}
+timing: {pairs: 0}
+rows:
+  dense: {}
+  tread: {method: tread, routes: "1:2@0.5"}
+"""
+SUITE = f"""{BASE}
+  unguided: {{evaluate: tread}}
+  early: {{evaluate: {{row: tread, iteration: 0.25}}}}
+  cfg: {{matrix: {{evaluate: [dense, tread], sampling.guidance_scale: [1, 2]}}, sampling: {{guidance: cfg}}}}
+  sparse: {{evaluate: tread, sampling: {{guidance: {{name: sparse, snapshot: 2}}, guidance_scale: 2}}}}
+  by-dense: {{evaluate: tread, sampling: {{guidance: {{name: autoguidance, row: dense}}, guidance_scale: 2}}}}
+"""
+
+
+def quiet(*news, **style):
+    """Nobody watches."""
+
+
+def planned(folder: Path, text: str):
+    path = folder / "toy.yaml"
+    path.write_text(text)
+    return load_plan(path)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    return planned(tmp_path_factory.mktemp("suite"), SUITE)
+
+
+@pytest.fixture(scope="module")
+def folder(plan, tmp_path_factory):
+    """The run folder after all cells, in this process."""
+    folder = new_folder(tmp_path_factory.mktemp("evaluate") / "run")
+    write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
+    for cell in sorted(plan.cells, key=lambda cell: bool(cell.sources)):
+        run_cell(folder.root, cell.id, quiet)
+    return folder
+
+
+def outcome(plan, folder, row):
+    (cell,) = plan.rows[row]
+    return folder.outcome(cell.id)
+
+
+def figures(record):
+    """Of the last evaluation, all that does not depend on where and when."""
+    return record.last.model_dump(exclude={"train_seconds"})
+
+
+def test_a_row_with_a_matrix_of_its_own_is_as_many_rows(plan):
+    assert [row for row in plan.rows if row.startswith("cfg")] == [
+        f"cfg evaluate={source} guidance_scale={scale}" for source in ("dense", "tread") for scale in (1, 2)
+    ]
+
+
+def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
+    rows = {name: cells[0] for name, cells in plan.rows.items()}
+    tread, guided = rows["tread"].id, rows["sparse"]
+    assert guided.sources == {
+        "network": {"cell": tread, "iteration": 8, "run": ""},
+        "weak": {"cell": tread, "iteration": 2, "run": ""},
+    }
+    assert guided.reference == rows["unguided"].id == rows["unguided"].reference
+    assert rows["cfg evaluate=dense guidance_scale=2"].reference == rows["dense"].id
+    assert rows["by-dense"].sources["weak"]["cell"] == rows["dense"].id
+    assert rows["early"].reference == rows["early"].id
+    assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread"]
+
+
+def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
+    cell = plan.rows["sparse"][0].cell
+    assert (cell.method.name, str(cell.routes[0]), cell.metrics.at) == ("tread", "1:2@0.5", (8,))
+
+
+@pytest.mark.parametrize(
+    ("row", "place", "message"),
+    [
+        ("evaluate: tred", "12:9", "unknown trained row 'tred'; did you mean 'tread'?"),
+        ("evaluate: {row: tread, iteration: 3}", "12:43", "row 'tread' keeps its weights of iteration 2, 8 alone"),
+        ("evaluate: tread, method: dense", "12:26", "method has no effect: this row takes over what row 'tread'"),
+        ("evaluate: tread, objective: edm", "12:37", "objective: row 'tread', which this one evaluates, was trained"),
+        ("evaluate: {row: tread, run: nowhere}", "12:25", "nowhere is no run folder"),
+        (
+            "sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 2}}",
+            "12:80",
+            "give it a row of its own with evaluate",
+        ),
+        (
+            "evaluate: tread, sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 8}}",
+            "12:97",
+            "before the judged",
+        ),
+        (
+            "evaluate: {row: tread, iteration: 2}, "
+            "sampling: {guidance: {name: autoguidance, row: tread}, guidance_scale: 2}",
+            "12:94",
+            "before the judged iteration, 2",
+        ),
+        ("sampling: {guidance_scale: 2, guidance: {name: sparse, blocks: 2:9}}", "12:72", "the backbone has 4 blocks"),
+        ("sampling: {guidance_scale: 2, guidance: sparse}", "12:39", "has no routes: add blocks: 2:8"),
+        ("sampling: {guidance_scale: 2, guidance: {name: cfg, interval: [2, 3]}}", "12:71", "flow lie in 0..1"),
+        ("sampling: {guidance: cfg}", "12:30", "set guidance_scale"),
+        ("training: {snapshots: [9]}", "12:32", "must lie in 1..8"),
+        ("metrics: {routed_rates: [0.5, 0.1], routed_blocks: 1:2}", "12:33", "must ascend"),
+        ("metrics: {routed_rates: [0.5]}", "7:3", "needs blocks"),
+        ("matrix: 3", "12:17", "must map dotted keys to lists"),
+        ("matrix: {training.batch: 3}", "12:34", "must be a list with at least one value"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(tmp_path, row, place, message):
+    with pytest.raises(SuiteError) as caught:
+        planned(tmp_path, f"{BASE}  new: {{{row}}}\n")
+    text = str(caught.value)
+    assert message in text
+    assert f"toy.yaml:{place}" in text
+
+
+def test_without_guidance_an_evaluating_cell_finds_what_its_source_found_bit_for_bit(plan, folder):
+    source, again = (outcome(plan, folder, row) for row in ("tread", "unguided"))
+    assert figures(again) == figures(source)
+    assert again.timing is None and again.train_loss == []
+    grids = [(folder.cell(record.cell) / record.last.samples).read_bytes() for record in (source, again)]
+    assert grids[0] == grids[1]
+
+
+def test_scale_one_is_no_guidance_at_all(plan, folder):
+    unguided, guided = (outcome(plan, folder, row) for row in ("tread", "cfg evaluate=tread guidance_scale=1"))
+    assert figures(guided) == figures(unguided)
+    assert guided.sampling_macs == unguided.sampling_macs
+
+
+def test_every_row_is_done_and_guidance_costs_its_second_branch(plan, folder):
+    records = {row: outcome(plan, folder, row) for row in plan.rows}
+    assert {row: (r.status, r.reason) for row, r in records.items()} == dict.fromkeys(records, ("done", ""))
+    plain = records["unguided"].sampling_macs
+    assert plain == 3 * records["dense"].cost.dense_forward_macs
+    assert records["cfg evaluate=tread guidance_scale=2"].sampling_macs == 2 * plain
+    assert records["by-dense"].sampling_macs == 2 * plain
+    assert records["sparse"].sampling_macs < 2 * plain
+    assert len({record.last.protocol for record in records.values()}) == 1
+
+
+def test_kept_weights_are_known_by_their_hash(plan, folder):
+    record = outcome(plan, folder, "tread")
+    files = sorted((folder.cell(record.cell) / "weights").iterdir(), key=lambda path: int(path.stem))
+    assert {file.stem: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == record.weights
+    early, late = map(load_file, files)
+    assert early.keys() == late.keys()
+    assert any(not torch.equal(early[name], late[name]) for name in early)
+
+
+def copied(folder, tmp_path):
+    shutil.copytree(folder.root, tmp_path / "run")
+    return new_folder(tmp_path / "run")
+
+
+def judged_again(folder, cell_id):
+    (folder.cell(cell_id) / "outcome.json").unlink()
+    return run_cell(folder.root, cell_id, quiet)
+
+
+def test_damaged_weights_are_refused(plan, folder, tmp_path):
+    folder = copied(folder, tmp_path)
+    (source,), (again,) = plan.rows["tread"], plan.rows["unguided"]
+    weights = folder.cell(source.id) / "weights" / "8.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    record = judged_again(folder, again.id)
+    assert record.status == "failed" and "is damaged: its sha256 is not the recorded one" in record.reason
+    weights.unlink()
+    assert "cannot be read" in judged_again(folder, again.id).reason
+
+
+def test_a_failed_source_fails_those_that_evaluate_it_with_its_reason(plan, folder, tmp_path):
+    folder = copied(folder, tmp_path)
+    (source,), (again,) = plan.rows["tread"], plan.rows["unguided"]
+    failed = folder.outcome(source.id).model_copy(update={"status": "failed", "reason": "out of memory: so much"})
+    folder.write_record(failed, "outcome.json")
+    record = judged_again(folder, again.id)
+    assert record.status == "failed"
+    assert record.reason.endswith(f"cell {source.id}, whose weights this one reads, is failed: out of memory: so much")
+
+
+def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_path):
+    text = f"{BASE}  elsewhere: {{evaluate: {{row: tread, run: '{folder.root}'}}}}\n".replace("toy", "other")
+    other = planned(tmp_path, text)
+    (cell,) = other.rows["elsewhere"]
+    assert cell.sources["network"] == {"cell": plan.rows["tread"][0].id, "iteration": 8, "run": str(folder.root)}
+    here = new_folder(tmp_path / "run")
+    write_plan(other, [cell], text, here, settle(Compute(), "cpu"))
+    assert figures(run_cell(here.root, cell.id, quiet)) == figures(outcome(plan, folder, "tread"))
+
+
+@pytest.mark.slow
+def test_a_run_trains_first_times_what_it_trained_and_then_has_nothing_to_do(tmp_path):
+    text = f"{BASE}  again: {{evaluate: tread}}\n".replace("pairs: 0", "pairs: 2, warmup: 1")
+    small = planned(tmp_path, text)
+    lines: list[str] = []
+    display = Lines(lambda line, **style: lines.append(str(line)))
+    first = run(small, text, tmp_path / "run", Options(), display)
+    assert {record.row: record.status for record in first.records} == dict.fromkeys(small.rows, "done")
+    assert {record.row for record in first.records if record.timing} == {"dense", "tread"}
+    phases = [line.split(":")[0] for line in lines if "to do" in line]
+    assert phases == ["training", "evaluating", "measuring speed and memory, alone"]
+    assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
+
+
+SMALLER = f"""{BASE}
+  small: {{backbone.depth: 2}}
+  guided:
+    matrix: {{evaluate: [dense, tread], sampling.guidance_scale: [0, 2]}}
+    sampling: {{guidance: {{name: autoguidance, row: small}}}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["dense", "tread"])
+def test_a_smaller_row_guides_and_at_scale_0_it_alone_is_left(smaller, source):
+    folder, records = smaller
+    weak, (alone, guided) = records["small"], (records[f"guided evaluate={source} guidance_scale={s}"] for s in (0, 2))
+    images = {row: (folder.cell(r.cell) / r.last.samples).read_bytes() for row, r in records.items()}
+    assert images[alone.row] == images["small"] and alone.last.fid == weak.last.fid
+    assert images[guided.row] not in (images["small"], images[source])
+    assert guided.sampling_macs == 3 * (guided.cost.dense_forward_macs + weak.cost.dense_forward_macs)
+    assert weak.cost.dense_forward_macs < guided.cost.dense_forward_macs
+
+
+@pytest.fixture(scope="module")
+def smaller(tmp_path_factory):
+    """A whole run whose weak model is a row of half the depth."""
+    folder = tmp_path_factory.mktemp("smaller")
+    made = run(planned(folder, SMALLER), SMALLER, folder / "run", Options(), Lines(quiet))
+    assert [(record.status, record.reason) for record in made.records] == [("done", "")] * 7
+    return RunFolder(folder / "run"), {record.row: record for record in made.records}
+
+
+def sample(folder, *arguments):
+    return CliRunner().invoke(app, ["sample", str(folder.root), *map(str, arguments)])
+
+
+def test_sample_writes_the_images_and_their_grid(plan, folder, tmp_path):
+    made = sample(folder, "--cell", "tread", "--num", 3, "--out", tmp_path / "a", "--json")
+    assert made.exit_code == 0, made.exception
+    told = json.loads(made.stdout)
+    assert told["sampling_macs"] == outcome(plan, folder, "tread").sampling_macs
+    assert [Path(path).name for path in told["images"]] == ["00000.png", "00001.png", "00002.png"]
+    for path, size in ((told["images"][0], (8, 8)), (told["grid"], (3 * 9 - 1, 8))):
+        with Image.open(path) as picture:
+            assert picture.size == size
+
+
+def test_sample_is_deterministic_and_default_images_are_those_of_the_evaluation(plan, folder, tmp_path):
+    arguments = ("--cell", "tread", "--num", 16)
+    for name in ("a", "b"):
+        assert sample(folder, *arguments, "--out", tmp_path / name).exit_code == 0
+    names = [path.name for path in (tmp_path / "a").iterdir()]
+    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in names)
+    record = outcome(plan, folder, "tread")
+    evaluated = (folder.cell(record.cell) / record.last.samples).read_bytes()
+    assert (tmp_path / "a" / "grid.png").read_bytes() == evaluated
+
+
+def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
+    rule = "{name: autoguidance, row: dense}"
+    asked = ("--cell", "tread", "--num", 2, "--guidance", rule, "--scale", 2, "--steps", 3, "--labels", "3,4", "--json")
+    made = sample(folder, *asked)
+    assert made.exit_code == 0, made.exception
+    told = json.loads(made.stdout)
+    assert told["sampling_macs"] == outcome(plan, folder, "by-dense").sampling_macs
+    assert Path(told["grid"]).is_relative_to(folder.root / "samples" / plan.rows["tread"][0].id)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--cell", "tred"), "unknown cell 'tred'; did you mean 'tread'?"),
+        (("--cell", "tread", "--guidance", "cgf"), "did you mean 'cfg'?"),
+        (("--cell", "tread", "--scale", 2), "guidance_scale 2 has no effect with guidance none"),
+        (("--cell", "tread", "--sampler", "hune"), "did you mean 'heun'?"),
+        (("--cell", "tread", "--labels", "3,10"), "must be classes 0 to 9"),
+        (("--cell", "tread", "--iteration", 5), "keeps no weights of iteration 5 (kept: 2, 8)"),
+        (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
+        (("--cell", "tread", "--guidance", "cfg"), "set guidance_scale (--scale of sample), such as 1.5"),
+        (("--cell", "cfg evaluate=tread guidance_scale=1", "--guidance", "sparse"), "set guidance_scale"),
+        (("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, snapshot: 8}"), "before the judged"),
+        (
+            ("--cell", "tread", "--scale", 2, "--iteration", 2, "--guidance", "{name: autoguidance, row: tread}"),
+            "sampling.guidance.snapshot 8: must come before the judged iteration, 2",
+        ),
+        (
+            ("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense, snapshot: 3}"),
+            "row 'dense' keeps its weights of iteration 2, 8 alone",
+        ),
+        (("--cell", "tread", "--scale", 2, "--guidance", "{name: path_drop, blocks: '0:-1'}"), "leaves no block"),
+    ],
+)
+def test_sample_says_what_is_wrong(folder, arguments, message):
+    made = sample(folder, *arguments)
+    assert made.exit_code == 1 and message in str(made.exception)  # main prints it and ends with status 2
+
+
+def test_sample_keeps_the_scale_of_the_cell_for_another_rule(plan, folder):
+    (cell,) = plan.rows["cfg evaluate=tread guidance_scale=2"]
+    made = sample(folder, "--cell", cell.id, "--num", 1, "--guidance", "{name: path_drop, blocks: '1:2'}", "--json")
+    assert made.exit_code == 0, made.exception
+    assert Path(json.loads(made.stdout)["grid"]).parent.name.startswith("path_drop-2-")
+
+
+def test_sample_takes_no_weak_network_of_another_objective(plan, folder, tmp_path):
+    folder = copied(folder, tmp_path)
+    path = folder.cell(plan.rows["dense"][0].id) / "cell.json"
+    about = json.loads(path.read_text())
+    about["config"]["objective"] = {"name": "edm"}
+    path.write_text(json.dumps(about))
+    made = sample(folder, "--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense}")
+    assert "row 'dense' was trained on other data or for another objective" in str(made.exception)
+
+
+def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
+    text = (
+        BASE.replace("{}", "{auxiliary: {name: repa, block: 1}}") + "\n  again: {evaluate: dense, sampling.steps: 2}\n"
+    )
+    plan = planned(tmp_path, text)
+    folder = new_folder(tmp_path / "run")
+    write_plan(plan, plan.cells, text, folder, settle(Compute(), "cpu"))
+    taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
+    hashes = [run_cell(folder.root, cell, quiet).target_features_sha256 for cell in (taught, again)]
+    assert hashes[0] and hashes[0] == hashes[1]

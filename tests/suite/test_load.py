@@ -1,0 +1,386 @@
+"""Suite files: what is read, where mistakes are told, `--set`, the shipped suites and their schema."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tread_bench.core.config import Cell, Suite
+from tread_bench.core.problems import SuiteError
+from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites
+from tread_bench.suite.plan import expand
+from tread_bench.suite.schema import json_schema
+from tread_bench.suite.yaml import read_yaml
+
+SUITES = Path(__file__).parents[2] / "suites"
+
+GOOD = """\
+name: study
+seeds: 2
+base:
+  backbone: {name: DiT, depth: 12, hidden: 64, heads: 4, patch: 2}
+  training:
+    iterations: 100
+    learning_rate: 1e-3
+rows:
+  dense: {method: dense}
+  tread: {method: tread, routes: 2:8@0.5}
+"""
+
+SIX_MISTAKES = """\
+name: study
+base:
+  backbone: {name: DiT, depth: 12, hidden: 64, heads: 4, patch: 2}
+  training:
+    iteratons: 100
+    iterations: 100
+    batch: none
+rows:
+  dense:
+  late: {method: tread, routes: 2:12@0.5}
+  odd:
+    method: tread
+    routes: 2:8@0.5
+    selector: rondom
+seeds: [0, 0]
+colour: red
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "study.yaml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def problems_of(path, overrides=()):
+    with pytest.raises(SuiteError) as caught:
+        load_suite(path, overrides)
+    return [str(problem) for problem in caught.value.problems]
+
+
+def first_lines(path, overrides=()):
+    return [problem.splitlines()[0].replace(f"{path}:", "") for problem in problems_of(path, overrides)]
+
+
+# Reading
+
+
+def test_a_good_suite_is_read(write):
+    suite = load_suite(write(GOOD))
+    assert suite.seeds == (0, 1)
+    assert len(expand(suite).cells) == 4
+
+
+def test_six_mistakes_are_six_located_messages(write):
+    path = write(SIX_MISTAKES)
+    starts = [line[:60] for line in first_lines(path)]
+    assert starts == [
+        "5:5: unknown training key 'iteratons'; did you mean 'iterati",
+        "7:12: training.batch 'none': must be a valid integer, unable",
+        "10:33: route 2:12@0.5: the backbone has 12 blocks, so both e",
+        "14:15: unknown selector 'rondom'; did you mean 'random'? kno",
+        "15:8: seeds: a seed is written twice; every seed must differ",
+        "16:1: unknown key 'colour'; known: base, compute, descriptio",
+    ]
+    with pytest.raises(SuiteError) as caught:
+        load_suite(path)
+    assert str(caught.value).count(str(path)) == 6
+
+
+def test_a_caret_points_at_the_spot(write):
+    (problem,) = problems_of(write(GOOD.replace("depth", "depht")))
+    _, line, caret = problem.splitlines()
+    assert line[caret.index("^") :].startswith("depht: 12")
+
+
+@pytest.mark.parametrize("character", "\0\x07\x1b\x7f")
+def test_an_excerpt_cannot_steer_a_terminal(write, character):
+    (problem,) = problems_of(write(GOOD.replace("seeds: 2", f"seeds: {character}[31m")))
+    assert problem.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("seeds: 2", "seeds: 2\nseeds: 3", "3:1: key 'seeds' is written twice"),
+        ("seeds: 2", "on: 2", "2:1: unknown key 'on'"),
+        ("seeds: 2", "yes: {}", "2:1: unknown key 'yes'"),
+        ("seeds: 2", "? [a]\n: 2", "2:3: a key must be text"),
+        ("seeds: 2", "seeds: true", "2:8: seeds: True: must be a number of seeds, or a list of seeds"),
+        ("seeds: 2", "seeds: 1000000000000", "2:8: seeds: 1000000000000 seeds: the number must lie in 1..1000"),
+        ("seeds: 2", "<<: {}", "2:1: merge keys (<<) are not read"),
+        ("seeds: 2", "seeds: !!python/object/apply:os.getcwd []", "2:8: tag '!!python/object/apply:os.getcwd' is not"),
+        ("seeds: 2", "seeds: &a [*a]", "2:8: an alias to something that contains it"),
+        ("seeds: 2", "seeds: " + "[" * 20_000, "nested deeper than 32 levels"),
+        ("seeds: 2", "seeds: 1e999", "2:8: '1e999' is not a finite number"),
+        ("seeds: 2", "seeds: " + "9" * 5000, "is not an integer of at most 1e+18"),
+        ("seeds: 2", 'description: "\\ud800"', "2:14: a control character or half of a surrogate pair"),
+        ("seeds: 2", 'description: "\\U99999999"', "not readable as YAML"),
+        ("seeds: 2", "seeds: \x07", "2:8: a control character"),
+        ("seeds: 2", "seeds: [1", "expected ',' or ']'"),
+        ("seeds: 2", "\tseeds: 2", "2:1: found character '\\t' that cannot start any token"),
+        ("seeds: 2", "---\nseeds: 2", "expected a single document"),
+        ("name: study", "name: My Study", "1:7: name 'My Study': must match"),
+        ("name: study\n", "", "1:1: name is missing: add it"),
+        ("dense: {", "a b: {", "9:3: rows.a b 'a b': must match"),
+        ("dense: {method: dense}", "dense: 3", "9:10: rows.dense 3: must be a valid dictionary"),
+        ("iterations: 100", "batch: 2", "5:3: training.iterations is missing: add it (optimiser steps)"),
+        ("name: DiT,", "name: DiTT,", "4:20: unknown backbone 'DiTT'; did you mean 'DiT'?"),
+        ("heads: 4", "heads: 5", "4:13: backbone: hidden 64 must be a multiple of heads 5"),
+        ("method: tread", "method: tred", "10:19: unknown method 'tred'; did you mean 'tread'?"),
+        ("2:8@0.5", "[2:8@0.5, 8:9@0.5]", "share block 8"),
+    ],
+)
+def test_mistakes_are_located(write, old, new, told):
+    assert old in GOOD
+    path = write(GOOD.replace(old, new, 1))
+    start = time.process_time()
+    assert any(told in line for line in first_lines(path)), first_lines(path)
+    assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "1:1: empty: write at least name and base"),
+        ("# nothing\n", "1:1: empty"),
+        ("- a\n- b\n", "1:1: a suite is a mapping"),
+        ("just text", "1:1: a suite is a mapping"),
+        (b"name: caf\xe9\n", "1:10: byte 0xe9 is not UTF-8"),
+        (b"name: x\n\xff", "2:1: byte 0xff is not UTF-8"),
+        ("a: " + "[1," * 3 + "1" * 10 + "]" * 3 + "\n" + "b: x\n" * 300_000, "longer than 250000 characters"),
+        ("a: [" + "1, " * 30_000 + "]", "more than 5000 values"),
+    ],
+)
+def test_what_is_no_suite_is_refused_at_its_place(write, text, told):
+    path = write(text)
+    (line,) = first_lines(path)
+    assert told in line
+
+
+def test_aliases_that_explode_are_refused_at_once(write):
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
+    start = time.process_time()
+    (line,) = first_lines(write("\n".join(bomb)))
+    assert "aliases and dotted keys unfold to more than 5000 values" in line
+    assert time.process_time() - start < 5
+
+
+def test_an_alias_stands_for_its_value(write):
+    text = GOOD.replace("{name: DiT", "&sizes {name: DiT").replace("{method: dense}", "{backbone: *sizes}")
+    assert load_suite(write(text)).rows["dense"]["backbone"]["depth"] == 12
+
+
+def test_scalars_are_those_of_yaml_1_2():
+    text = "[1e-4, 2:8, 12:30:00, 0777, on, yes, true, ~, -.5, 2026-01-01, '1']"
+    data, _, problems = read_yaml(text, "x")
+    assert data == [1e-4, "2:8", "12:30:00", 777, "on", "yes", True, None, -0.5, "2026-01-01", "1"]
+    assert not problems
+
+
+def test_an_unreadable_file_is_told(tmp_path):
+    assert problems_of(tmp_path) == [f"{tmp_path}: cannot be read: Is a directory"]
+    assert problems_of(tmp_path / "gone") == [f"{tmp_path / 'gone'}: cannot be read: No such file or directory"]
+
+
+# Overrides
+
+
+def test_overrides_come_last(write):
+    path = write(GOOD.replace("method: tread,", "method: tread, training.batch: 5,"))
+    suite = load_suite(path, ["training.batch=7", "seeds=[4]", "timing.pairs=0", "training.learning_rate=1e-4"])
+    assert (suite.seeds, suite.timing.pairs) == ((4,), 0)
+    cells = expand(suite).cells
+    assert [(c.cell.training.batch, c.cell.training.learning_rate) for c in cells] == [(7, 1e-4)] * 2
+
+
+def test_the_last_of_two_overrides_holds(write):
+    suite = load_suite(write(GOOD), ["training.batch=7", "training.batch=8"])
+    assert {c.cell.training.batch for c in expand(suite).cells} == {8}
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("training.iteratons=5", "unknown training key 'iteratons'; did you mean 'iterations'?"),
+        ("trainig.iterations=5", "unknown key 'trainig'; did you mean 'training'?"),
+        ("training.batch=many", "training.batch 'many': must be a valid integer"),
+        ("training.batch", "must be KEY=VALUE, such as training.iterations=100"),
+        ("training..batch=3", "must be KEY=VALUE"),
+        ("base.training.batch=3", "base is not for --set: give the cell's key alone"),
+        ("timing.pears=3", "unknown timing key 'pears'; did you mean 'pairs'?"),
+        ("timing=3", "timing 3: must be a valid dictionary"),
+        ("seeds=[1, x]", "seeds.1 'x': must be a valid integer"),
+        ("training.batch=[", "expected the node content"),
+        ("training.batch=!!python/name:os.system ''", "tag '!!python/name:os.system' is not read"),
+        ("routes=2:12@0.5", "route 2:12@0.5: the backbone has 12 blocks"),
+    ],
+)
+def test_mistakes_of_an_override_are_told_with_it(write, override, told):
+    lines = [line for line in first_lines(write(GOOD), [override]) if told in line]
+    assert [line.startswith(f"--set {override}: ") for line in lines] == [True]
+
+
+# Files named by a suite
+
+
+PARQUET = GOOD.replace(
+    "  training:",
+    "  data: {name: parquet, train: [a.parquet], held_out: [../b.parquet], image_size: 8, num_classes: 2}\n  training:",
+)
+
+
+def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    data = expand(load_suite(write(PARQUET)), check_files=False).cells[0].cell.data
+    assert data.train == (str(tmp_path.resolve() / "a.parquet"),)
+    assert data.held_out == (str(tmp_path.resolve().parent / "b.parquet"),)
+
+
+def test_relative_paths_of_overrides_start_at_the_working_directory(write, monkeypatch):
+    monkeypatch.chdir("/")
+    suite = load_suite(write(PARQUET), ["data.train=[c.parquet]", "metrics.inception_weights=w.pth"])
+    cell = expand(suite, check_files=False).cells[0].cell
+    assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
+
+
+def test_missing_files_are_told_by_the_plan_alone(write, tmp_path):
+    path = write(PARQUET)
+    assert load_suite(path)
+    with pytest.raises(SuiteError) as caught:
+        load_plan(path)
+    first, second = (str(problem).splitlines()[0] for problem in caught.value.problems)
+    assert first.startswith(f"{path}:5:33: no such file: {tmp_path.resolve() / 'a.parquet'}; ")
+    assert second.startswith(f"{path}:5:56: no such file: ")
+
+
+# Shipped suites
+
+
+def test_shipped_suites_are_found_by_name_and_path():
+    assert {"smoke", "route_placement", "cifar10/route_placement"} <= shipped_suites().keys()
+    assert find_suite("smoke") == find_suite(SUITES / "smoke.yaml")
+    with pytest.raises(SuiteError, match="no such file, and unknown suite 'smoky'; did you mean 'smoke'"):
+        find_suite("smoky")
+
+
+@pytest.mark.parametrize("name", shipped_suites())
+def test_shipped_suites_are_valid_and_name_the_schema(name):
+    path = shipped_suites()[name]
+    text = path.read_text(encoding="utf-8")
+    assert expand(load_suite(path), check_files=False).cells
+    first = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / first).resolve() == SUITES / "suite.schema.json"
+    jsonschema.Draft202012Validator(json_schema()).validate(read_yaml(text, name)[0])
+
+
+def test_route_placement_tells_the_papers_story():
+    rows = expand(load_suite(shipped_suites()["route_placement"])).rows
+    assert [",".join(map(str, row[0].routes)) for row in rows.values()] == [
+        "",
+        *(f"{ends}@0.5" for ends in ("2:8", "1:8", "4:8", "0:8", "2:10", "0:10")),
+    ]
+    assert all(cell.reference in {c.id for c in rows["dense"]} for row in rows.values() for cell in row)
+
+
+def test_the_schema_beside_the_suites_is_up_to_date():
+    """After a change: `tread-bench schema > suites/suite.schema.json`."""
+    assert json.loads((SUITES / "suite.schema.json").read_text(encoding="utf-8")) == json_schema()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"colour": "red"},
+        {"base": {"trainig": {}}},
+        {"base": {"training": {"iteratons": 3}}},
+        {"base": {"training": {"batch": 0}}},
+        {"base": {"data": {"name": "parquet", "trian": []}}},
+        {"base": {"method": "tred"}},
+        {"rows": {"a b": {}}},
+        {"rows": {"a": {"selector": "rondom"}}},
+        {"timing": {"pairs": -1}},
+    ],
+)
+def test_the_schema_refuses_what_an_editor_should_underline(wrong):
+    schema = jsonschema.Draft202012Validator(json_schema())
+    good = {
+        "name": "x",
+        "base": {"training": {"batch": 3}, "data": "digits", "training.warmup": 3},
+        "rows": {"a": None},
+    }
+    assert schema.is_valid(good)
+    assert not schema.is_valid({**good, **wrong})
+
+
+# Anything at all
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["DiT", "2:8@0.5"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+keys = st.sampled_from(
+    [
+        *Suite.model_fields,
+        *Cell.model_fields,
+        "include",
+        "exclude",
+        "training.batch",
+        "backbone.depth",
+        "metrics.at",
+        "x",
+    ]
+)
+documents = st.recursive(values, lambda inner: st.dictionaries(keys, inner, max_size=4), max_leaves=12)
+
+
+def only_suite_errors(tmp_path_factory, content, overrides=()):
+    path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
+    path.write_bytes(content)
+    problems = ()
+    try:
+        load_suite(path, overrides)
+    except SuiteError as error:
+        problems = error.problems
+    assert all(problem.place and str(problem).encode() for problem in problems)
+
+
+@settings(database=None, deadline=None, max_examples=150)
+@given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")))
+def test_any_bytes_give_a_suite_error(tmp_path_factory, content):
+    only_suite_errors(tmp_path_factory, content)
+
+
+@settings(database=None, deadline=None, max_examples=250)
+@given(document=st.dictionaries(keys, documents, max_size=6), override=st.tuples(keys, values))
+def test_any_document_gives_a_suite_or_a_suite_error(tmp_path_factory, document, override):
+    overrides = [f"{override[0]}={json.dumps(override[1])}"]
+    only_suite_errors(tmp_path_factory, json.dumps({"name": "x", "base": {}, **document}).encode(), overrides)
+
+
+@settings(database=None, deadline=None, max_examples=300)
+@given(seed=st.integers(0, 2**32))
+def test_any_damage_to_a_good_suite_gives_a_suite_or_a_suite_error(tmp_path_factory, seed):
+    chance = random.Random(seed)
+    text = list((SUITES / "smoke.yaml").read_text(encoding="utf-8"))
+    for _ in range(chance.randint(1, 6)):
+        spot = chance.randrange(len(text))
+        text[spot : spot + chance.randint(0, 12)] = chance.choice(
+            ["", " ", "\n", ":", "-", "[", "{", "&a ", "*a", "!", '"', "1e999"]
+        )
+    only_suite_errors(tmp_path_factory, "".join(text).encode())

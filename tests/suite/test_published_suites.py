@@ -1,0 +1,249 @@
+"""The suites of published tables: each can be planned where its data are, and one runs to its end on small ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+
+from tests.command_line import tread_bench
+from tests.data.test_parquet import png
+from tests.data.test_parquet import write as write_images
+from tread_bench.core.blank import blank_record
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.config import Cell, FlowObjective, LatentsData
+from tread_bench.core.problems import SuiteError
+from tread_bench.core.records import CostFigures, Evaluation, Record
+from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.measure.quality.decoder import BATCH
+from tread_bench.reports.comparison import comparison
+from tread_bench.reports.published import (
+    depths_note,
+    gain_note,
+    methods_note,
+    placement_note,
+    published_fid,
+    rates_note,
+)
+from tread_bench.reports.table_view import comparison_view
+from tread_bench.suite.load import load_plan, shipped_suites
+from tread_bench.suite.plan import Plan, PlannedCell
+
+PUBLISHED = sorted(name for name in shipped_suites() if name.startswith("imagenet"))
+SIDE = 8  # of small pictures, from latents of half that size
+MAPS = nn.Sequential(nn.Conv2d(4, 3, 1), nn.Upsample(scale_factor=2.0), nn.Tanh())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Small data of every kind that the suites name, as --set takes them."""
+    folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    for name, count in (("train", 48), ("held_out", 24)):
+        latents = torch.from_numpy(random.standard_normal((count, 4, 4, 4), dtype=np.float32)) / 0.18215
+        save_file({"latents": latents, "labels": torch.arange(count) % 3}, folder / f"{name}.safetensors")
+    pictures = random.integers(0, 256, (40, SIDE, SIDE, 3), dtype=np.uint8)
+    write_images(folder / "images.parquet", [png(picture) for picture in pictures], None)
+    torch.manual_seed(0)
+    torch.export.save(torch.export.export(MAPS.eval(), (torch.zeros(BATCH, 4, 4, 4),)), folder / "decoder.pt2")
+    judge = Classifier(ClassifierSpec(image_size=SIDE, channels=3, num_classes=3, widths=(8, 8, 8))).eval()
+    (folder / "judge.safetensors").write_bytes(classifier_file(judge, {"name": "random-classifier"}))
+    return [
+        f"data.train=[{folder}/train.safetensors]",
+        f"data.held_out=[{folder}/held_out.safetensors]",
+        f"data.decoder={folder}/decoder.pt2",
+        f"data.images=[{folder}/images.parquet]",
+        f"metrics.extractor_weights={folder}/judge.safetensors",
+    ]
+
+
+@pytest.fixture
+def planned(files: list[str]) -> Callable[[str], Plan]:
+    return lambda name: load_plan(shipped_suites()[name], files)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_suite_can_be_planned_where_its_files_are(planned: Callable[[str], Plan], name: str) -> None:
+    plan = planned(name)
+    for cell in plan.cells:
+        assert isinstance(cell.cell.data, LatentsData)
+        assert cell.cell.metrics.num_samples >= 5000 and cell.cell.metrics.generate
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
+    with pytest.raises(SuiteError) as raised:
+        load_plan(shipped_suites()[name])
+    assert {problem.message.partition(":")[0] for problem in raised.value.problems} == {"no such file"}
+
+
+def test_table_2_has_a_dense_and_a_routed_row_of_every_model(planned: Callable[[str], Plan]) -> None:
+    """Parameters in millions; those of RWKV and Mamba are our readings of 210 and 111."""
+    rows = planned("imagenet256/backbones").rows
+    params = {name: round(cell_cost(row[0].cell).params / 1e6) for name, row in rows.items()}
+    sizes = [33, 131, 458, 675]
+    assert list(params.values()) == [*sizes, *sizes, *sizes, *sizes, 210, 210, 111, 111]
+    for dense, routed in zip([*range(4), *range(8, 12), 16, 18], [*range(4, 8), *range(12, 16), 17, 19], strict=True):
+        cells = list(rows.values())[dense][0], list(rows.values())[routed][0]
+        assert cells[1].reference == cells[0].id
+        assert not cells[0].routes
+        (route,) = cells[1].routes
+        blocks = cells[1].family.num_blocks(cells[1].spec)
+        assert (route.start, route.end, route.rate) == (2, blocks - 4, 0.5)
+
+
+def test_fine_tuning_is_dense_for_sixty_epochs(planned: Callable[[str], Plan]) -> None:
+    rows = planned("imagenet256/finetune").rows
+    for name, epochs in (("tread-220", 160), ("tread-740", 680)):
+        cell = rows[name][0].cell
+        assert round(cell.schedule.until * cell.training.iterations) == epochs * 5000
+        assert cell.training.iterations == (epochs + 60) * 5000
+
+
+def at(scale: float, fid: float) -> list[float | None]:
+    """A figure at its own scale of those that a suite sweeps."""
+    return [fid if swept == scale else None for swept in (1.25, 1.5, 2)]
+
+
+# Figures of the TREAD paper, Tables 1, 2, 4, 5 and 6, in the order of a suite's rows.
+TABLES = {
+    "imagenet256/backbones": [
+        *(68.4, 43.47, 23.33, 19.47, 47.04, 21.34, 9.1, 7.38, 57.6, 33, 18.8, 17.2, 38.08, 15.98, 5.91, 4.89),
+        *(59.84, 53.79, 69.39, 61.17),
+    ],
+    "imagenet256/lightningdit": [5.14, 3.71],
+    "imagenet256/selection_rate": [43.47, 26.5, 21.34, 49.29],
+    "imagenet256/location_scaling": [19.47, 7.38, 18.81],
+    "imagenet256/long_training": [9.62, 3.93, 4.96, 5.69, 8.61, *at(1.5, 2.27), *at(1.5, 2.28), *at(1.5, 2.06)],
+    "imagenet256/multi_route": [19.47, 7.38, None, None],
+    "imagenet512/route": [62.8, 40.9],
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_stand_beside_the_published_figure_of_that_very_row(planned: Callable[[str], Plan], name: str) -> None:
+    plan = planned(name)
+    rows = comparison(done(cell) for cell in plan.cells)
+    found = {row.name: published_fid(row) for row in rows}
+    assert [found[cell.row] and found[cell.row].fid for cell in plan.cells] == TABLES[name]
+    assert "Published" in dict(comparison_view(rows).headers)
+    of_other_length = comparison(done(cell, batch=8) for cell in plan.cells)
+    assert "Published" not in dict(comparison_view(of_other_length).headers)
+
+
+def test_figures_guided_at_scales_that_are_not_published_stand_beside_no_row(planned: Callable[[str], Plan]) -> None:
+    rows = comparison(done(cell) for cell in planned("imagenet256/finetune").cells)
+    assert len(rows) == 11 and not any(map(published_fid, rows))
+
+
+def test_dense_rows_that_the_paper_took_from_elsewhere_say_what_was_different(planned: Callable[[str], Plan]) -> None:
+    rows = comparison(done(cell) for cell in planned("imagenet256/backbones").cells)
+    caveats = {row.name: found.caveat for row in rows if (found := published_fid(row))}
+    wanted = {"dit-dense": "other objective", "sit-dense": "other sampler"}
+    assert {name: next((wanted[kind] for kind in wanted if name.startswith(kind)), "") for name in caveats} == caveats
+    shown = [cell.below for _, cells in comparison_view(rows).rows for cell in cells]
+    assert shown.count("other objective") == shown.count("other sampler") == 4
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"schedule": {"until": 1}}, {"method": {"name": "mask", "decoder_width": 1152}}, {"method": {"name": "mask"}}],
+    ids=["without the unmasked phase", "with another decoder", "recorded before there was a choice"],
+)
+def test_maskdit_s_figure_stands_beside_that_model_after_its_unmasked_phase_alone(
+    planned: Callable[[str], Plan], changed: dict[str, Any]
+) -> None:
+    (cell,) = planned("imagenet256/long_training").rows["maskdit"]
+    record = done(cell)
+    (row,) = comparison([record])
+    assert published_fid(row) == (5.69, "")
+    (other,) = comparison([record.model_copy(update={"config": {**record.config, **changed}})])
+    assert published_fid(other) is None
+
+
+@pytest.mark.parametrize("note", [gain_note, rates_note, depths_note, placement_note, methods_note])
+def test_notes_that_quote_a_dense_figure_name_its_objective(note: Callable[[], str]) -> None:
+    assert "another objective and sampler (DDPM)" in note()
+
+
+def test_rows_of_sit_learn_at_uniform_times_as_published(planned: Callable[[str], Plan]) -> None:
+    for name in PUBLISHED:
+        for cell in planned(name).cells:
+            if cell.cell.backbone.name.startswith("SiT"):
+                assert isinstance(cell.cell.objective, FlowObjective) and cell.cell.objective.times == "uniform"
+
+
+COSTS: dict[str, CostFigures] = {}  # counted once for all rows that judge one network, and for all tests
+
+
+def costs(cell: Cell) -> CostFigures:
+    key = cell.model_dump_json(include={"backbone", "data", "method", "routes", "schedule", "training"})
+    return COSTS.setdefault(key, COSTS.get(key) or cell_cost(cell))
+
+
+def done(cell: PlannedCell, batch: int | None = None) -> Record:
+    config, (last,) = cell.cell.model_dump(mode="json"), cell.cell.metrics.at[-1:]
+    config["training"]["batch"] = batch or config["training"]["batch"]
+    evaluation = Evaluation(
+        iteration=last, train_seconds=0, validation_loss=1, validation_loss_per_time={}, fid=1, num_samples=50000
+    )
+    names = {"cell": cell.id, "suite": "s", "row": cell.row, "seed": cell.seed, "reference": cell.reference}
+    about = {**names, "backbone": cell.cell.backbone.label, "config": config}
+    return blank_record(
+        about, {"numerics": {}, "versions": {}}, status="done", cost=costs(cell.cell), evaluations=[evaluation]
+    )
+
+
+SMALL = (
+    "backbone={name: DiT, depth: 12, hidden: 16, heads: 2, patch: 2}",
+    *("data.image_size=4", f"data.decoded_size={SIDE}", "data.num_classes=3"),
+    *("training.iterations=3", "training.batch=4", "sampling.steps=2", "compute.matmul_precision=highest"),
+    *("metrics.num_samples=20", "metrics.validation_samples=8", "metrics.similarity_samples=8"),
+    *("metrics.kid_subset_size=10", "metrics.kid_subsets=2", "timing.pairs=0"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(files: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("published") / "run"
+    settings = [part for setting in (*files, *SMALL) for part in ("--set", setting)]
+    done = tread_bench("run", "imagenet512/route", *settings, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(run.glob("cells/*/record.json"))]
+
+
+def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
+    found = records(run)
+    assert sorted(record["row"] for record in found) == ["dense", "tread"]
+    for record in found:
+        (evaluation,) = record["evaluations"]
+        assert np.isfinite(evaluation["fid"]) and evaluation["num_samples"] == 20
+        details = evaluation["protocol_details"]
+        assert details["reference_images"] == 40
+        assert details["compared"].startswith("decoded samples with real images")
+        assert details["latent_scale"] == 0.18215 and len(details["decoder_sha256"]) == 64
+        with Image.open(run / "cells" / record["cell"] / evaluation["samples"]) as grid:
+            assert grid.mode == "RGB" and grid.size == (10 * (SIDE + 1) - 1, 2 * (SIDE + 1) - 1)
+    assert len({record["evaluations"][0]["protocol"] for record in found}) == 1
+
+
+def test_sample_writes_decoded_pictures(run: Path) -> None:
+    out = run.parent / "pictures"
+    done = tread_bench("sample", run, "--cell", "dense", "--num", 3, "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    images = json.loads(done.stdout)["images"]
+    assert len(images) == 3
+    for image in images:
+        with Image.open(image) as picture:
+            assert (picture.mode, picture.size) == ("RGB", (SIDE, SIDE))

@@ -1,0 +1,1 @@
+"""One cell's process: open, build, train, evaluate, time."""

@@ -1,0 +1,32 @@
+"""The network of a cell: its backbone, its method and its auxiliary losses, with the initial weights of a seed."""
+
+from __future__ import annotations
+
+from tread_bench.core.config import Cell, MaeLoss, RepaLoss
+from tread_bench.measure.targets import open_targets
+from tread_bench.model.backbone import Backbone, draw_weights
+from tread_bench.model.losses.mae import Mae
+from tread_bench.model.losses.repa import Repa
+from tread_bench.model.methods import Auxiliary, Network, build_method
+from tread_bench.model.methods.base import init_linear
+
+
+def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
+    """The backbone as it is, and around it what the cell adds, drawn by name: the backbone's weights do not move.
+
+    Raises:
+        UserError: the target features of an auxiliary loss cannot be had.
+    """
+    method = build_method(cell, backbone)
+    draw_weights(method, seed, method.init_module, "method.")
+    losses = [_auxiliary(config, cell, backbone) for config in cell.auxiliary]
+    for config, loss in zip(cell.auxiliary, losses, strict=True):
+        draw_weights(loss, seed, lambda name, module: init_linear(module), f"auxiliary.{config.name}.")
+    return Network(backbone, method, losses)
+
+
+def _auxiliary(config: MaeLoss | RepaLoss, cell: Cell, backbone: Backbone) -> Auxiliary:
+    if isinstance(config, MaeLoss):
+        routes = len(cell.routes)
+        return Mae(config.weight, config.route_weights or [1 / routes] * routes, backbone.spec.patch)
+    return Repa(config, backbone, open_targets(config))

@@ -1,0 +1,91 @@
+"""Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over.
+
+The hash is written after the file that it is of: a checkpoint without one is unfinished. It covers the file's metadata,
+which say whose it is and of which iteration: a whole one of another cell is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from tread_bench.core.identity import Identity, iteration_of, read_stamp
+from tread_bench.runner.folder import write_atomically
+from tread_bench.suite.plan import CHECKPOINTS_KEPT
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Tensors by name, and what else is needed to go on (JSON values)."""
+
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
+    """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
+
+    Those of later steps go too: training that comes from an earlier one found them damaged.
+    """
+    payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
+    path = folder / f"step-{step:09d}.safetensors"
+    folder.mkdir(exist_ok=True)
+    write_atomically(path, payload)
+    write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
+    written = checkpoints_in(folder)
+    kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
+    for old in set(written) - set(kept):
+        old.with_suffix(".sha256").unlink(missing_ok=True)
+        old.unlink(missing_ok=True)
+
+
+def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
+    """The newest undamaged checkpoint, or None; a damaged one is named in a warning.
+
+    Raises:
+        StrangerError: it is another cell's, or of another iteration than its name says.
+    """
+    for path in sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True):
+        problem = _damage(path)
+        if problem is None:
+            with safe_open(path, "pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
+                _check_owner(file.metadata(), path, owner)
+                log.info("going on from checkpoint %s", path.name)
+                return Checkpoint(tensors, json.loads(file.metadata()["state"]))
+        log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
+    return None
+
+
+def _check_owner(metadata: dict[str, str], path: Path, owner: Identity) -> None:
+    """Raises StrangerError."""
+    if stamp := read_stamp(metadata):
+        owner.check(stamp, path, iteration_of(path))
+    else:
+        log.warning("checkpoint %s does not say whose it is, as an older version wrote it: accepted", path.name)
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        expected = path.with_suffix(".sha256").read_bytes()
+        if hashlib.sha256(path.read_bytes()).hexdigest().encode() != expected:
+            return "its sha256 differs from the recorded one"
+        with safe_open(path, "pt"):
+            return None
+    except (OSError, SafetensorError) as error:
+        return str(error)
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints in a folder in the order of their steps; no file that `save_checkpoint` does not call so."""
+    return sorted(folder.glob(f"step-{9 * '[0-9]'}.safetensors"))

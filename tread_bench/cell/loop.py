@@ -1,0 +1,138 @@
+"""Training of one cell: steps, evaluations at fixed iterations, checkpoints, progress."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
+from tread_bench.cell.step import Trainer
+from tread_bench.core.conditions import differences
+from tread_bench.core.config import iteration_at
+from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.identity import Identity
+
+LOSS_ENTRIES = 200  # means of the training loss that a record keeps
+NEWS_S = 1.0  # after which there is news of progress, be the next loss due or not
+
+
+class DivergedError(RuntimeError):
+    """The training loss is no longer a finite number."""
+
+
+@dataclass
+class History:
+    """What a training has left so far; JSON values, so that a checkpoint can hold it."""
+
+    step: int = 0
+    train_seconds: float = 0.0
+    data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
+    train_loss: list[tuple[int, float]] = field(default_factory=list)
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    partial_sum: float = 0.0  # of the losses since the last entry
+    partial_count: int = 0
+    conditions: list[dict[str, Any]] = field(default_factory=list)  # that its steps were made under, in order
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # DataFile of what it was trained on, by path
+    weights: dict[str, str] = field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
+
+
+Evaluate = Callable[[Trainer, int, float], dict[str, Any]]  # (trainer, iteration, train seconds) -> Evaluation fields
+Progress = Callable[[int, float | None], None]  # (iterations done, mean loss)
+Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the weights that it wrote
+
+
+def train(
+    trainer: Trainer,
+    folder: Path,
+    owner: Identity,
+    evaluate: Evaluate,
+    progress: Progress = lambda done, loss: None,
+    clock: Callable[[], float] = time.perf_counter,
+    conditions: dict[str, Any] | None = None,
+    keep: Keep | None = None,
+    files: DataFiles | None = None,
+) -> History:
+    """Train to the last iteration, going on from the newest checkpoint in `folder`.
+
+    Args:
+        owner: whose checkpoints they are.
+        conditions: that the steps from here on are made under; checkpoints keep those of earlier ones.
+        keep: called at the snapshots and at the end.
+        files: that the data come from; checkpoints say what they were, and are written while they are that.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
+        StrangerError: the newest checkpoint is another cell's.
+        ChangedDataError: a file is not what it was.
+    """
+    config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
+    history = _resume(trainer, folder, owner)
+    if files is not None:
+        files.expect(known_files(asdict(history)), "its last checkpoint")
+    _note_conditions(history, conditions or {})
+    every = max(1, config.iterations // LOSS_ENTRIES)
+    kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
+    stops = {*at, *kept}
+    losses: list[Tensor] = []
+    waited_before = history.data_wait_seconds
+    since = told = clock()
+    with trainer.batches(range(history.step, config.iterations), clock) as batches:
+        for batch in batches:
+            losses.append(trainer.step(batch))
+            history.step += 1
+            stops_here = history.step in stops or history.step % config.checkpoint_every == 0
+            is_read = history.step % every == 0 or stops_here
+            if is_read:
+                _note_loss(history, losses, entry_due=history.step % every == 0)
+                if trainer.scaler.collapsed:
+                    raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
+            if is_read or clock() - told >= NEWS_S:
+                progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
+                told = clock()
+            if stops_here:
+                history.train_seconds += clock() - since
+                history.data_wait_seconds = waited_before + batches.waited_s
+                if history.step in at:
+                    history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
+                    trainer.network.train()
+                if keep is not None and history.step in kept:
+                    history.weights[str(history.step)] = keep(trainer, history.step)
+                if files is not None:
+                    history.files = {path: file.model_dump() for path, file in files.verified().items()}
+                save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
+                since = clock()
+    return history
+
+
+def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History:
+    checkpoint = load_latest(folder, owner)
+    if checkpoint is None:
+        return History()
+    trainer.restore(checkpoint.tensors)
+    history = History(**checkpoint.state)
+    history.train_loss = [(step, loss) for step, loss in history.train_loss]
+    return history
+
+
+def _note_conditions(history: History, now: dict[str, Any]) -> None:
+    if not history.conditions or differences(history.conditions[-1], now):
+        history.conditions.append(now)
+
+
+def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
+    """Reading the losses synchronises the device, so it is done in batches of steps."""
+    for loss in losses:
+        history.partial_sum += loss.item()
+    history.partial_count += len(losses)
+    losses.clear()
+    if not math.isfinite(history.partial_sum):
+        raise DivergedError(f"the training loss is {history.partial_sum} by iteration {history.step}")
+    if entry_due:
+        history.train_loss.append((history.step, history.partial_sum / history.partial_count))
+        history.partial_sum, history.partial_count = 0.0, 0

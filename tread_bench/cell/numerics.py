@@ -1,0 +1,172 @@
+"""Numerical choices of a run: made once, written to plan.json, set by every process before it computes."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy  # noqa: F401  (loads the BLAS that `blas_kernels` finds)
+import torch
+import torch.nn.functional as F
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from tread_bench.core.conditions import BLAS_KERNELS
+from tread_bench.core.config import Compute, StepOptions
+from tread_bench.core.errors import UserError
+from tread_bench.core.kernels import resolve_kernels
+
+LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be taken without being asked for
+_TO_COMPILE = "it needs a C++ compiler (g++, clang, MSVC), on a GPU triton too; or set compute.compile to false"
+TF32_CAPABILITY = (8, 0)  # of the GPU: Ampere
+_PACKAGES = ("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "numba", "mamba-ssm")
+
+
+def matmul_error(precision: str, device: str) -> float:
+    """Largest error of a float32 product (512 terms) under `precision`, relative to the largest entry in float64."""
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(512, 512, generator=generator, dtype=torch.float64) for _ in range(2))
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision(precision)
+        product = (a.float().to(device) @ b.float().to(device)).cpu().double()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    exact = a.float().double() @ b.float().double()
+    return float((product - exact).abs().max() / exact.abs().max())
+
+
+def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
+    """Every choice spelled out (JSON values), and what it was made on.
+
+    `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
+    there), else "highest"; on a GPU "high" and "medium" are TF32.
+
+    Raises:
+        UserError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
+            where they do not work.
+    """
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
+    check_step_options(compute, device)
+    precision = compute.matmul_precision
+    if precision == "auto":
+        faster_is_exact = device == "cpu" and matmul_error("medium", device) <= LARGEST_RELATIVE_ERROR
+        precision = "medium" if faster_is_exact else "highest"
+    return {
+        "device": device,
+        "device_count": torch.cuda.device_count() if device == "cuda" else 1,
+        **machine(device),
+        "threads": compute.threads,
+        "matmul_precision": precision,
+        "matmul_relative_error": matmul_error(precision, device),
+        "tf32": precision != "highest" and device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY,
+        **step_options(compute.model_dump()).model_dump(),
+        "kernels": resolve_kernels(compute.kernels.model_dump(), device),
+    }
+
+
+def machine(device: str) -> dict[str, str]:
+    """What figures depend on of the machine that this process is on."""
+    return {
+        "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        BLAS_KERNELS: blas_kernels(),
+        "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
+    }
+
+
+def blas_kernels() -> str:
+    """What the BLAS of NumPy computes with here: "SkylakeX", or the library's name where it does not say."""
+    used = ThreadpoolController().select(user_api="blas").info()
+    return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"
+
+
+def as_here(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's plan.json with the machine and the versions of this process."""
+    numerics = {**plan["numerics"], **machine(plan["numerics"]["device"])}
+    return {**plan, "numerics": numerics, "versions": versions()}
+
+
+def step_options(numerics: dict[str, Any]) -> StepOptions:
+    """How a training step computes, among the numerical choices of a run."""
+    return StepOptions(**{name: numerics[name] for name in StepOptions.model_fields if name in numerics})
+
+
+def check_step_options(options: StepOptions, device: str) -> None:
+    """Try on a few numbers what the options ask for. Raises UserError where it does not work here."""
+    if options.autocast != "none":
+        problem = autocast_problem(options.autocast, device)
+        if problem:
+            raise UserError(f"compute.autocast: {options.autocast} {problem}; choose another type, or none")
+    if options.compile:
+        problem = _problem(lambda: torch.compile(torch.cos)(torch.ones(8, device=device)))
+        if problem:
+            raise UserError(f"compute.compile: torch.compile {problem}; {_TO_COMPILE}")
+
+
+def autocast_problem(name: str, device: str) -> str | None:
+    """Why that type does not do on a device; None where it does."""
+    return _problem(partial(_small_network, device, getattr(torch, name)))
+
+
+def _problem(call: Callable[[], object]) -> str | None:
+    try:
+        call()
+    except Exception as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        return f"does not work here ({reason[0]})"
+    return None
+
+
+def _small_network(device: str, dtype: torch.dtype) -> None:
+    """What backbones are made of, forward and backward, under autocast."""
+    image, kernel = (torch.ones(shape, device=device, requires_grad=True) for shape in ((2, 1, 4, 4), (8, 1, 2, 2)))
+    with torch.autocast(device, dtype=dtype):
+        tokens = F.conv2d(image, kernel, stride=2).flatten(2).mT
+        attended = F.layer_norm((tokens @ tokens.mT).softmax(dim=-1) @ tokens, (8,))
+        hidden = F.gelu(F.linear(attended, tokens[0])) + F.scaled_dot_product_attention(tokens, tokens, tokens).sum()
+    hidden.float().square().sum().backward()
+
+
+def settle(compute: Compute, device: str) -> dict[str, Any]:
+    """What plan.json says of the machine, in a process that has torch."""
+    torch.set_num_threads(compute.threads)
+    return {"numerics": resolve_numerics(compute, device), "versions": versions()}
+
+
+def apply_numerics(numerics: dict[str, Any]) -> torch.device:
+    """Set this process's threads and precision; the device to compute on."""
+    torch.set_num_threads(numerics["threads"])
+    threadpool_limits(numerics["threads"], user_api="blas")
+    torch.set_float32_matmul_precision(numerics["matmul_precision"])
+    if numerics["device"] == "cuda":
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = numerics["matmul_precision"] != "highest"
+    return torch.device(numerics["device"])
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that figures depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    found["torch"] = str(torch.__version__)
+    return found
+
+
+def cpu_name() -> str:
+    """As the operating system calls it."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,147 @@
+"""A cell of a run folder, and the networks that it asks for."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tread_bench.cell.build import build_network
+from tread_bench.cell.numerics import apply_numerics, as_here, step_options
+from tread_bench.cell.step import Trainer
+from tread_bench.cell.weights import load_weights
+from tread_bench.core.blank import blank_record
+from tread_bench.core.conditions import conditions, differences
+from tread_bench.core.config import Cell, files_of
+from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.identity import Identity
+from tread_bench.core.records import DataFile, Record
+from tread_bench.data.source import DataSource, open_data
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.model.backbone import Backbone
+from tread_bench.model.methods import Network, build_method
+from tread_bench.runner.folder import RunFolder, StoreError
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
+
+    folder: RunFolder
+    about: dict[str, Any]  # cell, suite, row, seed, reference, backbone, config, sources
+    plan: dict[str, Any]
+
+    @classmethod
+    def open(cls, root: Path, cell_id: str) -> Job:
+        """Raises StoreError where the folder holds no such cell."""
+        folder = RunFolder(root)
+        about, plan = folder.about(cell_id), folder.plan()
+        if about is None or plan is None:
+            raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
+        return cls(folder, about, plan)
+
+    def here(self) -> Job:
+        """The same under the conditions of this process's machine, which may be another one than the runner's.
+
+        Raises:
+            StoreError: they are not those of the run, and the run does not accept others.
+        """
+        plan = as_here(self.plan)
+        changed = differences(conditions(self.plan), conditions(plan))
+        if changed and not self.plan.get("accept_other_numerics"):
+            raise StoreError(
+                f"on {platform.node()}, {'; '.join(changed)}, so this cell would not compare with the others: "
+                "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
+            )
+        return replace(self, plan=plan)
+
+    @cached_property
+    def identity(self) -> Identity:
+        return Identity.of(self.about)
+
+    @cached_property
+    def cell(self) -> Cell:
+        return Cell.model_validate(self.about["config"])
+
+    @cached_property
+    def device(self) -> torch.device:
+        return apply_numerics(self.plan["numerics"])
+
+    @cached_property
+    def files(self) -> DataFiles:
+        """What the cell reads, from the first use on. Raises ChangedDataError where the run began with others."""
+        return DataFiles([path for _, path in files_of(self.cell)], known_files(self.plan))
+
+    @cached_property
+    def data(self) -> DataSource:
+        return open_data(self.cell.data, self.folder.decoded)
+
+    def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
+        """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
+        choice = self.cell.backbone
+        chosen = kernels or self.plan["numerics"]["kernels"]
+        return choice.family().build(choice.spec(self.cell.data), chosen, self.about["seed"])
+
+    def trainer(self, cell: Cell | None = None) -> Trainer:
+        """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
+        cell, backbone = cell or self.cell, self.build()
+        network = build_network(cell, backbone, self.about["seed"])
+        return Trainer(
+            cell,
+            self.about["seed"],
+            network,
+            build_objective(cell.objective),
+            self.data,
+            self.device,
+            step_options(self.plan["numerics"]),
+        )
+
+    def blank(self) -> Record:
+        """A record that says what was asked and under which conditions."""
+        return blank_record(self.about, self.plan)
+
+    def trained(self, source: Mapping[str, Any]) -> tuple[Cell, Network]:
+        """The cell that `source` (of cell.json) names, and its judged network with the weights that it kept, verified.
+
+        Raises:
+            StoreError: it was not trained to an end, or its weights are not what was written.
+        """
+        found = self._source(source)
+        backbone = found.build(self.plan["numerics"]["kernels"])
+        network = Network(backbone, build_method(found.cell, backbone))
+        found.load(source["iteration"], network)
+        return found.cell, network.to(self.device).eval().requires_grad_(False)
+
+    def taught_by(self, source: Mapping[str, Any]) -> str:
+        """Hash of the network whose features the cell that `source` names was aligned with; "" where with none."""
+        found = self._source(source)._left()
+        return found.target_features_sha256 if found else ""
+
+    def trained_on(self, source: Mapping[str, Any]) -> dict[str, DataFile]:
+        """The files that the cell that `source` names was trained on, by path."""
+        found = self._source(source)._left()
+        return found.data_files if found else {}
+
+    def _source(self, source: Mapping[str, Any]) -> Job:
+        return Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])
+
+    def _left(self) -> Record | None:
+        name = self.about["cell"]
+        return self.folder.outcome(name) or self.folder.record(name)
+
+    def load(self, iteration: int, network: Network) -> None:
+        """Read the weights that this cell kept of an iteration. Raises StoreError."""
+        name, record = self.about["cell"], self._left()
+        if record is None or record.status != "done":
+            how = f"{record.status}: {record.reason}" if record else "not trained yet"
+            raise StoreError(f"cell {name}, whose weights this one reads, is {how}")
+        if str(iteration) not in record.weights:
+            kept = ", ".join(record.weights) or "none"
+            raise StoreError(f"cell {name} keeps no weights of iteration {iteration} (kept: {kept})")
+        weights = self.folder.cell(name) / "weights"
+        load_weights(weights, iteration, record.weights[str(iteration)], network, self.identity)

@@ -1,0 +1,209 @@
+"""One cell's life: build, train, evaluate, leave an outcome. Runs in a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import traceback
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.cell.loop import History, train
+from tread_bench.cell.open import Job
+from tread_bench.cell.step import Batch, Trainer
+from tread_bench.cell.weights import save_weights
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.conditions import EARLIER, conditions
+from tread_bench.core.config import Cell, DenseMethod, RoutingSchedule
+from tread_bench.core.draws import key_of
+from tread_bench.core.records import Evaluation, GradientNorms, Record
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.measure.evaluation import Evaluator, Guide
+from tread_bench.measure.inside.gap import routed_gap
+from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
+from tread_bench.measure.inside.similarity import layer_similarity
+from tread_bench.model.methods import Network
+from tread_bench.runner.folder import DISK_ERRORS, temporaries
+from tread_bench.runner.heartbeat import Heartbeat, Tell
+
+log = logging.getLogger(__name__)
+GRADIENT_BATCHES = 4
+
+
+def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
+    """Train and evaluate, or evaluate what another cell trained; what came of it, a failure with its reason too, is
+    written as the cell's outcome.
+    """
+    job = Job.open(root, cell_id).here()
+    with job.folder.cell_lock(cell_id):
+        finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
+        return finished or _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
+
+
+def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
+    lost = job.folder.attempts(cell_id)
+    try:
+        for left in temporaries(job.folder.cell(cell_id)):
+            left.unlink()
+        job.folder.begin_attempt(cell_id)
+        outcome = (_train_and_judge if job.cell.evaluate is None else _judge_again)(job, tell)
+    except Exception as error:  # a cell's failure is a result: its row stays, with the reason
+        log.error("%s", traceback.format_exc())
+        outcome = job.blank().model_copy(update={"reason": reason_of(error)})
+    outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
+    job.folder.write_record(outcome, "outcome.json")
+    return outcome
+
+
+def _train_and_judge(job: Job, tell: Tell) -> Record:
+    files = job.files  # looked at before anything is read
+    trainer = job.trainer()
+    initial = weights_sha256(trainer.network.backbone)
+    folder = job.folder.cell(job.about["cell"])
+    evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
+    evaluator.check()
+    history = _train(job, trainer, evaluator, tell)
+    blank, earlier = job.blank(), history.conditions[:-1]
+    return blank.model_copy(
+        update={
+            "status": "done",
+            "conditions": {**blank.conditions, **({EARLIER: earlier} if earlier else {})},
+            **_looked_into(job, trainer),
+            "cost": cell_cost(job.cell),
+            "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
+            "sampling_macs": evaluator.sampling_macs(),
+            "weights": history.weights,
+            "train_loss": history.train_loss,
+            "train_seconds": history.train_seconds,
+            "data_files": files.settled(),
+            "data_wait_seconds": history.data_wait_seconds,
+            "skipped_steps": trainer.scaler.skipped_steps,
+            "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
+            "initial_weights_sha256": initial,
+            "final_weights_sha256": weights_sha256(trainer.network.backbone),
+        }
+    )
+
+
+def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
+    iterations, folder = job.cell.training.iterations, job.folder.cell(job.about["cell"])
+
+    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
+        progress = partial(tell, "evaluating", iteration, iterations, None)
+        progress()
+        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"], progress).model_dump(mode="json")
+
+    return train(
+        trainer,
+        folder / "checkpoints",
+        job.identity,
+        evaluate,
+        lambda done, loss: tell("training", done, iterations, loss),
+        conditions=conditions(job.plan),
+        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer), job.identity),
+        files=job.files,
+    )
+
+
+def _looked_into(job: Job, trainer: Trainer) -> dict[str, Any]:
+    """What the trained network is like inside. Raises FloatingPointError where its last steps diverged."""
+    metrics, objective, held_out = job.cell.metrics, trainer.objective, job.data.held_out
+    judged = _judged(trainer).eval()
+    times = metrics.similarity_times or objective.similarity_times
+    similarity = layer_similarity(judged, objective, held_out, metrics.similarity_samples, times)
+    norms = _gradient_norms(trainer)
+    figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
+    if not torch.isfinite(figures).all():
+        raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
+    gap = routed_gap(judged, objective, held_out, metrics) if metrics.routed_rates else None
+    return {"similarity": similarity, "gradient_norms": norms, "gap": gap}
+
+
+def _judged(trainer: Trainer) -> Network:
+    return trainer.average if trainer.cell.metrics.ema else trainer.network
+
+
+def _judge_again(job: Job, tell: Tell) -> Record:
+    """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
+    cell, iteration = job.cell, job.about["sources"]["network"]["iteration"]
+    progress = partial(tell, "evaluating", 0, 1, None)
+    progress()
+    files = job.files  # looked at before anything is read
+    for source in job.about["sources"].values():
+        files.expect(job.trained_on(source), f"cell {source['cell']}, whose weights this one reads, was trained")
+    _, network = job.trained(job.about["sources"]["network"])
+    guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
+    objective, data = build_objective(cell.objective), job.data
+    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide, job.device)
+    evaluator.check()
+    evaluation = evaluator(network, iteration, 0.0, job.about["seed"], progress)
+    gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
+    done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
+    about = {
+        "sampling_macs": evaluator.sampling_macs(),
+        "data_files": files.settled(),
+        "target_features_sha256": job.taught_by(job.about["sources"]["network"]),
+        "final_weights_sha256": weights_sha256(network.backbone),
+    }
+    return job.blank().model_copy(update={**done, **about})
+
+
+def _gradient_norms(trainer: Trainer) -> GradientNorms:
+    """Of the batches that would have come next, with the cell's own method and without routes."""
+    iterations = trainer.cell.training.iterations
+    batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
+    first = batches[0]
+    trainer.network.train()
+    backbone = trainer.network.backbone
+    blocks = block_parameters(backbone, first.x, first.t, first.y)
+    return GradientNorms(
+        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch) for batch in batches)),
+        dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, _dense(batch)) for batch in batches)),
+        batches=len(batches),
+    )
+
+
+def _dense(batch: Batch) -> Batch:
+    """The same samples at a step without routing; none loses SPRINT's deep path."""
+    return replace(batch, rows=replace(batch.rows, routing=0.0, path_drop=False))
+
+
+def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
+    """The loss with drop path drawn by the batch alone: the same with routing and without, and after a break."""
+    torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.rows.first) % 2**63)
+    return trainer.loss(batch)
+
+
+def unscheduled(cell: Cell) -> Cell:
+    """The same cell, routed as configured at every step."""
+    return cell.model_copy(update={"schedule": RoutingSchedule()})
+
+
+def dense_twin(cell: Cell) -> Cell:
+    """The same cell without all that a method, a schedule or an auxiliary loss changes."""
+    return unscheduled(cell).model_copy(update={"method": DenseMethod(), "routes": (), "auxiliary": ()})
+
+
+def weights_sha256(model: nn.Module) -> str:
+    """Hash of all parameters and buffers, names included."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def reason_of(error: BaseException) -> str:
+    """One line that says why a cell failed."""
+    text = str(error).strip().splitlines()
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
+        return f"out of memory: {text[0] if text else type(error).__name__}"
+    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
+        return f"disk: {error.strerror}: {error.filename or 'a file of the cell'}"
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"

@@ -1,0 +1,140 @@
+"""Speed and memory of training steps, measured alone, in a process that does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tread_bench.cell.numerics import apply_numerics, resolve_numerics
+from tread_bench.cell.open import Job
+from tread_bench.cell.run import dense_twin, unscheduled
+from tread_bench.cell.step import Trainer
+from tread_bench.core.conditions import conditions
+from tread_bench.core.config import (
+    BackboneChoice,
+    Cell,
+    Compute,
+    DenseMethod,
+    RandomLatentsData,
+    Timing,
+    Training,
+    TreadMethod,
+)
+from tread_bench.core.families import BackboneSpec, Family
+from tread_bench.core.records import TimingFigures
+from tread_bench.core.routes import Route
+from tread_bench.core.statistics import median_interval, paired_ratio
+from tread_bench.data.loader import BATCHES_PER_WORKER
+from tread_bench.data.source import open_data
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.measure.speed.gpu_conditions import gpu_reader
+from tread_bench.measure.speed.memory import peak_memory
+from tread_bench.measure.speed.probe import probe_ms
+from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
+from tread_bench.model.methods import Network, build_method
+
+LOOP_STEPS = 20  # of the training loop that are timed, at most
+
+
+class Steps:
+    """Calls that each get the batch of the next training step ready, on the device, and return the step."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.done = trainer, 0
+
+    def __call__(self) -> Callable[[], object]:
+        batch = self.trainer.batch(self.done)
+        self.done += 1
+        return partial(self.trainer.step, batch)
+
+
+def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
+    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control.
+
+    Returns {"timing": fields of TimingFigures, "conditions": those of the machine that this is}, as `measure_memory`.
+    """
+    job = Job.open(root, cell_id).here()
+    timing = Timing.model_validate(job.plan["timing"])
+    reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
+    return {"timing": time_pair(reference, subject, timing).model_dump(mode="json"), "conditions": conditions(job.plan)}
+
+
+def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
+    """Peak memory of a cell's training steps, those of its dense part where it has one."""
+    job = Job.open(root, cell_id).here()
+    trainer = job.trainer()
+    first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
+    with trainer.batches(count(first)) as batches:
+        peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
+    return {"timing": {"peak_memory_mib": peak, "memory_kind": kind}, "conditions": conditions(job.plan)}
+
+
+def time_backbone(
+    family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
+) -> dict[str, Any]:
+    """Training steps of a backbone on random images, beside the dense ones, in this process."""
+    compute = Compute()
+    numerics = resolve_numerics(compute, device)
+    where = apply_numerics(numerics)
+    shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
+    latents = RandomLatentsData(name="random_latents", count=80, **shape)
+    data = open_data(latents)
+    cell = Cell(
+        backbone=BackboneChoice(name=family.name),
+        data=latents,
+        method=TreadMethod() if routes else DenseMethod(),
+        routes=tuple(routes),
+        selector=selector,
+        training=Training(iterations=1, batch=batch),
+    )
+
+    def trainer(cell: Cell) -> Trainer:
+        model = family.build(spec, numerics["kernels"], seed=0)
+        network = Network(model, build_method(cell, model))
+        return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
+
+    figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
+    return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}
+
+
+def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:
+    """Step times of `subject`, interleaved with those of `reference`; then its training loop, alone."""
+    synchronize = subject.synchronize
+    probe = probe_ms(subject.device, synchronize)
+    steps, read_gpu = (Steps(reference), Steps(subject)), gpu_reader(subject.device)
+    interleave(*steps, pairs=0, warmup=timing.warmup)
+    before = read_gpu()
+    times = interleave(*steps, timing.pairs, warmup=0, synchronize=synchronize)
+    after = read_gpu()
+    loop = _loop_time(subject, steps[1].done, timing)
+    median, low, high = median_interval(times.subject_ms)
+    speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
+    batch = subject.cell.training.batch
+    return TimingFigures(
+        step_time_ms=median,
+        step_time_low_ms=low,
+        step_time_high_ms=high,
+        images_per_s=batch / median * 1e3,
+        speedup=speedup,
+        speedup_low=speedup_low,
+        speedup_high=speedup_high,
+        step_times_ms=times.subject_ms,
+        reference_step_times_ms=times.reference_ms,
+        loop_time_ms=loop.step_ms,
+        data_wait_share=loop.data_wait_share,
+        batch=batch,
+        warmup=timing.warmup,
+        probe_ms=probe,
+        gpu_before=before,
+        gpu_after=after,
+    )
+
+
+def _loop_time(trainer: Trainer, first: int, timing: Timing) -> LoopTime:
+    """Of training from the step `first` on, with batches that are made ahead as they are when a cell is trained."""
+    warmup = timing.warmup + BATCHES_PER_WORKER * trainer.options.data_workers
+    with trainer.batches(count(first)) as batches:
+        return time_loop(batches, trainer.step, min(timing.pairs, LOOP_STEPS), warmup, trainer.synchronize)

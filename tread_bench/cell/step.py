@@ -1,0 +1,217 @@
+"""One optimiser step: the same code trains a cell and is timed."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from operator import itemgetter
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tread_bench.cell import ema
+from tread_bench.cell.compiling import CompiledBlocks
+from tread_bench.cell.scaling import LossScaler
+from tread_bench.core import draws
+from tread_bench.core.config import Cell, StepOptions
+from tread_bench.core.schedule import learning_rate, routing_share
+from tread_bench.data.loader import Loader
+from tread_bench.data.source import DataSource, flip
+from tread_bench.diffusion.objectives import Objective
+from tread_bench.model.methods import Images, Network, Prediction, Rows
+
+PLAIN = StepOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Inputs of one step; `noise` is standard normal."""
+
+    step: int
+    x: Tensor
+    y: Tensor | None
+    t: Tensor
+    noise: Tensor
+    rows: Rows
+
+    def split(self, size: int) -> Iterator[Batch]:
+        """The same samples, at most `size` at a time."""
+        for first in range(0, self.rows.count, size):
+            part = slice(first, min(first + size, self.rows.count))
+            rows = replace(self.rows, first=self.rows.first + first, count=part.stop - first)
+            yield replace(self, rows=rows).each(itemgetter(part))
+
+    def to(self, device: torch.device) -> Batch:
+        """On the device; from pinned memory without waiting for it."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same with every tensor changed."""
+        masks = {key: change(ids) for key, ids in self.rows.masks.items()}
+        return replace(
+            self,
+            x=change(self.x),
+            y=None if self.y is None else change(self.y),
+            t=change(self.t),
+            noise=change(self.noise),
+            rows=replace(self.rows, masks=masks),
+        )
+
+
+class Trainer:
+    """Weights, their average and the optimiser of one cell; `options` change how a step computes, not what."""
+
+    def __init__(
+        self,
+        cell: Cell,
+        seed: int,
+        network: Network,
+        objective: Objective,
+        data: DataSource,
+        device: torch.device,
+        options: StepOptions = PLAIN,
+    ) -> None:
+        self.cell, self.seed, self.data, self.device = cell, seed, data, device
+        self.objective, self.options = objective, options
+        self.network = network.to(device)
+        self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        self.parameters = [p for _, p in self.named_parameters()]
+        config = cell.training
+        self.optimizer = torch.optim.AdamW(
+            self.parameters,
+            lr=config.learning_rate,
+            betas=config.betas,
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        averaged = dict(self.average.named_parameters())
+        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+        self.network.backbone.gradient_checkpointing = options.gradient_checkpointing
+        self.scaler = LossScaler(device, enabled=options.autocast == "float16")
+        blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
+        self._compiled = blocks.active if blocks else nullcontext
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """What the optimiser changes: the backbone's parameters, then the method's own."""
+        return ((name, p) for name, p in self.network.named_parameters() if p.requires_grad)
+
+    def batches(self, steps: Iterable[int], clock: Callable[[], float] = time.perf_counter) -> Loader[Batch]:
+        """The inputs of `steps` in their order, made ahead in the background, in host memory."""
+        return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def batch(self, step: int) -> Batch:
+        """The inputs of `step`, on the device."""
+        return self.prepared(step).to(self.device)
+
+    def prepared(self, step: int) -> Batch:
+        """The inputs of `step` in host memory, which is pinned for CUDA; drawn by sample index, in any thread.
+
+        They are the same for every cell of the seed; masks are drawn by route as well.
+        """
+        size, spec, seed = self.cell.training.batch, self.network.spec, self.seed
+        first = step * size
+        train = self.data.train
+        items = draws.permuted(seed, "order", first, size, len(train))
+        x = train.images(items)
+        if getattr(self.cell.data, "horizontal_flip", False):
+            x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
+        noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
+        t = self.objective.draw_times(seed, first, size)
+        y = self._labels(items, first) if spec.num_classes else None
+        share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
+        rows = self.network.method.with_masks(self.network.backbone, Rows(seed, first, size, share))
+        batch = Batch(step, x, y, t, noise, rows)
+        return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
+
+    def _labels(self, items: np.ndarray, first: int) -> Tensor:
+        labels = self.data.train.labels(items)
+        dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
+        return labels.masked_fill(torch.from_numpy(dropped), self.network.spec.num_classes)
+
+    def precision(self) -> AbstractContextManager[object]:
+        """The context of the network's forward pass."""
+        if self.options.autocast == "none":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.options.autocast))
+
+    def loss(self, batch: Batch, network: Network | None = None) -> Tensor:
+        """The training loss of a batch, a scalar; of another `network` where one is given."""
+        network = network or self.network
+        made: list[Prediction] = []
+
+        def predict(x_t: Tensor, t: Tensor) -> Tensor:
+            with self.precision():
+                made.append(network.train_forward(x_t, t, batch.y, batch.rows))
+            return made[-1].output
+
+        loss = weighted_mean(self.objective.errors(predict, batch.x, batch.noise, batch.t), made[-1].weight)
+        if not network.auxiliaries:
+            return loss
+        return sum(network.auxiliary_losses(made[-1], self._images(batch, made[-1].output)), loss)
+
+    def _images(self, batch: Batch, output: Tensor) -> Images:
+        """Of both objectives x_t - t dx/dt is the estimate of the clean image."""
+        noised = self.objective.corrupt(batch.x, batch.noise, batch.t)
+        velocity = self.objective.velocity(lambda x_t, t: output, noised, batch.t)
+        return Images(batch.x, noised, noised - batch.t.view(-1, 1, 1, 1) * velocity)
+
+    def step(self, batch: Batch) -> Tensor:
+        """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
+        config = self.cell.training
+        # Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
+        torch.manual_seed(draws.key_of(self.seed, "torch", batch.step) % 2**63)
+        loss = self.backward(batch.to(self.device))
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(batch.step, config, self.cell.schedule)
+        self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
+        self.optimizer.zero_grad(set_to_none=True)
+        ema.update(self._averaged, self.parameters, ema.decay_at(batch.step, config.ema_decay))
+        return loss
+
+    def backward(self, batch: Batch) -> Tensor:
+        """Gradients of the batch's loss, scaled, micro batch by micro batch; the loss itself, detached."""
+        total = torch.zeros((), device=self.device)
+        with self._compiled():
+            for part in batch.split(self.options.micro_batch or batch.rows.count):
+                loss = self.loss(part) * (part.rows.count / batch.rows.count)
+                self.scaler.backward(loss)
+                total += loss.detach()
+        return total
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that training changes, by name: what a checkpoint holds."""
+        found = {f"weights.{name}": p.detach() for name, p in self.named_parameters()}
+        found |= {f"average.{name}": p for name, p in self.average.named_parameters()}
+        for name, parameter in self.named_parameters():
+            for key, value in self.optimizer.state[parameter].items():
+                found[f"optimizer.{key}.{name}"] = value
+        return {name: value.contiguous().cpu() for name, value in (found | self.scaler.tensors()).items()}
+
+    @torch.no_grad()
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Take over what `tensors` gave, bit for bit."""
+        for name, parameter in self.named_parameters():
+            parameter.copy_(tensors[f"weights.{name}"])
+            moments = {key: f"optimizer.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
+            if moments["step"] in tensors:  # a parameter that had no gradient yet has none
+                self.optimizer.state[parameter] = {key: tensors[at].to(self.device) for key, at in moments.items()}
+        for name, parameter in self.average.named_parameters():
+            parameter.copy_(tensors[f"average.{name}"])
+        self.scaler.restore(tensors)
+
+
+def weighted_mean(errors: Tensor, weight: Tensor | None) -> Tensor:
+    """Mean over pixels, then over samples, of errors (B, C, H, W); pixels count by `weight` (B, 1, H, W)."""
+    if weight is None:
+        return errors.flatten(1).mean(1).mean()
+    counted = weight.expand_as(errors).flatten(1)
+    return ((errors.flatten(1) * counted).sum(1) / counted.sum(1)).mean()

@@ -1,0 +1,72 @@
+"""Weights that are kept to be judged again: one safetensors file per iteration, known by its hash.
+
+The hash covers the file's metadata, which say whose weights they are and of which iteration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from safetensors.torch import load, save
+from torch import nn
+
+from tread_bench.core.identity import Identity, stamp_of
+from tread_bench.model.methods import Network
+from tread_bench.runner.folder import StoreError, write_atomically
+
+
+def save_weights(folder: Path, iteration: int, network: Network, owner: Identity) -> str:
+    """Write `<iteration>.safetensors` whole; its SHA-256."""
+    state = {
+        f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
+        for part, module in _parts(network).items()
+        for name, tensor in module.state_dict().items()
+    }
+    payload = _in_order(save(state, owner.stamp(iteration)))
+    folder.mkdir(exist_ok=True)
+    write_atomically(weights_path(folder, iteration), payload)
+    return hashlib.sha256(payload).hexdigest()
+
+
+def _in_order(payload: bytes) -> bytes:
+    """The same file with its metadata by name: safetensors writes them in an order that differs from call to call."""
+    start = 8 + int.from_bytes(payload[:8], "little")
+    header = json.loads(payload[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors start at multiples of 8 bytes
+    return len(text).to_bytes(8, "little") + text + payload[start:]
+
+
+def load_weights(folder: Path, iteration: int, sha256: str, network: Network, owner: Identity) -> None:
+    """Read them into a network of the same sizes.
+
+    Raises:
+        StoreError: the file is not there, or is not the one that was written.
+        StrangerError: it is another cell's, or of another iteration than its name says.
+    """
+    path = weights_path(folder, iteration)
+    try:
+        payload = path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); train its cell again") from None
+    if hashlib.sha256(payload).hexdigest() != sha256:
+        if stamp := stamp_of(path):
+            owner.check(stamp, path, iteration)
+        raise StoreError(f"{path} is damaged: its sha256 is not the recorded one; train its cell again")
+    state = load(payload)
+    for part, module in _parts(network).items():
+        prefix = f"{part}."
+        module.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
+
+
+def _parts(network: Network) -> dict[str, nn.Module]:
+    """What a network is judged with: no auxiliary losses."""
+    return {"backbone": network.backbone, "method": network.method}
+
+
+def weights_path(folder: Path, iteration: int) -> Path:
+    """Where the weights of an iteration stand in the folder `weights` of a cell."""
+    return folder / f"{iteration}.safetensors"

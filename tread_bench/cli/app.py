@@ -1,0 +1,376 @@
+"""The command line: parse, call, print. Results go to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tread_bench.cli.rim import Passed, main
+from tread_bench.core.errors import LARGEST
+from tread_bench.runner.signals import STATUS as INTERRUPTED
+from tread_bench.runner.signals import ctrl_c
+
+__all__ = ["app", "main"]
+
+FORGETS = (
+    "What is removed or replaced"  # heading in a command's help: a misspelt option is never taken for one of these
+)
+
+
+class Commands(TyperGroup):
+    """The commands; of an unknown option they suggest no option that removes or replaces something.
+
+    Interrupts and errors of the operating system pass by typer, which takes every broken pipe for that of stdout.
+    """
+
+    def invoke(self, ctx: Any) -> Any:
+        ctrl_c.works = True
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, EOFError, OSError) as error:
+            raise Passed(error) from error
+        except Exception as error:
+            if possible := getattr(error, "possibilities", None):
+                error.possibilities = sorted(set(possible) - _forgetting(error.ctx.command))  # type: ignore[attr-defined]
+            raise
+
+
+def _forgetting(command: Any) -> set[str]:
+    options = (one for one in command.params if getattr(one, "rich_help_panel", None) == FORGETS)
+    return {name for option in options for name in option.opts}
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="tread-bench",
+    help="Decide whether, where and how to route tokens in a diffusion backbone.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _number(name: str, about: str, least: int = 1) -> Any:
+    """An option for an integer that fits 64 bits."""
+    return typer.Option(name, min=least, max=LARGEST, help=about)
+
+
+SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite")]
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
+]
+SeedsOption = Annotated[int | None, _number("--seeds", "number of seeds instead of the suite's")]
+JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+
+
+GuidanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--guidance",
+        metavar="RULE",
+        help="none, cfg, sparse, tread, tread_released, autoguidance or path_drop; with settings as in a suite: "
+        "'{name: sparse, strong: 0.5, weak: 0.9, interval: [0.1, 0.9]}'",
+    ),
+]
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Where(StrEnum):
+    """Where cells run."""
+
+    LOCAL = "local"
+    RAY = "ray"
+    SLURM = "slurm"
+
+
+class Listed(StrEnum):
+    """What can be listed."""
+
+    BACKBONES = "backbones"
+    SUITES = "suites"
+    DATASETS = "datasets"
+    OBJECTIVES = "objectives"
+    SAMPLERS = "samplers"
+    SELECTORS = "selectors"
+    METHODS = "methods"
+    EXTRACTORS = "extractors"
+    KERNELS = "kernels"
+
+
+DeviceOption = Annotated[Device, typer.Option("--device", help="where to compute")]
+
+
+@app.command()
+def run(
+    suite: SuiteArgument,
+    overrides: SetOption = [],  # noqa: B006  (typer reads it once)
+    seeds: SeedsOption = None,
+    out: Annotated[Path | None, typer.Option("--out", help="run folder; default runs/<suite>")] = None,
+    device: DeviceOption = Device.CPU,
+    executor: Annotated[
+        Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
+    ] = Where.LOCAL,
+    workers: Annotated[int | None, _number("--workers", "cells trained at a time")] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            "--shard",
+            metavar="I/N",
+            help="train the Ith of N equal parts of the cells, on a folder shared with the other parts; "
+            "one last run without it measures speed and writes the comparison",
+        ),
+    ] = None,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="run failed cells again", rich_help_panel=FORGETS)
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="forget what the run folder holds of this suite, after naming it and asking",
+            rich_help_panel=FORGETS,
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="forget without asking", rich_help_panel=FORGETS)] = False,
+    accept_other_numerics: Annotated[
+        bool, typer.Option("--accept-other-numerics", help="go on though numerical choices changed; records say so")
+    ] = False,
+) -> None:
+    """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
+    from tread_bench.cli.run import run_suite
+    from tread_bench.runner.options import Options
+    from tread_bench.runner.shards import Shard
+
+    options = Options(
+        device=device.value,
+        executor=executor.value,
+        workers=workers,
+        shard=Shard.parse(shard) if shard else None,
+        retry_failed=retry_failed,
+        fresh=fresh,
+        agreed=yes,
+        accept_other_numerics=accept_other_numerics,
+    )
+    try:
+        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here", file=sys.stderr)
+        status = INTERRUPTED
+    raise typer.Exit(status)
+
+
+@app.command()
+def plan(
+    suite: SuiteArgument,
+    overrides: SetOption = [],  # noqa: B006
+    seeds: SeedsOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training."""
+    from tread_bench.cli.plan import show_plan
+
+    show_plan(suite, _with_seeds(overrides, seeds), as_json)
+
+
+@app.command()
+def profile(
+    backbone: Annotated[
+        str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
+    ],
+    route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
+    selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            "--image-size", min=1, max=LARGEST, help="side of what the backbone sees; else as published, or 32"
+        ),
+    ] = None,
+    channels: Annotated[
+        int | None,
+        _number("--channels", "channels of what it sees; else as published, or 4"),
+    ] = None,
+    num_classes: Annotated[
+        int | None, _number("--num-classes", "0: no labels; else as published, or 1000", least=0)
+    ] = None,
+    overrides: SetOption = [],  # noqa: B006
+    guidance: GuidanceOption = None,
+    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside the dense ones")] = False,
+    batch: Annotated[int, _number("--batch", "images per timed step")] = 8,
+    device: DeviceOption = Device.CPU,
+    as_json: JsonOption = False,
+) -> None:
+    """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
+    from tread_bench.cli.profile import ProfileRequest, show_profile
+
+    shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
+    given = {key: value for key, value in shape.items() if value is not None}
+    show_profile(
+        ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance),
+        (batch, device.value) if train else None,
+        as_json,
+    )
+
+
+@app.command()
+def sample(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder")],
+    cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
+    guidance: GuidanceOption = None,
+    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; else the cell's")] = None,
+    sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; else the cell's")] = None,
+    steps: Annotated[int | None, _number("--steps", "of the sampler; else the cell's")] = None,
+    num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="images")] = 40,
+    seed: Annotated[int | None, _number("--seed", "of noise and masks; else the cell's own", least=0)] = None,
+    labels: Annotated[str | None, typer.Option("--labels", help="classes to take in turn, such as 0,1,2")] = None,
+    iteration: Annotated[int | None, _number("--iteration", "a snapshot; else the last")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder; default RUN_DIR/samples/...")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Generate images from the weights that a run has kept: a grid and single PNG files."""
+    from tread_bench.cli.sample import SampleRequest
+    from tread_bench.cli.sample import sample as write_samples
+
+    changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
+    write_samples(SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out), as_json)
+
+
+@app.command()
+def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")]) -> None:
+    """Write records.jsonl, results.csv, the figures and index.html of a run again."""
+    from tread_bench.cli.run import render_report
+
+    typer.echo(render_report(run_dir))
+
+
+@app.command()
+def status(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    watch: Annotated[
+        bool, typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C, be there a runner or not")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what is done, what runs where, how long it may take, and what failed or was lost."""
+    from tread_bench.cli.status import show_status
+
+    show_status(run_dir, watch, as_json)
+
+
+@app.command()
+def clean(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
+) -> None:
+    """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
+    from tread_bench.cli.clean import clean_folder
+
+    clean_folder(run_dir, yes)
+
+
+@app.command()
+def check(
+    run_dir: Annotated[Path, typer.Argument(help="a finished run folder")],
+    baseline: Annotated[Path, typer.Option("--baseline", help="JSON file of accepted figures")],
+    accept: Annotated[
+        bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
+    ] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a run with accepted figures; status 1: something is worse, 3: something could not be told."""
+    from tread_bench.cli.check import Outputs, check_run
+
+    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json)))
+
+
+@app.command()
+def regress(
+    suite: SuiteArgument,
+    against: Annotated[str, typer.Option("--against", metavar="GIT_REF", help="the version to compare with")],
+    overrides: SetOption = [],  # noqa: B006
+    device: DeviceOption = Device.CPU,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Time this version and another one in turn on this machine; status 1: slower, 3: it could not be told."""
+    from tread_bench.cli.check import Outputs
+    from tread_bench.cli.regress import regress as compare_versions
+
+    outputs = Outputs(junit, markdown, as_json)
+    raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs))
+
+
+@app.command()
+def history(
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, in any order")],
+    out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
+    as_json: JsonOption = False,
+) -> None:
+    """Find where figures changed over many runs, and draw them with the commits on the axis.
+
+    A change of speed, memory or quality can be told from noise in 8 runs and more that compare, a change of counts in
+    two. Runs compare where configuration and conditions are the same. Status 3: a folder is no run, is damaged, has no
+    finished cell or was given twice, and is left out; the others are shown.
+    """
+    from tread_bench.cli.history import show_history
+
+    raise typer.Exit(show_history(run_dirs, out, as_json))
+
+
+@app.command("list")
+def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json: JsonOption = False) -> None:
+    """List what can be named in a suite."""
+    from tread_bench.cli.listing import show_list
+
+    show_list(what.value, as_json)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a suite file, for editors."""
+    from tread_bench.suite.schema import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def doctor(as_json: JsonOption = False) -> None:
+    """Say what this machine has: device, kernels, versions, weights."""
+    from tread_bench.cli.doctor import show_machine
+
+    show_machine(as_json)
+
+
+@app.command()
+def features(
+    suite: SuiteArgument,
+    out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
+    overrides: SetOption = [],  # noqa: B006
+    iterations: Annotated[int, _number("--iterations", "training steps of the classifier")] = 1000,
+    seed: Annotated[int, _number("--seed", "of the classifier", least=0)] = 0,
+) -> None:
+    """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
+    from tread_bench.cli.features import train_features
+
+    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed)))
+
+
+def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:
+    return [*overrides, f"seeds={seeds}"] if seeds is not None else list(overrides)

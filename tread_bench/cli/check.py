@@ -1,0 +1,133 @@
+"""`check`: a run against an accepted one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Column, Table
+from rich.text import Text
+
+from tread_bench.cli.console import stdout_console
+from tread_bench.core.errors import UserError
+from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.core.records import Record
+from tread_bench.regression.baseline.baseline import Baseline, figures_of, read_baseline, write_baseline
+from tread_bench.regression.baseline.compare import compare
+from tread_bench.regression.baseline.findings import Finding, Verdict, exit_status
+from tread_bench.regression.baseline.outputs import as_json, headline, junit, markdown
+from tread_bench.runner.folder import RunFolder, write_atomically
+
+_STYLES = {Verdict.FAIL: "bold red", Verdict.INCONCLUSIVE: "yellow", Verdict.UNFIT: "yellow", Verdict.SKIPPED: "dim"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where the findings also go."""
+
+    junit: Path | None
+    markdown: Path | None
+    as_json: bool
+
+    def try_paths(self) -> None:
+        """Before anything is judged: raises OutputError where a file cannot be written or is somebody else's."""
+        for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
+            if path:
+                refuse_foreign(option, [path])
+                try_file(option, path)
+
+
+def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
+    """Compare, print, and with `accept` write the baseline; the exit status. Raises UserError."""
+    outputs.try_paths()
+    if accept:
+        try_file("--baseline", path)
+    folder = RunFolder(root)
+    plan = folder.existing_plan()
+    _refuse_smoke(root, plan)
+    suite, records = plan["suite"]["name"], folder.records(plan["references"])
+    failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
+    _refuse_unfinished(root, plan["cells"], records, len(failed) if accept else 0)
+    baseline = None if accept and not path.exists() else _baseline_of(suite, path)
+    cells = figures_of(records)
+    findings = compare(baseline, cells, failed) if baseline else []
+    status = 0 if accept else exit_status(findings)
+    tell(findings, "check", suite, status, outputs)
+    if accept:
+        with _writing("--baseline", path):
+            write_baseline(path, suite, cells, baseline.margins if baseline else {})
+        typer.echo(f"accepted {len(cells)} cells: {path}", err=True)
+    elif status:
+        typer.echo("--accept makes this run the new baseline", err=True)
+    return status
+
+
+def _refuse_smoke(root: Path, plan: Mapping[str, Any]) -> None:
+    """Figures of a few iterations say nothing of the program, be they judged or accepted."""
+    if plan.get("smoke"):
+        raise UserError(
+            f"{root} is a smoke run, cut down to a few iterations: it can be neither checked nor accepted as a "
+            "baseline; run its suite without --smoke into another folder"
+        )
+
+
+def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Record], failed: int) -> None:
+    """What a run that was broken off lacks is no verdict on the program."""
+    missing, of = len(planned) - len(records), len(planned)
+    if failed:
+        raise UserError(
+            f"{root} cannot be accepted: of {of} cells, {failed} failed and {missing} have no record; run its suite "
+            f"again with --out {root} --retry-failed, then accept it"
+        )
+    if missing:
+        raise UserError(
+            f"{root} is not finished: {missing} of {of} cells have no record yet; run its suite again with "
+            f"--out {root}, which goes on from there"
+        )
+
+
+def _baseline_of(suite: str, path: Path) -> Baseline:
+    baseline = read_baseline(path)
+    if baseline.suite != suite:
+        raise UserError(
+            f"{path}: the baseline is of suite {baseline.suite}, this run is of {suite}; give the baseline of {suite}, "
+            "or `--accept` the run into another file"
+        )
+    return baseline
+
+
+@contextmanager
+def _writing(option: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
+
+
+def tell(findings: list[Finding], command: str, suite: str, status: int, outputs: Outputs) -> None:
+    """Write the files that were asked for, and print the findings. Raises UserError where a file cannot be written."""
+    title = f"tread-bench {command}: {suite}"
+    for option, path, written in (("--junit", outputs.junit, junit), ("--markdown", outputs.markdown, markdown)):
+        if path:
+            with _writing(option, path):
+                write_atomically(path, written(findings, title))
+    if outputs.as_json:
+        typer.echo(as_json(findings, suite, status))
+        return
+    told = [finding for finding in findings if finding.verdict is not Verdict.PASS]
+    if told:
+        stdout_console().print(_table(told))
+    if findings:
+        typer.echo(headline(findings))
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table(Column("cell"), "figure", "verdict", "accepted", "measured", "reason")
+    for f in findings:
+        texts = (f.cell, f"{f.kind}: {f.figure}", f.verdict.value, f.accepted, f.measured, f.reason)
+        table.add_row(*(Text(text) for text in texts), style=_STYLES.get(f.verdict))
+    return table

@@ -1,0 +1,48 @@
+"""`clean`: the space that a run folder no longer needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import typer
+
+from tread_bench.runner.folder import RunFolder, disk_errors_told
+
+
+def clean_folder(root: Path, is_agreed: bool) -> None:
+    """Name what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only name it.
+
+    Raises:
+        StoreError: `root` is no run folder, or one in use.
+    """
+    folder = RunFolder(root)
+    folder.existing_plan()
+    with folder.lock(), disk_errors_told(root):
+        files = folder.removable()
+        if not files:
+            typer.echo(f"{root}: nothing to remove")
+            return
+        for line in _told(root, files):
+            typer.echo(line)
+        if is_agreed or (sys.stdin.isatty() and typer.confirm("Remove them?")):
+            folder.remove(files)
+            typer.echo("removed")
+        elif not sys.stdin.isatty():
+            typer.echo("nothing was removed: --yes removes them")
+
+
+def _told(root: Path, files: list[Path]) -> Iterator[str]:
+    """Every path, then what they are."""
+    yield from map(str, files)
+    checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]
+    cells = {path.parent for path in checkpoints}
+    images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
+    size = sum(path.lstat().st_size for path in files) / 2**20
+    parts = (
+        f"{len(checkpoints)} files of checkpoints of {len(cells)} finished cells (with them their weights)",
+        f"{images} files of decoded images (made again when they are needed)",
+        f"{len(files) - len(checkpoints) - images} files left by interrupted writers",
+    )
+    yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

@@ -1,0 +1,80 @@
+"""`doctor`: what this machine has, and what a run here would be like."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import psutil
+import torch
+import typer
+from rich.table import Table
+
+from tread_bench.cell.numerics import (
+    TF32_CAPABILITY,
+    autocast_problem,
+    blas_kernels,
+    cpu_name,
+    resolve_numerics,
+    versions,
+)
+from tread_bench.cli.console import stdout_console
+from tread_bench.core.config import Compute, DigitsData, Metrics
+from tread_bench.core.families import families
+from tread_bench.core.kernels import KERNELS, missing
+from tread_bench.measure.quality.features import choose_extractor
+from tread_bench.measure.speed.gpu_conditions import nvml_problem
+
+
+def examine() -> dict[str, Any]:
+    """Everything the command says, as JSON values."""
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    return {
+        "cpu": f"{cpu_name()}, {os.cpu_count()} processors, {torch.backends.cpu.get_cpu_capability()}, "
+        f"BLAS kernels {blas_kernels()}",
+        "memory_mib": psutil.virtual_memory().total // 2**20,
+        "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
+        "cuda": _cuda(),
+        "nvml": nvml_problem() or "yes: clocks, temperature and other processes are kept with every timing",
+        "versions": versions(),
+        "families": {family.name: family.source for family in families().values()},
+        "numerics": {device: resolve_numerics(Compute(), device) for device in devices},
+        "kernels": {
+            f"{kind}.{name}": missing(name, devices[-1]) or "yes" for kind, names in KERNELS.items() for name in names
+        },
+        "autocast": {name: autocast_problem(name, devices[-1]) or "yes" for name in ("bfloat16", "float16")},
+        "feature_networks": {"digits": _digits_network()},
+    }
+
+
+def show_machine(as_json: bool) -> None:
+    """Print the examination."""
+    found = examine()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table(show_header=False)
+    for key, value in found.items():
+        for name, text in value.items() if isinstance(value, dict) else {"": value}.items():
+            table.add_row(f"{key} {name}".strip(), _text(text))
+    stdout_console().print(table)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k} {_text(v)}" for k, v in value.items())
+    return (", ".join(value) or "none") if isinstance(value, list) else str(value)
+
+
+def _cuda() -> str:
+    if torch.cuda.is_available():
+        tf32 = "has" if torch.cuda.get_device_capability() >= TF32_CAPABILITY else "has no"
+        return f"CUDA {torch.version.cuda}; the GPU {tf32} TF32 (compute.matmul_precision: high)"
+    built = "was built without CUDA" if torch.version.cuda is None else f"was built for CUDA {torch.version.cuda}"
+    return f"torch sees no GPU (it {built})"
+
+
+def _digits_network() -> str:
+    extractor = choose_extractor(Metrics(), DigitsData())
+    return f"{extractor.name}, sha256 {extractor.sha256[:12]}"

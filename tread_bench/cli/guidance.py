@@ -1,0 +1,35 @@
+"""`--guidance`: a rule of guidance as a suite writes it, on the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from tread_bench.core.config import Sampling
+from tread_bench.core.problems import Place, SuiteError, validation_problems
+from tread_bench.suite.yaml import read_yaml
+
+
+def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -> Sampling:
+    """`sampling` with a rule as typed and with those of the changes that are not None. Raises SuiteError.
+
+    A rule keeps the scale of `sampling`, save that of no guidance.
+    """
+    kept = sampling.model_dump()
+    asked = {key: value for key, value in changes.items() if value is not None}
+    if guidance is not None:
+        place = Place(f"--guidance {guidance}")
+        value, _, problems = read_yaml(guidance, place.source, whole=place)
+        if problems:
+            raise SuiteError(problems)
+        asked["guidance"] = value
+        if value in ("none", {"name": "none"}):
+            asked.setdefault("guidance_scale", 1.0)
+        if sampling.guidance_scale == 1:
+            del kept["guidance_scale"]
+    try:
+        return Sampling.model_validate({**kept, **asked})
+    except ValidationError as error:
+        raise SuiteError(replace(problem, loc=()) for problem in validation_problems(error, Sampling)) from None

@@ -1,0 +1,101 @@
+"""`list`: what can be named in a suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, get_args
+
+import typer
+from pydantic import BaseModel
+from rich.table import Table
+
+from tread_bench.cli.console import stdout_console
+from tread_bench.core import config
+from tread_bench.core.costs import cost_of
+from tread_bench.core.families import SELECTORS, families
+from tread_bench.core.kernels import KERNELS, missing
+from tread_bench.suite.load import shipped_suites
+
+
+def show_list(what: str, as_json: bool) -> None:
+    """Print one kind of names, with what there is to know of each."""
+    rows = _LISTS[what]()
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    table = Table(*rows[0]) if rows else Table(what)
+    for row in rows:
+        table.add_row(
+            *(f"{v:,}" if isinstance(v, int) else ", ".join(v) if isinstance(v, list) else str(v) for v in row.values())
+        )
+    stdout_console().print(table)
+
+
+def _backbones() -> list[dict[str, Any]]:
+    """Every published size, at its family's default input."""
+    return [
+        {
+            "name": name,
+            "family": family.name,
+            "token_order": family.token_order.value,
+            "params": cost_of(family, family.spec(**sizes)).params,
+            "num_blocks": family.num_blocks(family.spec(**sizes)),
+            "source": family.source,
+        }
+        for family in families().values()
+        for name, sizes in family.published.items()
+    ]
+
+
+def _suites() -> list[dict[str, Any]]:
+    return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
+
+
+def _choices(union: Any) -> list[dict[str, Any]]:
+    """The members of a discriminated union: their name and what their docstring's first line says."""
+    members = get_args(get_args(union)[0]) if get_args(union) else (union,)
+    return [{"name": _name(member), "about": (member.__doc__ or "").strip().splitlines()[0]} for member in members]
+
+
+def _name(member: type[BaseModel]) -> str:
+    return str(get_args(member.model_fields["name"].annotation)[0])
+
+
+def _samplers() -> list[dict[str, Any]]:
+    return [{"name": name} for name in get_args(config.Sampling.model_fields["sampler"].annotation)]
+
+
+def _selectors() -> list[dict[str, Any]]:
+    return [{"name": name, "token_orders": sorted(orders)} for name, orders in SELECTORS.items()]
+
+
+def _extractors() -> list[dict[str, Any]]:
+    return [{"name": name, "about": about} for name, about in config.EXTRACTORS.items()]
+
+
+def _kernels() -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": kind,
+            "name": name,
+            "about": about,
+            "cpu": missing(name, "cpu") or "yes",
+            "cuda": missing(name, "cuda") or "yes",
+        }
+        for kind, names in KERNELS.items()
+        for name, about in names.items()
+    ]
+
+
+_LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "backbones": _backbones,
+    "suites": _suites,
+    "datasets": lambda: _choices(config.DataChoice),
+    "objectives": lambda: _choices(config.ObjectiveChoice),
+    "samplers": _samplers,
+    "selectors": _selectors,
+    "methods": lambda: _choices(config.MethodChoice),
+    "extractors": _extractors,
+    "kernels": _kernels,
+}

@@ -1,0 +1,79 @@
+"""`regress`: this version against another one, timed in turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from tread_bench.cli.check import Outputs, tell
+from tread_bench.cli.display import Display, make_display
+from tread_bench.regression.baseline.baseline import Baseline, figures_of
+from tread_bench.regression.baseline.compare import compare
+from tread_bench.regression.baseline.findings import Finding, exit_status
+from tread_bench.regression.baseline.speed_rule import PAIRS
+from tread_bench.regression.versions.alternate import alternate, findings
+from tread_bench.regression.versions.environments import build, checkout, commit_of, export
+from tread_bench.regression.versions.windows import Version, disturbances, settings, step_times, steps_for
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.signals import signals_interrupt
+from tread_bench.suite.load import find_suite, load_plan
+
+
+def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Outputs) -> int:
+    """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
+    outputs.try_paths()
+    suite = find_suite(name).resolve()
+    load_plan(suite, settings(overrides))
+    root = checkout()
+    commit = commit_of(ref, root)
+    display = make_display(Console(stderr=True))
+    with signals_interrupt(), TemporaryDirectory(prefix="tread-bench-") as scratch:
+        home = Path(scratch)
+        old = Version("old", build(export(commit, root, home / "source"), home / "old"))
+        new = Version("new", build(root, home / "new"))
+        try:
+            found = _compare((old, new), suite, overrides, device, home, display)
+        finally:
+            display.end()
+    status = exit_status(found)
+    tell(found, "regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
+    return status
+
+
+def _compare(
+    versions: tuple[Version, Version], suite: Path, overrides: list[str], device: str, home: Path, display: Display
+) -> list[Finding]:
+    runs = 0
+    display.begin("how many steps make a window", {"look": "a first look"}, 1)
+    steps = steps_for(step_times(versions[1], suite, overrides, device, home / "look"))
+    display.ended("look")
+
+    def window(is_new: bool) -> dict[str, float]:
+        nonlocal runs
+        if runs % (2 * PAIRS) == 0:
+            first = runs // 2 + 1
+            pairs = {str(k): f"pair {k}" for k in range(first, first + PAIRS)}
+            display.begin(f"timing both versions in turn, pairs {first} to {first + PAIRS - 1}", pairs, 1)
+        runs += 1
+        folder = home / f"{versions[is_new].name}-{runs}"
+        return step_times(versions[is_new], suite, overrides, device, folder, steps)
+
+    timings = alternate(window, lambda done: display.ended(str(done)))
+    return [*_exact(home, versions), *findings(timings, disturbances(home.glob("*-*")))]
+
+
+def _exact(home: Path, versions: tuple[Version, Version]) -> list[Finding]:
+    """Parameters, MACs and initial weights of the two."""
+    sides = []
+    for version in versions:
+        folder = RunFolder(next(home.glob(f"{version.name}-*")))
+        sides.append(figures_of(folder.records(folder.existing_plan()["references"])))
+    old, new = sides
+    return [f for f in compare(Baseline(suite="", cells=old), new, {}) if _is_measured(f)]
+
+
+def _is_measured(finding: Finding) -> bool:
+    """Not how a version writes the settings of a cell: both have read them from one suite."""
+    return finding.kind in ("presence", "exact") and not finding.figure.startswith("config.")

@@ -1,0 +1,187 @@
+"""The rim: whatever ends a command becomes one message and an exit status here, for every command alike."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from tread_bench.runner.signals import STATUS, ctrl_c
+
+if TYPE_CHECKING:
+    from subprocess import CalledProcessError
+
+    from tread_bench.cli.streams import UndeliveredError
+
+WRONG = 2  # exit status: the input, or the machine, cannot be used
+MISTAKE = 70  # exit status: an error of this program; EX_SOFTWARE of sysexits.h
+READER_GONE = 1  # exit status: nobody reads stdout any more
+FEWEST_FILES, ENOUGH_FILES = 64, 1024  # that this process may have open at a time
+
+
+class Passed(BaseException):
+    """Carries an exception past a library that has its own idea of what to do about it."""
+
+    def __init__(self, carried: BaseException) -> None:
+        self.carried = carried
+
+
+def main() -> NoReturn:
+    """Run the command that the arguments name, and end the process with its status.
+
+    What the user can fix, the operating system refuses, or this program does wrong is told in one message on stderr.
+    Ctrl-C ends it without a traceback from here on, so what takes time is imported later.
+    """
+    ctrl_c.install()
+    try:
+        from tread_bench.cli.streams import make_streams_fit
+
+        make_streams_fit()
+        status = _run()
+        ctrl_c.settle(status)
+        status = _delivered(status)
+        ctrl_c.settle(status)
+    except KeyboardInterrupt:  # in the instant in which the command ended
+        ctrl_c.end_at_once()
+    sys.exit(status)
+
+
+def _run() -> int:
+    """The exit status of the command."""
+    from importlib import import_module
+
+    try:
+        _raise_limits()
+        import_module("tread_bench.cli.app").app()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException as error:
+        ctrl_c.works = False
+        return _told(error.carried if isinstance(error, Passed) else error)
+    return 0
+
+
+def _delivered(status: int) -> int:
+    """The exit status after all that was printed has reached its reader, or has not."""
+    from tread_bench.cli.streams import UndeliveredError, flush_stdout
+
+    try:
+        flush_stdout()
+    except UndeliveredError as error:
+        return status or _tell_undelivered(error)
+    return status
+
+
+def _told(error: BaseException) -> int:
+    """Say why the command has ended, in one message; the exit status."""
+    from subprocess import CalledProcessError
+
+    from tread_bench.cli.streams import UndeliveredError
+    from tread_bench.core.errors import UserError, os_error_text
+
+    if ctrl_c.heard_at is not None or isinstance(error, KeyboardInterrupt):
+        _say("interrupted")  # also where a library has made another exception of it
+        return STATUS
+    if isinstance(error, UndeliveredError):
+        return _tell_undelivered(error)
+    if isinstance(error, OSError):
+        _say(os_error_text(error))
+        return WRONG
+    if isinstance(error, UserError):
+        _say(str(error))
+        return WRONG
+    if isinstance(error, CalledProcessError):
+        _say(_failed_command(error))
+        return WRONG
+    if _is_out_of_memory(error):
+        _say("out of memory: give the process more, or ask for smaller batches or networks")
+        return WRONG
+    _say(_of_mistake(error))
+    return MISTAKE
+
+
+def _say(text: str) -> None:
+    from tread_bench.core.errors import printable
+
+    sys.stderr.write(printable(text) + "\n")
+
+
+def _tell_undelivered(error: UndeliveredError) -> int:
+    """The exit status where what was printed did not reach its reader; one that has gone has read enough."""
+    import errno
+
+    from tread_bench.core.errors import os_error_text
+
+    if error.errno == errno.EPIPE:
+        return READER_GONE
+    _say(f"{os_error_text(error)}; what could not be printed is lost")
+    return WRONG
+
+
+def _failed_command(error: CalledProcessError) -> str:
+    name = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd[:3]))
+    told = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
+    last = next(iter(told.strip().splitlines()[-1:]), "it said nothing")
+    return f"`{name}` failed with status {error.returncode}: {last}"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and is_torchs)
+
+
+def _raise_limits() -> None:
+    """Let the process open as many files as it needs, where the system lets it. Raises UserError where that is few."""
+    from tread_bench.core.errors import UserError
+
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
+        return
+    most = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
+    if most < FEWEST_FILES:
+        raise UserError(
+            f"a process here may open {most} files at a time, and tread-bench needs {FEWEST_FILES}: raise the limit "
+            f"(`ulimit -n {ENOUGH_FILES}`)"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _of_mistake(error: BaseException) -> str:
+    """The message about an error of this program, whose log is written beside."""
+    import traceback
+
+    what = "".join(traceback.format_exception_only(error)).strip()
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = f" ({os.path.basename(last[0].filename)}, line {last[0].lineno})" if last else ""
+    try:
+        sent = f"send {_write_log(error)}, which says what happened where"
+    except OSError as unwritten:
+        sent = f"send this message, since no log could be written ({unwritten.strerror})"
+    return f"{what}{where}\nthis is a bug in tread-bench, not in its input; please report it: {sent}, and the suite"
+
+
+def _write_log(error: BaseException) -> str:
+    """Write what a bug report needs; the path of the file."""
+    import platform
+    import tempfile
+    import traceback
+
+    from tread_bench import __version__
+
+    about = {
+        "command": sys.argv,
+        "folder": os.getcwd(),
+        "tread-bench": __version__,
+        "python": sys.version,
+        "platform": platform.platform(),
+        "torch": getattr(sys.modules.get("torch"), "__version__", "not loaded"),
+    }
+    lines = [f"{key}: {value}\n" for key, value in about.items()]
+    handle, path = tempfile.mkstemp(prefix="tread-bench-crash-", suffix=".log")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.writelines([*lines, *traceback.format_exception(error)])
+    return path

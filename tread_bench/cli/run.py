@@ -1,0 +1,129 @@
+"""`run` and `report`: a suite to its comparison."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+
+from tread_bench.cli.console import stdout_console
+from tread_bench.cli.display import make_display
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import Record
+from tread_bench.runner.folder import RunFolder, disk_errors_told, write_atomically
+from tread_bench.runner.options import Options
+from tread_bench.runner.runner import run
+from tread_bench.suite.load import find_suite, load_plan
+
+# What --smoke asks of every cell: everything once, nothing long enough to mean something.
+SMOKE = (
+    "training.iterations=4",
+    "training.checkpoint_every=2",
+    "metrics.at=[2, 4]",
+    "metrics.num_samples=32",
+    "metrics.validation_samples=16",
+    "metrics.similarity_samples=8",
+    "metrics.kid_subset_size=16",
+    "sampling.steps=2",
+    "timing.pairs=2",
+    "timing.warmup=1",
+)
+
+
+_NAMED = 5  # files in a message
+PRINTED = ("FID", "Δ FID", "Speed-up", "Ideal")  # the page has every column
+PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
+
+
+def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
+    """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
+    path = find_suite(name)
+    plan = replace(load_plan(path, [*overrides, *(SMOKE if smoke else ())]), is_smoke=smoke)
+    root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
+    console = Console(stderr=True)
+    agree = partial(_agree, options.agreed)
+    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
+    page = root / "index.html"
+    failed = [record for record in result.records if record.status == "failed"]
+    if result.taken:
+        typer.echo(f"another process still works on {result.taken} cells; the same command later goes on", err=True)
+    if options.shard is not None:
+        which = "smoke run, " if smoke else ""
+        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
+        typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
+        return 1 if failed or result.taken else 0
+    stale = RunFolder(root).stale()
+    if not result.finished_now:
+        made = f"made again, since missing or older than the records: {_few(stale)}" if stale else "nothing to do"
+        which = " of this smoke run" if smoke else ""
+        typer.echo(f"{made}: all {len(result.records)} cells{which} have their records" + _again(failed))
+    if stale or result.finished_now:
+        render_report(root)
+        _print_table(result.records, smoke)
+    typer.echo(str(page))
+    return 1 if failed or result.taken else 0
+
+
+def _agree(is_agreed: bool, told: str) -> None:
+    """Say what will be forgotten, and ask unless that is agreed. Raises UserError where it is not."""
+    typer.echo(told, err=True)
+    if is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
+    if not typer.confirm("Drop it?", err=True):
+        raise UserError("nothing was changed")
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+
+
+def _again(failed: list[Record]) -> str:
+    return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""
+
+
+def _print_table(records: list[Record], is_smoke: bool) -> None:
+    """The heart of the comparison on stdout: a table per group of rows that may be ranked together."""
+    from tread_bench.reports import SMOKE_RUN
+    from tread_bench.reports.comparison import comparison
+    from tread_bench.reports.table_view import comparison_view
+
+    console = stdout_console()
+    if is_smoke:
+        console.print(f"SMOKE RUN. {SMOKE_RUN}")
+    printed = PRINTED_WIDE if console.width >= 120 else PRINTED
+    for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
+        view = comparison_view(list(members))
+        shown = [k for k, (title, _) in enumerate(view.headers) if title in printed]
+        title = "smoke run" if is_smoke else None
+        table = Table(Column("row", no_wrap=True), *(view.headers[k][0] for k in shown), title=title)
+        for row, cells in view.rows:
+            table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
+        console.print(table)
+
+
+def render_report(root: Path) -> str:
+    """Everything that is derived from the records that can be read, made again; the page's path.
+
+    Raises:
+        UserError: there is no plan.
+    """
+    folder = RunFolder(root)
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan["references"])
+    for reason in unreadable.values():
+        typer.echo(f"left out: {reason}", err=True)
+    from tread_bench.reports.page import render
+
+    folder.refuse_links()
+    with disk_errors_told(root):
+        write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
+        render(records, plan, root, unreadable)
+    return str(root / "index.html")

@@ -1,0 +1,185 @@
+"""`sample`: images from the weights that a run has kept."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import typer
+
+from tread_bench.cell.open import Job
+from tread_bench.cli.guidance import changed_sampling
+from tread_bench.core.config import Cell, picture_shape
+from tread_bench.core.costs import sampling_macs
+from tread_bench.core.errors import UserError
+from tread_bench.core.identity import canonical_json
+from tread_bench.core.names import unknown
+from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked
+from tread_bench.core.routed import setting_of, with_blocks
+from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.objectives import build_objective
+from tread_bench.measure.quality.decoder import open_decoder, to_pixels
+from tread_bench.measure.quality.pictures import grid_png, image_png
+from tread_bench.model.methods import Network
+from tread_bench.runner.folder import RunFolder, write_atomically
+from tread_bench.suite.plan import digest
+from tread_bench.suite.weights import Source, Weights, guiding
+
+Trained = tuple[Cell, Network]
+_GRID = "grid.png"
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What the command line asks for; None: as the cell samples for its metrics."""
+
+    root: Path
+    cell: str
+    guidance: str | None
+    changes: Mapping[str, Any]  # of the cell's sampling
+    num: int
+    seed: int | None
+    labels: str | None
+    iteration: int | None
+    out: Path | None
+
+
+def sample(request: SampleRequest, as_json: bool) -> None:
+    """Write the images and their grid, print where they are and what each cost. Raises UserError."""
+    if request.out:
+        refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
+    about = _find(RunFolder(request.root), request)
+    job = Job.open(request.root, about["cell"])
+    seed = about["seed"] if request.seed is None else request.seed
+    source = _source(job, request.iteration)
+    trained = job.trained(source)
+    cell = _asked(trained[0], job.cell, request)
+    weak = _weak(job, source, cell)
+    labels = _labels(request.labels, cell)
+    out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
+    refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
+    objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
+    made = generate(
+        trained[1],
+        objective,
+        cell.sampling,
+        seed,
+        request.num,
+        cell.metrics.batch,
+        weak[1] if weak else None,
+        labels,
+    )
+    pixels = torch.cat([to_pixels(images, decoder) for images in made])
+    files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {_GRID: grid_png(pixels)}
+    if request.out is None:
+        make_below(request.root, out)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_atomically(out / name, content)
+    times = objective.sampling_times(cell.sampling.steps)
+    _tell(out, list(files), sampling_macs(setting_of(cell), times, setting_of(weak[0]) if weak else None), as_json)
+
+
+def _image_name(number: int) -> str:
+    return f"{number:05d}.png"
+
+
+def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:
+    """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
+    abouts, damaged = folder.readable_abouts()
+    found = [about for about in abouts if request.cell in (about["cell"], about["row"])]
+    if not found:
+        known = dict.fromkeys(about[key] for key in ("row", "cell") for about in abouts)
+        raise UserError("\n".join([unknown("cell", request.cell, known), *damaged]))
+    chosen = [about for about in found if about["seed"] == request.seed] if len(found) > 1 else found
+    if len(chosen) != 1:
+        seeds = ", ".join(str(about["seed"]) for about in found)
+        raise UserError(f"row {request.cell!r} has a cell for each of the seeds {seeds}: choose one with --seed")
+    return chosen[0]
+
+
+def _source(job: Job, iteration: int | None) -> dict[str, Any]:
+    """Whose weights are sampled from, at which iteration."""
+    own = {"cell": job.about["cell"], "run": "", "iteration": job.cell.training.iterations}
+    source = {**own, **job.about.get("sources", {}).get("network", {})}
+    return source if iteration is None else {**source, "iteration": iteration}
+
+
+def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
+    """The trained cell, sampled as the request says."""
+    sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
+    if sampling.churn and trained.objective.name != "edm":
+        raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that it could raise")
+    complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
+    if isinstance(complete, list):
+        raise UserError("\n".join(problem.message for problem in complete))
+    if (channels := picture_shape(complete.data)[0]) not in (1, 3):
+        way_out = ", or latents with data.decoder" if complete.data.name == "latents" else ""
+        raise UserError(f"images of {channels} channels are no pictures: sample needs 1 or 3{way_out}")
+    return complete
+
+
+def _weak(job: Job, source: Mapping[str, Any], cell: Cell) -> Trained | None:
+    """The network of the weak branch, where it has weights of its own."""
+    rule: Any = cell.sampling.guidance
+    if not any(branch and branch.other_weights for branch in rule.branches):
+        return None
+    root, row = Path(source["run"] or job.folder.root), getattr(rule, "row", None)
+    judged = Job.open(root, source["cell"])
+    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.about["seed"]))
+    try:
+        found = guiding(cell, Weights(_as_source(judged), source["iteration"]), _as_source(weak))
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    return job.trained({"cell": weak.about["cell"], "run": source["run"], "iteration": found.iteration})
+
+
+def _as_source(job: Job) -> Source:
+    return Source(job.about["row"], job.cell)
+
+
+def _cell_of_row(root: Path, row: str, seed: int) -> str:
+    abouts, _ = RunFolder(root).readable_abouts()
+    for about in abouts:
+        if (about["row"], about["seed"]) == (row, seed):
+            return str(about["cell"])
+    raise UserError(unknown(f"row of seed {seed}", row, {about["row"] for about in abouts if about["seed"] == seed}))
+
+
+def _labels(text: str | None, cell: Cell) -> list[int] | None:
+    if text is None:
+        return None
+    classes = cell.data.num_classes
+    if not classes:
+        raise UserError("--labels: these data have none; leave it out")
+    if not re.fullmatch(r"\s*[0-9]{1,18}(\s*,\s*[0-9]{1,18})*\s*", text) or max(map(int, text.split(","))) >= classes:
+        raise UserError(f"--labels {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
+    return [int(label) for label in text.split(",")]
+
+
+def _default_out(request: SampleRequest, name: str, cell: Cell, seed: int, iteration: int) -> Path:
+    sampling = cell.sampling
+    asked = [sampling.model_dump(mode="json"), request.labels, iteration]
+    rule = f"{sampling.guidance.name}-{sampling.guidance_scale:g}-{sampling.sampler}{sampling.steps}-seed{seed}"
+    return request.root / "samples" / name / f"{rule}-{digest(canonical_json(asked))}"
+
+
+def _tell(out: Path, names: list[str], macs: int, as_json: bool) -> None:
+    *images, grid = (str(out / name) for name in names)
+    if as_json:
+        typer.echo(json.dumps({"grid": grid, "images": images, "sampling_macs": macs}, indent=2))
+        return
+    for line in _lines(grid, images, macs):
+        typer.echo(line)
+
+
+def _lines(grid: str, images: list[str], macs: int) -> Iterator[str]:
+    yield grid
+    yield from images
+    yield f"{macs / 1e9:.4g} GMACs per image"

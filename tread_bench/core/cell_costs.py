@@ -1,0 +1,162 @@
+"""What the network of a cell weighs and costs: its backbone, its method and its auxiliary losses, over its schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tread_bench.core.config import Cell, RepaLoss, RoutingSchedule
+from tread_bench.core.costs import cost_figures, cost_of
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.records import CostFigures
+from tread_bench.core.routes import tokens_per_block
+from tread_bench.core.schedule import mean_share, stretches
+
+VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
+WITH_MODULES = ("mask", "drop", "sprint", "mod")  # methods with parameters of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What modules beside the backbone weigh, and what they cost one image beyond it under the same routes."""
+
+    params: int = 0
+    removed_params: int = 0  # of the backbone, which a method does without
+    forward: Macs = field(default_factory=Macs)
+    train_step: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Expected MACs of a cell, for whoever places cells or asks how long they take: nothing that is recorded.
+
+    Rates are their means over the schedule, and guided calls count twice. What extracts features from images is left
+    out, and so are modules beside the backbone, which take torch to count.
+    """
+
+    training_step: int
+    evaluation: int
+    iterations: int  # 0: nothing is trained
+    at: tuple[int, ...]  # iterations at which it is evaluated
+
+    def until(self, iteration: int) -> int:
+        """Up to that iteration, before it is evaluated."""
+        return iteration * self.training_step + sum(at < iteration for at in self.at) * self.evaluation
+
+    @property
+    def total(self) -> int:
+        return self.iterations * self.training_step + len(self.at) * self.evaluation
+
+
+def expected_work(cell: Cell) -> Work:
+    """Without torch where the family states closed forms."""
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    training, sampling, metrics = cell.training, cell.sampling, cell.metrics
+    routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
+    calls = sampling.velocity_calls * (1 if sampling.guidance_scale == 1 else 2)
+    images = metrics.num_samples * calls * metrics.generate + metrics.validation_samples * VALIDATION_TIMES
+    trains = cell.evaluate is None
+    return Work(
+        training_step=training.batch * routed.train_step,
+        evaluation=images * cost_of(family, spec).forward.total,
+        iterations=training.iterations if trains else 0,
+        at=(metrics.at or (training.iterations,)) if trains else (1,),
+    )
+
+
+def expected_macs(cell: Cell) -> int:
+    """Of all that is computed for a cell, about: training steps, generated images, validation; see `Work`."""
+    return expected_work(cell).total
+
+
+def cell_cost(cell: Cell) -> CostFigures:
+    """What a record keeps of a cell: its backbone, its method and its auxiliary losses."""
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    figures = cost_figures(family, spec, cell.routes, cell.selector)
+    routed = _backbone(cell, family, spec, 1.0)
+    extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
+    forward = routed.forward + extra.forward
+    step = routed.train_step + extra.train_step + losses.train_step
+    unscheduled = cell.schedule == RoutingSchedule()
+    return figures.model_copy(
+        update={
+            "params": figures.params - extra.removed_params + extra.params,
+            "trainable_params": figures.trainable_params - extra.removed_params + extra.params + losses.params,
+            "method_params": extra.params,
+            "auxiliary_params": losses.params,
+            "forward_macs": forward.total,
+            "attention_macs": forward.attention,
+            "scan_macs": forward.scan,
+            "block_macs": [block.total for block in routed.blocks],
+            "judged_forward_macs": _judged_macs(cell, family, spec),
+            "train_step_macs": step,
+            "mean_train_step_macs": step if unscheduled else _mean_train_step(cell, family, spec),
+        }
+    )
+
+
+def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
+    """At a share of the rates; where samples skip blocks as a whole, the mean over them."""
+    if cell.method.name != "layer_skip":
+        return cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
+    dense = cost_of(family, spec)
+    passing = [1.0] * len(dense.blocks)
+    for route in cell.routes:
+        for block in range(int(route.start), int(route.end) + 1):
+            passing[block] = 1 - route.rate * share
+    return replace(dense, blocks=tuple(_times(block, p) for block, p in zip(dense.blocks, passing, strict=True)))
+
+
+def _times(macs: Macs, share: float) -> Macs:
+    return Macs(*(round(share * count) for count in (macs.linear, macs.attention, macs.scan)))
+
+
+def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
+    if cell.method.name not in WITH_MODULES:
+        return Extra()
+    from tread_bench.measure.macs import count_method  # needs torch
+
+    return count_method(cell, family, spec, _backbone(cell, family, spec, share), share)
+
+
+def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
+    if cell.method.name not in WITH_MODULES:
+        return cost_of(family, spec).forward.total
+    from tread_bench.measure.macs import count_judged  # needs torch
+
+    return count_judged(cell, family, spec).total
+
+
+def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
+    for loss in cell.auxiliary:
+        if isinstance(loss, RepaLoss):  # the others have neither parameters nor products
+            from tread_bench.measure.macs import count_repa  # needs torch
+
+            return count_repa(loss, family, spec, _tokens_behind(cell, family, spec, share))
+    return Extra()
+
+
+def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
+    """Image tokens behind each block; of TREAD the bypassed ones have come back behind a route's last."""
+    routes = [route.at_share(share) for route in cell.routes]
+    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens)
+    if cell.method.name == "tread":
+        for route in cell.routes:
+            tokens[int(route.end)] = spec.num_tokens
+    return [spec.num_tokens] * len(tokens) if cell.method.name == "mod" else tokens
+
+
+def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
+    """Over the schedule; what a method's modules cost is affine in the number of tokens that bypass."""
+    iterations, schedule = cell.training.iterations, cell.schedule
+    dense, routed = (_method(cell, family, spec, share).train_step for share in (0.0, 1.0))
+
+    def bypassed(share: float) -> tuple[int, ...]:
+        return tuple(spec.num_tokens - route.at_share(share).kept(spec.num_tokens) for route in cell.routes)
+
+    def at(share: float) -> float:
+        modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))
+        return modules + sum(part(cell, family, spec, share).train_step for part in (_backbone, _auxiliary))
+
+    if cell.method.name == "layer_skip":
+        return round(at(mean_share(iterations, schedule)))  # linear in the share
+    return round(sum(steps * at(share) for steps, share in stretches(iterations, schedule, bypassed)) / iterations)

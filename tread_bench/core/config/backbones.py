@@ -1,0 +1,49 @@
+"""Which backbone, by name or by sizes, and which routes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.config.data import DataChoice
+from tread_bench.core.families import BackboneSpec, Family, find_family, make_spec
+from tread_bench.core.routes import Route, as_routes, format_routes
+
+Routes = Annotated[
+    tuple[Route, ...],
+    BeforeValidator(as_routes, json_schema_input_type=str | list[str]),
+    PlainSerializer(format_routes, return_type=str),
+]
+
+
+class BackboneChoice(Model):
+    """A published name, or a family with its own sizes (`depth`, `hidden`, `heads`, `patch`, ...)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str = Field(description="published name (DiT-S/2) or family (DiT)")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+    @property
+    def label(self) -> str:
+        """As a person names it: DiT-S/2, or DiT (depth 12, hidden 64)."""
+        sizes = ", ".join(f"{key} {value}" for key, value in self.sizes.items())
+        return f"{self.name} ({sizes})" if sizes else self.name
+
+    def family(self) -> Family:
+        return find_family(self.name)[0]
+
+    def spec(self, data: DataChoice) -> BackboneSpec:
+        """The validated sizes for that data. Raises pydantic's ValidationError."""
+        shape = {"image_size": data.image_size, "channels": data.channels, "num_classes": data.num_classes}
+        return make_spec(self.name, **{**shape, **self.sizes})[1]

@@ -1,0 +1,79 @@
+"""Numerical choices of a run, how its speed is measured, and what ends a cell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from tread_bench.core.config.base import Float, Int, Model
+
+
+class Kernels(Model):
+    """Formulations of the costly operations; `auto` is resolved once per run and written to plan.json."""
+
+    scan: str = "auto"
+    wkv: str = "auto"
+    attention: str = "auto"
+
+
+class StepOptions(Model):
+    """How a training step computes; what a network is judged by is computed plainly."""
+
+    autocast: Literal["none", "bfloat16", "float16"] = Field(
+        "none", description="type of the network's forward pass; float16 with loss scaling"
+    )
+    compile: bool = Field(False, description="run each block through torch.compile")
+    gradient_checkpointing: bool = Field(
+        False, description="compute blocks again in the backward pass instead of keeping what is inside them"
+    )
+    micro_batch: Int | None = Field(
+        None, ge=1, description="images whose gradients are computed at a time, summed over the batch; empty: all"
+    )
+    data_workers: Int = Field(
+        2,
+        ge=0,
+        description="threads that prepare batches ahead of the steps; 0: each when its step begins; no figure changes",
+    )
+
+
+class Compute(StepOptions):
+    """Numerical choices of a whole run: the same for every cell, on every worker and on resume."""
+
+    matmul_precision: Literal["auto", "highest", "high", "medium"] = Field(
+        "auto", description="of float32 products; high and medium are TF32 on a GPU"
+    )
+    threads: Int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
+    kernels: Kernels = Kernels()
+
+
+def _none_or_some(pairs: int) -> int:
+    if pairs == 1:
+        raise ValueError("1 pair has no interval; time 2 or more, or 0 for no measurement")
+    return pairs
+
+
+class Timing(Model):
+    """How speed is measured: alone, after training, interleaved with the dense reference."""
+
+    pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
+        20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
+    )
+    warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
+
+
+class Limits(Model):
+    """What a cell may use, and what is done about those that die or hang; none of it changes a figure."""
+
+    retries: Int = Field(
+        2, ge=0, description="times that a cell whose process was ended from outside goes on from its checkpoint"
+    )
+    gpus_per_cell: Int = Field(1, ge=1, description="GPUs that the process of one cell sees, with --device cuda")
+    cell_minutes: Float | None = Field(
+        None, gt=0, description="time limit of each attempt at a cell, and of each measurement of speed; null: none"
+    )
+
+    @property
+    def limit_s(self) -> float | None:
+        """The time limit in seconds."""
+        return None if self.cell_minutes is None else self.cell_minutes * 60

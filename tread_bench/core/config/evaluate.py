@@ -1,0 +1,18 @@
+"""Judging again, without training, what another cell has trained."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.config.guidance import Moment
+
+
+class Evaluate(Model):
+    """Whose weights are judged: those of the same seed's cell of another row."""
+
+    row: str = Field(description="row that trained them")
+    iteration: Moment | None = Field(
+        None, description="one of its snapshots: iteration or share of its training; empty: the last iteration"
+    )
+    run: str | None = Field(None, description="run folder that holds the row; empty: this run")

@@ -1,0 +1,61 @@
+"""How images are generated for the metrics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from tread_bench.core.config.base import Float, Int, Model
+from tread_bench.core.config.guidance import GuidanceChoice, Unguided
+
+
+class Churn(Model):
+    """EDM's stochastic sampler: noise added before a step (Karras et al. 2022, Algorithm 2)."""
+
+    s_churn: Float = Field(ge=0, description="how much noise, over all steps; 0 is the deterministic sampler")
+    s_min: Float = Field(0.0, ge=0, description="lowest sigma at which noise is added")
+    s_max: Float | None = Field(None, ge=0, description="highest sigma at which noise is added; empty: any")
+    s_noise: Float = Field(1.0, gt=0, description="standard deviation of the added noise")
+
+    @model_validator(mode="after")
+    def _range_ascends(self) -> Churn:
+        if self.s_max is not None and self.s_min > self.s_max:
+            raise ValueError(f"s_min {self.s_min:g} must not exceed s_max {self.s_max:g}; change one")
+        return self
+
+
+class Sampling(Model):
+    """How images are generated for the metrics."""
+
+    sampler: Literal["euler", "heun"] = "euler"
+    steps: Int = Field(50, ge=1)
+    churn: Churn | None = Field(None, description="noise added while sampling, with objective edm; empty: none")
+    guidance: GuidanceChoice = Unguided()
+    guidance_scale: Float = Field(
+        1.0,
+        ge=0,
+        description="s in D_weak + s (D_strong - D_weak), which a rule must be given; 1 is the strong branch alone",
+    )
+
+    @model_validator(mode="after")
+    def _scale_needs_guidance(self) -> Sampling:
+        if self.guidance.name == "none" and self.guidance_scale != 1:
+            raise ValueError(
+                f"guidance_scale {self.guidance_scale:g} has no effect with guidance none; set guidance: cfg"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _guidance_needs_scale(self) -> Sampling:
+        if self.guidance.name != "none" and "guidance_scale" not in self.model_fields_set:
+            raise ValueError(
+                f"guidance {self.guidance.name} has no scale, and 1 would be no guidance: "
+                "set guidance_scale (--scale of sample), such as 1.5"
+            )
+        return self
+
+    @property
+    def velocity_calls(self) -> int:
+        """How often the velocity is asked for: once a step; by Heun twice, save for the last step."""
+        return self.steps if self.sampler == "euler" else 2 * self.steps - 1

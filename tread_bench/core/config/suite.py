@@ -1,0 +1,95 @@
+"""A cell and a suite."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from tread_bench.core.config.auxiliary import Auxiliary
+from tread_bench.core.config.backbones import BackboneChoice, Routes
+from tread_bench.core.config.base import Model, no_boolean
+from tread_bench.core.config.compute import Compute, Limits, Timing
+from tread_bench.core.config.data import DataChoice, DigitsData
+from tread_bench.core.config.evaluate import Evaluate
+from tread_bench.core.config.methods import DenseMethod, MethodChoice
+from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.config.objectives import FlowObjective, ObjectiveChoice
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.training import RoutingSchedule, Training
+
+NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
+ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
+MAX_SEEDS = 1000
+
+
+class Cell(Model):
+    """One training, or one judging of what another has trained, fully resolved: the same on every machine."""
+
+    backbone: BackboneChoice
+    data: DataChoice = DigitsData()
+    method: MethodChoice = DenseMethod()
+    routes: Routes = ()
+    selector: str = Field("random", description="which tokens bypass")
+    schedule: RoutingSchedule = RoutingSchedule()
+    auxiliary: Auxiliary = Field((), description="losses added to the method's own")
+    objective: ObjectiveChoice = FlowObjective()
+    training: Training
+    sampling: Sampling = Sampling()
+    metrics: Metrics = Metrics()
+    evaluate: Evaluate | None = Field(None, description="row whose weights are judged; nothing is trained")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        short = {"data": "name", "method": "name", "objective": "name", "evaluate": "row"}
+        return {k: {short[k]: v} if k in short and isinstance(v, str) else v for k, v in value.items()}
+
+
+def _read_seeds(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r}: must be a number of seeds, or a list of seeds such as [3, 7]")
+    if not 1 <= value <= MAX_SEEDS:
+        raise ValueError(f"{value} seeds: the number must lie in 1..{MAX_SEEDS}; [7] is the single seed 7")
+    return tuple(range(value))
+
+
+def _all_differ(seeds: tuple[int, ...]) -> tuple[int, ...]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError("a seed is written twice; every seed must differ")
+    return seeds
+
+
+Seed = Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(no_boolean)]
+Seeds = Annotated[
+    tuple[Seed, ...],
+    Field(min_length=1, max_length=MAX_SEEDS),
+    BeforeValidator(_read_seeds, json_schema_input_type=int | list[int]),
+    AfterValidator(_all_differ),
+]
+RowName = Annotated[str, Field(pattern=ROW_NAME)]
+
+
+class Suite(Model):
+    """A study: a base, a matrix over it, named rows, and seeds. Its cells are matrix x rows x seeds.
+
+    Keys of a cell are nested or dotted (`training.iterations`). A later layer extends an earlier one, in the order
+    base, matrix, row, overrides.
+    """
+
+    name: str = Field(pattern=NAME, description="file-safe name; the run folder is called after it")
+    description: str = ""
+    seeds: Seeds = Field((0,), description="a list, or a number n for 0 .. n-1")
+    base: dict[str, Any] = Field(description="keys of a cell shared by all")
+    matrix: dict[str, Any] = Field(default_factory=dict, description="dotted key -> values; also include and exclude")
+    rows: dict[RowName, dict[str, Any] | None] = Field(default_factory=dict, description="row name -> keys of a cell")
+    overrides: dict[str, Any] = Field(
+        default_factory=dict, description="keys of a cell applied last; --set writes here"
+    )
+    compute: Compute = Compute()
+    timing: Timing = Timing()
+    limits: Limits = Limits()

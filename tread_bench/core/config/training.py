@@ -1,0 +1,38 @@
+"""Optimisation of one cell."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Float, Int, Model, Share
+from tread_bench.core.config.guidance import Moment
+
+
+class Training(Model):
+    """Optimisation of one cell."""
+
+    iterations: Int = Field(ge=1, description="optimiser steps")
+    batch: Int = Field(64, ge=1, description="images per step, over all processes")
+    learning_rate: Float = Field(1e-4, gt=0)
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    weight_decay: Float = Field(0.0, ge=0)
+    ema_decay: Float = Field(0.9999, ge=0, lt=1, description="upper bound; warmed up as (1 + step) / (10 + step)")
+    label_dropout: Float = Field(0.1, ge=0, le=1, description="share of samples trained without their label")
+    gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
+    warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
+    checkpoint_every: Int = Field(
+        500, ge=1, description="steps between checkpoints that a broken-off cell goes on from"
+    )
+    snapshots: tuple[Moment, ...] = Field(
+        (), description="iterations, or shares of the training, whose judged weights are kept; those of the end always"
+    )
+
+
+class RoutingSchedule(Model):
+    """How much of the routes' rates applies over a training."""
+
+    warmup: Share = Field(0.0, description="share of the iterations over which every rate rises linearly from 0")
+    until: Float = Field(1.0, gt=0, le=1, description="share of the iterations after which training is dense; 1: never")
+    dense_learning_rate: Float | None = Field(
+        None, gt=0, description="learning rate of the dense part; empty: unchanged"
+    )

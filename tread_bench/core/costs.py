@@ -1,0 +1,73 @@
+"""What a backbone weighs and costs, dense or routed: by its family's closed form, where it states one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from tread_bench.core.config.branches import Branch, calls
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.records import CostFigures
+from tread_bench.core.routed import PLAIN, Setting
+from tread_bench.core.routes import RoutesLike, tokens_per_block
+
+
+def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
+    """The closed form where the family states one, else counted."""
+    if family.cost is None:
+        from tread_bench.measure.macs import count_cost  # needs torch
+
+        return count_cost(family, spec, routes, selector)
+    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, family.num_prefix(spec))
+    return family.cost(spec, tokens)
+
+
+def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
+    """One image's forward pass in a branch of guidance, at one step of sampling."""
+    cell, family, spec = setting
+    if cell.method.name not in PLAIN:
+        from tread_bench.measure.macs import count_judged  # needs torch
+
+        return count_judged(cell, family, spec, shallow=branch.drops_path)
+    cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector)
+    return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)
+
+
+def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None = None) -> int:
+    """MACs of one generated image: over all calls of the sampler, of the branches that each call needs.
+
+    Args:
+        times: of the sampler, steps + 1.
+        weak: whose network the weak branch is, where it has weights of its own.
+    """
+    sampling = judged.cell.sampling
+    strong_branch, weak_branch = sampling.guidance.branches
+
+    @cache
+    def macs(step: int, guided: bool) -> int:
+        total = branch_cost(judged, strong_branch, step, sampling.steps).total
+        if guided and weak_branch is not None:
+            setting = weak if weak_branch.other_weights and weak else judged
+            total += branch_cost(setting, weak_branch, step, sampling.steps).total
+        return total
+
+    return sum(macs(call.step, call.guided) for call in calls(sampling, times))
+
+
+def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
+    """What a record keeps."""
+    routes = family.resolve(spec, routes, selector)
+    cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)
+    prefix = family.num_prefix(spec)
+    return CostFigures(
+        params=cost.params,
+        trainable_params=cost.trainable_params,
+        tokens_per_block=tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, prefix),
+        dense_tokens=prefix + spec.num_tokens,
+        forward_macs=cost.forward.total,
+        dense_forward_macs=dense.forward.total,
+        attention_macs=cost.forward.attention,
+        scan_macs=cost.forward.scan,
+        train_step_macs=cost.train_step,
+        block_macs=[block.total for block in cost.blocks],
+    )

@@ -1,0 +1,196 @@
+"""The files that cells read, known by what is in them: one that has changed since its run began is refused by name.
+
+A look takes the size, and the first and last bytes, where formats keep their headers. The content is hashed in the
+background; its hash is cached by path, size and time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.locks import waited_for
+from tread_bench.core.records import DataFile, Part
+from tread_bench.runner.folder import write_atomically
+
+ENDS_BYTES = 2**16  # at each end of a file
+_SETTLED_S = 2.0  # a file written later than this before its hash may be written again under the same time
+
+Files = Mapping[str, DataFile]  # by path
+
+
+class ChangedDataError(UserError):
+    """A file that is not what it was when the run, or the cell, began."""
+
+
+class _Entry(Part):
+    """Of the cache."""
+
+    path: str
+    bytes: int
+    mtime_ns: int
+    sha256: str
+
+
+def known_files(document: Mapping[str, Any] | None) -> dict[str, DataFile]:
+    """What plan.json, or a checkpoint, says in its `files` of what was read, by path. Raises UserError."""
+    found = (document or {}).get("files", {})  # older versions do not say
+    try:
+        return {path: DataFile.model_validate(about) for path, about in found.items()}
+    except (AttributeError, ValidationError):
+        raise UserError("plan.json: `files` is not what this program writes; put back what it wrote") from None
+
+
+def look_at(paths: Iterable[str]) -> dict[str, DataFile]:
+    """Size and ends of each file, and the hash of its content where that is cached.
+
+    Raises:
+        UserError: one cannot be read.
+    """
+    return {path: _look(path) for path in paths}
+
+
+def _look(path: str) -> DataFile:
+    try:
+        with open(path, "rb") as file:
+            about = os.fstat(file.fileno())
+            digest = hashlib.sha256(file.read(ENDS_BYTES))
+            file.seek(max(0, about.st_size - ENDS_BYTES))
+            digest.update(file.read(ENDS_BYTES))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); put it back, or correct the suite") from None
+    return DataFile(bytes=about.st_size, ends_sha256=digest.hexdigest(), sha256=_cached(path, about))
+
+
+def check_unchanged(before: Files, now: Files, since: str) -> None:
+    """Raises ChangedDataError naming each file that both know and that differs."""
+    found = [
+        f"{path} has changed since {since} ({how})"
+        for path in before.keys() & now.keys()
+        if (how := _difference(before[path], now[path]))
+    ]
+    if found:
+        raise ChangedDataError(
+            f"{'; '.join(sorted(found))}: figures would not compare. Put back the data that it began with and the same "
+            "command goes on, or give another --out for the new data"
+        )
+
+
+def _difference(before: DataFile, now: DataFile) -> str:
+    if before.bytes != now.bytes:
+        return f"it had {before.bytes:,} bytes, now {now.bytes:,}"
+    if before.ends_sha256 != now.ends_sha256:
+        return "same size, other header"
+    if before.sha256 and now.sha256 and before.sha256 != now.sha256:
+        return "same size and header, other content"
+    return ""
+
+
+def joined(before: Files, now: Files) -> dict[str, DataFile]:
+    """All that either knows; hashes of contents from the one that has them. They must not contradict each other."""
+    both = {**now, **before}
+    return {path: both[path] if both[path].sha256 else now.get(path, both[path]) for path in both}
+
+
+class DataFiles:
+    """What a cell reads, from its first look on; contents are hashed by a thread of their own.
+
+    Args:
+        paths: of the files.
+        expected: what they were when the run began.
+
+    Raises:
+        ChangedDataError: they are not that any more.
+        UserError: one cannot be read.
+    """
+
+    def __init__(self, paths: Iterable[str], expected: Files) -> None:
+        self._paths = list(dict.fromkeys(paths))
+        self._expected: list[tuple[Files, str]] = []  # with words for since when
+        self._found = look_at(self._paths)
+        self.expect(expected, "its run began")
+        self._thread = threading.Thread(target=self._hash, daemon=True)
+        self._thread.start()
+
+    def expect(self, before: Files, since: str) -> None:
+        """From here on they must be what they were `before`. Raises ChangedDataError."""
+        self._expected.append((before, since))
+        check_unchanged(before, self._found, since)
+
+    def verified(self) -> dict[str, DataFile]:
+        """What is known of them, before something is written that depends on them.
+
+        Waits for the hashes of contents where it is known what they should be.
+
+        Raises:
+            ChangedDataError: one is not what it was.
+        """
+        if any(before[path].sha256 for before, _ in self._expected for path in before.keys() & self._found.keys()):
+            self._thread.join()
+        check_unchanged(self._found, look_at(self._paths), "this cell began")
+        for before, since in self._expected:
+            check_unchanged(before, self._found, since)
+        return self._found
+
+    def settled(self) -> dict[str, DataFile]:
+        """The same with the hashes of all contents, once more of those that have been written to since."""
+        self._thread.join()
+        found = self.verified()
+        contents = {path: file.model_copy(update={"sha256": content_sha256(path)}) for path, file in found.items()}
+        check_unchanged(found, contents, "this cell began")
+        return contents
+
+    def _hash(self) -> None:
+        for path in self._paths:
+            with suppress(OSError):  # told by the next look
+                found = self._found[path].model_copy(update={"sha256": content_sha256(path)})
+                self._found = {**self._found, path: found}
+
+
+def content_sha256(path: str) -> str:
+    """Of the whole file; processes that ask at the same time hash it once. Raises OSError."""
+    entry = _entry_path(path)
+    try:
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        with waited_for(entry.with_suffix(".lock")):
+            return _cached(path, os.stat(path)) or _hashed(path)
+    except OSError:  # a cache that cannot be written costs time, not results
+        return _hashed(path)
+
+
+def _hashed(path: str) -> str:
+    with open(path, "rb") as file:
+        about = os.fstat(file.fileno())
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        is_same = os.fstat(file.fileno()).st_mtime_ns == about.st_mtime_ns
+    if is_same and time.time() - about.st_mtime > _SETTLED_S:
+        entry = _Entry(path=os.path.realpath(path), bytes=about.st_size, mtime_ns=about.st_mtime_ns, sha256=sha256)
+        with suppress(OSError):
+            write_atomically(_entry_path(path), entry.model_dump_json())
+    return sha256
+
+
+def _cached(path: str, about: os.stat_result) -> str:
+    """ "" where it is not known."""
+    try:
+        entry = _Entry.model_validate(json.loads(_entry_path(path).read_bytes()))
+    except (OSError, ValueError, ValidationError):
+        return ""
+    known = (os.path.realpath(path), about.st_size, about.st_mtime_ns)
+    return entry.sha256 if (entry.path, entry.bytes, entry.mtime_ns) == known else ""
+
+
+def _entry_path(path: str) -> Path:
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    name = hashlib.sha256(os.path.realpath(path).encode("utf-8", "surrogateescape")).hexdigest()
+    return Path(home) / "tread-bench" / "files" / f"{name}.json"

@@ -1,0 +1,276 @@
+"""What every stored JSON document must look like, checked where it is read, so that nobody behind meets a surprise."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    NonNegativeInt,
+    PositiveInt,
+    RootModel,
+    ValidationError,
+    model_validator,
+)
+
+from tread_bench.core.config import Cell, Timing
+from tread_bench.core.problems import dotted, printable, shortened, validation_problems
+from tread_bench.core.records import Record, TimingFigures
+
+DEEPEST = 50  # of lists and objects inside each other
+LARGEST = 2**63  # integers lie below: tables hold 64 bits
+_NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack what nobody reads
+_LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
+_BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
+SHOWN = 5  # problems of one document that its message names
+
+
+class Document(BaseModel):
+    """What is read of a document; keys that nobody reads may stand beside it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+
+def _time(text: str) -> str:
+    """Raises ValueError where the text is not a time, or one that no clock shows."""
+    try:
+        datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text!r} is not an ISO 8601 time") from None
+    return text
+
+
+Time = Annotated[str, AfterValidator(_time)]
+
+
+class Numerics(Document):
+    """Numerical choices and the machine that they were made on."""
+
+    device: Literal["cpu", "cuda"] | None = None
+    device_count: NonNegativeInt = 1
+    device_name: str = ""
+    cpu_capability: str = ""
+    blas_kernels: str = ""
+    torch: str = ""
+    threads: PositiveInt | None = None
+    matmul_precision: Literal["highest", "high", "medium"] | None = None
+    tf32: bool = False
+    autocast: Literal["none", "bfloat16", "float16"] = "none"
+    compile: bool = False
+    gradient_checkpointing: bool = False
+    micro_batch: PositiveInt | None = None
+    kernels: dict[str, str] = Field(default_factory=dict)
+
+
+class Conditions(Numerics):
+    """Those of a record."""
+
+    versions: dict[str, str] = Field(default_factory=dict)
+    begun_under: list[Conditions] = Field(default_factory=list)
+    timed_under: Conditions | None = None
+
+
+class RunNumerics(Numerics):
+    """Those of a run: what its processes need is there."""
+
+    device: Literal["cpu", "cuda"]
+    threads: PositiveInt
+
+
+class SuiteAbout(Document):
+    name: str
+    description: str = ""
+
+
+class GitState(Document):
+    commit: str
+    changed: bool
+    committed: Time | None = None
+
+
+class RunPlan(Document):
+    """plan.json."""
+
+    suite: SuiteAbout
+    timing: Timing
+    cells: list[str]
+    references: dict[str, str]
+    rows: dict[str, tuple[str, int]] = Field(default_factory=dict)
+    started: Time = "1970-01-01T00:00:00Z"
+    git: GitState | None = None
+    hardware: dict[str, JsonValue] = Field(default_factory=dict)
+    numerics: RunNumerics
+    versions: dict[str, str]
+    accept_other_numerics: bool = False
+
+    @model_validator(mode="after")
+    def _names_each_cell_once(self) -> RunPlan:
+        if len(set(self.cells)) < len(self.cells) or set(self.cells) != self.references.keys():
+            raise ValueError("cells and references must name the same cells, each once")
+        return self
+
+
+class WeightsRef(Document):
+    """Weights of another cell that a cell reads; `run` is "" for its own run."""
+
+    cell: str
+    run: str
+    iteration: PositiveInt
+
+
+class CellRequest(Document):
+    """cell.json."""
+
+    cell: str
+    suite: str
+    row: str
+    seed: NonNegativeInt
+    reference: str
+    backbone: str
+    config: dict[str, JsonValue]
+    sources: dict[Literal["network", "weak"], WeightsRef] = Field(default_factory=dict)
+
+
+class StoredRecord(Record):
+    """record.json and outcome.json, with the shape of what `Record` takes as it is."""
+
+    conditions: Conditions = Field(default_factory=Conditions)  # type: ignore[assignment]
+
+
+class TimingRequest(Document):
+    timing: Timing
+    conditions: dict[str, JsonValue]
+
+
+class RowTiming(Document):
+    """timings/<row>.json: speed and memory that a row's seeds share."""
+
+    asked: TimingRequest
+    timing: TimingFigures
+    conditions: Conditions
+
+
+class OwnAttempts(Document):
+    cell: str
+    attempts: list[str]
+
+
+class Attempts(RootModel[OwnAttempts | list[str]]):
+    """attempts.json: how each attempt at a cell that was broken off has ended; a list as older versions wrote it."""
+
+
+def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
+    """Every reason why `content` (what `json.loads` gave) is not such a document; the fields are named.
+
+    Types are strict: a text is no number, true is no count, and 1.5 no integer.
+    """
+    text = _plain_text(content)
+    if text is None and (values := list(unfit_values(content))):
+        return values
+    try:
+        model.model_validate_json(text or json.dumps(content), strict=True)
+    except ValidationError as error:
+        return _texts(error, model)
+    if model is StoredRecord:
+        return _config_problems({**_NOT_ASKED, **content["config"]})
+    return _config_problems(content["config"]) if model is CellRequest else []
+
+
+def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:
+    return list(dict.fromkeys(problem.message.strip() for problem in validation_problems(error, model, above)))
+
+
+def _config_problems(config: dict[str, Any]) -> list[str]:
+    """Why that is not the configuration of a cell, written out as this program does."""
+    try:
+        cell = Cell.model_validate(config)
+    except ValidationError as error:
+        return _texts(error, Cell, ("config",))
+    return [*_other_kinds(config, cell.model_dump(mode="json"), ("config",)), *_size_problems(cell)]
+
+
+def _other_kinds(written: Any, full: Any, at: tuple[str | int, ...]) -> Iterator[str]:
+    """Where a suite's short forms stand for an object or a list, or a text for a number."""
+    if at == ("config", "sampling", "guidance") and isinstance(written, str):  # as version 1 wrote it
+        return
+    if _kind(written) != _kind(full):
+        yield f"{dotted(at)} {shortened(written)}: must be {_kind(full)}"
+    elif isinstance(full, dict):
+        for key in written.keys() & full.keys():
+            yield from _other_kinds(written[key], full[key], (*at, key))
+    elif isinstance(full, list):
+        for place, (part, whole) in enumerate(zip(written, full, strict=False)):
+            yield from _other_kinds(part, whole, (*at, place))
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "a number"
+    return {bool: "true or false", dict: "an object", list: "a list", str: "a text"}.get(type(value), "null")
+
+
+def _size_problems(cell: Cell) -> list[str]:
+    try:
+        cell.backbone.spec(cell.data)
+    except ValidationError as error:
+        return _texts(error, BaseModel, ("config", "backbone"))
+    except ValueError:  # a backbone that is not installed here
+        pass
+    return []
+
+
+def _plain_text(content: Any) -> str | None:
+    """The JSON of what surely holds no unfit value, found without a look at each; else None."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, nested without end
+        return None
+    if _LONG_NUMBER.search(text):
+        return None
+    brackets = _BETWEEN_BRACKETS.sub("", text)
+    for _ in range(DEEPEST // 2):  # each turn removes one level or two
+        brackets = brackets.replace("[]", "").replace("{}", "")
+    return None if brackets else text
+
+
+def unfit_values(content: Any) -> Iterator[str]:
+    """Whatever no document may hold: numbers that are not finite or too large, texts that are not Unicode."""
+    left: list[tuple[tuple[str | int, ...], Any]] = [((), content)]
+    while left:
+        at, value = left.pop()
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{_named(at)} {value}: must be a finite number"
+        elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
+            yield f"{_named(at)}: an integer of more than 64 bits"
+        elif isinstance(value, str) and not _is_unicode(value):
+            yield f"{_named(at)} {shortened(value)}: half a surrogate pair is no character"
+        elif isinstance(value, dict | list) and len(at) >= DEEPEST:
+            yield f"{_named(at[:3])}: nested deeper than {DEEPEST} levels"
+        elif isinstance(value, dict):
+            if bad := [key for key in value if not _is_unicode(key)]:
+                yield f"{_named(at)} has the key {shortened(bad[0])}: half a surrogate pair is no character"
+            left += [((*at, key), part) for key, part in reversed(value.items())]
+        elif isinstance(value, list):
+            left += [((*at, place), part) for place, part in reversed(list(enumerate(value)))]
+
+
+def _named(at: tuple[str | int, ...]) -> str:
+    return printable(dotted(at)) or "the document"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

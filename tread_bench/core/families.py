@@ -1,0 +1,348 @@
+"""Names to backbone families, found through entry points of the group `tread_bench.backbones`.
+
+A family is small and knows no torch, so that listing, validating and planning stay instant; the module that holds the
+network is imported by `Family.build`. The package's own families come the same way as a third party's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tread_bench.core.draws import key_of
+from tread_bench.core.errors import printable
+from tread_bench.core.names import unknown
+from tread_bench.core.routes import Route, RoutesLike, resolve_routes
+
+if TYPE_CHECKING:
+    from tread_bench.model.backbone import Backbone
+
+GROUP = "tread_bench.backbones"
+_log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
+
+
+class TokenOrder(StrEnum):
+    """What the order of the tokens means to a backbone."""
+
+    SET = "set"  # attention, positions inside the tokens: any order gives the same result
+    SEQUENCE = "sequence"  # scans: the order along the sequence counts
+    GRID = "grid"  # two-dimensional shifts: neighbours on the grid count
+
+
+# Name -> token orders it serves. Kept ids ascend whatever chose them, which is all that a scan asks of them; a shift on
+# the grid looks its neighbours up among the kept ids, so no choice of tokens is silently wrong.
+SELECTORS: dict[str, frozenset[TokenOrder]] = {
+    name: frozenset(TokenOrder) for name in ("random", "rows", "columns", "blocks", "strided")
+}
+
+
+def keeps_grid(selector: str, rate: float, grid: tuple[int, int]) -> bool:
+    """Whether the kept tokens always are all crossings of some rows and some columns, by `ops.selecting`'s definitions.
+
+    Fewer tokens than one row, column or window hold count as no grid.
+    """
+    rows, columns = grid
+    kept = Route(0, 0, rate).kept(rows * columns)
+    if kept == rows * columns:
+        return True
+    if selector in ("rows", "columns"):
+        return kept % (columns if selector == "rows" else rows) == 0
+    strides = [(2**bit, 2**power) for bit in range(max(grid).bit_length()) for power in (bit, bit + 1)]  # down, across
+    return selector == "strided" and any(kept == -(-rows // down) * -(-columns // across) for down, across in strides)
+
+
+class BackboneSpec(BaseModel):
+    """Sizes of a backbone; a family's own spec adds its depth, width and so on.
+
+    `image_size` and `channels` are those of the tensor that the backbone sees (latents where there is an autoencoder).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    image_size: int = Field(32, ge=1, description="side of the square input, in its own pixels")
+    channels: int = Field(4, ge=1, description="channels of the input")
+    num_classes: int = Field(1000, ge=0, description="labels; 0 is an unconditional model")
+    patch: int = Field(2, ge=1, description="side of a patch; one patch is one token")
+
+    @model_validator(mode="after")
+    def _patches_cover_the_image(self) -> BackboneSpec:
+        if self.image_size % self.patch:
+            raise ValueError(f"patch {self.patch} must divide image_size {self.image_size}")
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of tokens."""
+        side = self.image_size // self.patch
+        return side, side
+
+    @property
+    def num_tokens(self) -> int:
+        """Image tokens, prefix tokens not among them."""
+        rows, columns = self.grid
+        return rows * columns
+
+    @property
+    def context_shape(self) -> tuple[int, int] | None:
+        """(M, E), the text features that y holds for each sample; None: y holds labels, or there is none."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Macs:
+    """Multiply-adds of one image by kind; one multiply-add is one MAC.
+
+    `linear`: linear layers and convolutions (what the DiT paper's "Gflops" column counts, together with attention);
+    `attention`: the two products QK^T and AV; `scan`: the multiply-adds of a recurrence, by the family's formula.
+    """
+
+    linear: int = 0
+    attention: int = 0
+    scan: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.linear + self.attention + self.scan
+
+    def __add__(self, other: Macs) -> Macs:
+        return Macs(self.linear + other.linear, self.attention + other.attention, self.scan + other.scan)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a backbone weighs and what one forward pass of one image costs, by closed form.
+
+    `blocks` holds one entry per block, `outside` everything before, between and after the blocks; `inputs` is the part
+    of `outside` in layers whose input is data, so that their backward pass has no gradient of the input.
+    """
+
+    params: int
+    trainable_params: int
+    blocks: tuple[Macs, ...]
+    outside: Macs
+    inputs: int = 0
+
+    @property
+    def forward(self) -> Macs:
+        return sum(self.blocks, self.outside)
+
+    @property
+    def train_step(self) -> int:
+        """MACs of forward and backward of one image: each product has two gradients, but that of a datum."""
+        return 3 * self.forward.total - self.inputs
+
+
+def no_skips(spec: BackboneSpec) -> tuple[tuple[int, int], ...]:
+    """No block reads what another one saved."""
+    return ()
+
+
+def mirrored_skips(num_blocks: int) -> tuple[tuple[int, int], ...]:
+    """A long skip from each block of the first half to its mirror image in the second, as in a U-Net."""
+    return tuple((block, num_blocks - 1 - block) for block in range(num_blocks // 2))
+
+
+def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:
+    """Routes that `resolve_routes` accepts suit this family."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """A family of backbones: what is known of it without torch.
+
+    Args:
+        name, aliases: as the papers write them; looked up without regard to case.
+        spec: the typed sizes.
+        published: sizes by published name ("DiT-S/2").
+        token_order: what the order of tokens means.
+        num_blocks: the number that routes index.
+        builder: "module:attribute" of a callable (spec, kernels) -> Backbone.
+        num_prefix: tokens in front that carry conditioning and never route.
+        time_scale: the objective's time t is multiplied by this before it is embedded.
+        cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
+        selectors: names of the selectors that this family can be routed with; None: all that serve its token order.
+        long_skips: (block that saves, block that reads) of each skip that goes around run_block's streams.
+        check_routes: raises ValueError, with the rule and a working alternative, where a route would be wrong.
+    """
+
+    name: str
+    spec: type[BackboneSpec]
+    published: Mapping[str, Mapping[str, Any]]
+    token_order: TokenOrder
+    num_blocks: Callable[[Any], int]
+    builder: str
+    aliases: tuple[str, ...] = ()
+    num_prefix: Callable[[Any], int] = lambda spec: 0
+    time_scale: float = 1.0
+    cost: Callable[[Any, Sequence[int]], Cost] | None = None
+    selectors: tuple[str, ...] | None = None
+    long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
+    check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+    def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None) -> Backbone:
+        """The network; imports torch.
+
+        Args:
+            seed: of the initial weights. The constructor runs under a generator of its own, seeded by it, and
+                `Backbone.initialise` follows; None: as the constructor leaves them.
+        """
+        import torch
+
+        module, _, attribute = self.builder.partition(":")
+        construct = getattr(import_module(module), attribute)
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.manual_seed(key_of(seed, "constructor") % 2**63)
+            model: Backbone = construct(spec, dict(kernels or {}))
+        model.family, model.spec = self, spec
+        if seed is not None:
+            model.initialise(seed)
+        return model
+
+    def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[Route, ...]:
+        """Routes in block numbers, checked against this family's rules. Raises ValueError."""
+        resolved = resolve_routes(routes, self.num_blocks(spec))
+        if resolved:
+            self.check_selector(selector)
+            self.check_routes(spec, resolved, selector)
+        return resolved
+
+    def check_selector(self, selector: str) -> None:
+        """Raises ValueError where the selector is unknown or does not serve this family."""
+        if selector not in SELECTORS:
+            raise ValueError(unknown("selector", selector, SELECTORS))
+        served = self.selectors or [name for name, orders in SELECTORS.items() if self.token_order in orders]
+        if selector not in served:
+            raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
+
+
+@cache
+def families() -> dict[str, Family]:
+    """Every family that is announced and can be used, by name; for each other one a warning names its distribution.
+
+    A name that several announce is this package's own, if it is one of them, and else nobody's.
+    """
+    points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    loaded = [(point, family) for point in points if (family := _loaded(point)) is not None]
+    claims: dict[str, list[tuple[EntryPoint, Family]]] = {}
+    for point, family in loaded:
+        for name in {n.casefold() for n in (family.name, *family.aliases, *family.published)}:
+            if all(family != other for _, other in claims.get(name, ())):
+                claims.setdefault(name, []).append((point, family))
+
+    left_out = set()
+    for name, claimed in claims.items():
+        foreign = [family for point, family in claimed if not _is_own(point)]
+        if len(claimed) > 1 and foreign:
+            left_out |= {id(family) for family in foreign}
+            sources = " and by ".join(family.source for _, family in claimed)
+            _warn(f"backbone {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
+    return {family.name: family for _, family in loaded if id(family) not in left_out}
+
+
+def _loaded(point: EntryPoint) -> Family | None:
+    """What a plug-in announces; None, after a warning, where that is not a usable family."""
+    plugin = f"backbone plug-in {point.name} = {point.value} of {_owner(point)}"
+    try:
+        with redirect_stdout(sys.stderr):  # stdout is for results
+            family = point.load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
+        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
+        return None
+    if wrong := _wrong_with(family):
+        _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
+        return None
+    source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+    return family if family.source else _with_source(family, source)
+
+
+def _wrong_with(family: Any) -> str:
+    """By which rule what was announced cannot be used; empty: it can."""
+    if not isinstance(family, Family):
+        return f"{type(family).__name__} is not a tread_bench.Family"
+    names = [family.name, *family.aliases, *family.published]
+    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        return "its name, aliases and published names must be printable text"
+    if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
+        return "its spec must be a subclass of tread_bench.BackboneSpec"
+    if not isinstance(family.token_order, TokenOrder):
+        return "its token_order must be a tread_bench.TokenOrder"
+    try:
+        for sizes in family.published.values():
+            family.num_blocks(family.spec(**sizes))
+    except Exception as error:
+        return f"its published sizes do not fit its spec ({type(error).__name__}: {error})"
+    return ""
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return _owner(point) == "tread-bench"
+
+
+def _warn(text: str) -> None:
+    _log.warning("left out: %s", printable(text))
+
+
+def _with_source(family: Family, source: str) -> Family:
+    object.__setattr__(family, "source", source)  # told once, when found; `compare=False` keeps identity unaffected
+    return family
+
+
+def find_family(name: str) -> tuple[Family, dict[str, Any]]:
+    """The family and the published sizes behind a family name, an alias or a published name. Raises ValueError."""
+    wanted = str(name).casefold()
+    for family in families().values():
+        if wanted in (n.casefold() for n in (family.name, *family.aliases)):
+            return family, {}
+        for published, sizes in family.published.items():
+            if wanted == published.casefold():
+                return family, dict(sizes)
+    known = [n for family in families().values() for n in (family.name, *family.aliases, *family.published)]
+    raise ValueError(unknown("backbone", name, known))
+
+
+def make_spec(name: str, **sizes: Any) -> tuple[Family, BackboneSpec]:
+    """A family and its validated sizes. Raises ValueError (pydantic's `ValidationError` for wrong sizes)."""
+    family, published = find_family(name)
+    return family, family.spec(**{**published, **sizes})
+
+
+def create_backbone(
+    name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any
+) -> Backbone:
+    """Build a backbone by published name or by family and free sizes.
+
+    Args:
+        name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
+        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is the
+            formulation that runs on any device.
+        seed: of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
+
+    Raises:
+        ValueError: an unknown name or a size that does not fit, with the rule.
+    """
+    try:
+        family, spec = make_spec(name, **sizes)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
+        raise ValueError(f"{name}: {problems}") from None
+    import torch
+
+    return family.build(spec, kernels, int(torch.randint(2**31, ()).item()) if seed is None else seed)

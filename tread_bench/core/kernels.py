@@ -1,0 +1,61 @@
+"""Formulations of the costly operations, and whether this machine has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from tread_bench.core.errors import UserError
+
+KERNELS: dict[str, dict[str, str]] = {
+    "attention": {
+        "sdpa": "torch's scaled_dot_product_attention (fused where the device has it)",
+        "math": "two batched products and a softmax: faster on a CPU up to a few hundred tokens",
+    },
+    "scan": {
+        "torch": "selective scan in PyTorch with a backward pass of its own, any device",
+        "numba": "selective scan, and the convolution before it, compiled by Numba, CPU",
+        "mamba_ssm": "the fused CUDA kernel of mamba-ssm",
+    },
+    "wkv": {
+        "torch": "Bi-WKV in PyTorch as one linear recurrence, any device",
+        "numba": "Bi-WKV in float64 compiled by Numba, CPU",
+        "triton": "Bi-WKV in Triton, CUDA",
+    },
+}
+_AUTO = {  # device -> the first available
+    "cpu": {"attention": ("math",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
+    "cuda": {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
+}
+_MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> what it imports
+_DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on one alone
+
+
+def missing(name: str, device_type: str) -> str | None:
+    """Why a formulation cannot be used on that kind of device; None where it can."""
+    if _DEVICE.get(name, device_type) != device_type:
+        return "needs a CUDA device" if _DEVICE[name] == "cuda" else "needs a CPU"
+    module = _MODULES.get(name)
+    if module is not None and find_spec(module) is None:
+        return f"module {module} is not installed"
+    return None
+
+
+def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, str]:
+    """A name for every kind in place of `auto`; nothing falls back once a name was asked for.
+
+    Raises:
+        ValueError: an unknown name, or one that this machine does not have, with the way out.
+    """
+    resolved = {}
+    for kind, known in KERNELS.items():
+        name = chosen.get(kind, "auto")
+        if name == "auto":
+            name = next(candidate for candidate in _AUTO[device_type][kind] if missing(candidate, device_type) is None)
+        if name not in known:
+            raise UserError(f"kernels.{kind}: {name!r} is unknown; choose auto, {' or '.join(known)}")
+        why = missing(name, device_type)
+        if why is not None:
+            raise UserError(f"kernels.{kind}: {name} cannot be used here: {why}; choose auto")
+        resolved[kind] = name
+    return resolved

@@ -1,0 +1,63 @@
+"""Locks on files, which the kernel releases when the process that holds one dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tread_bench.core.outputs import open_plain
+
+LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to see whether somebody has it
+
+
+@contextmanager
+def waited_for(path: Path) -> Iterator[None]:
+    """Hold the lock in a file, which is made where it is missing; who comes second waits. Raises OutputError."""
+    with open_plain(path, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def try_lock(file: IO[str], shared: bool = False) -> None:
+    """Lock an open file until it is closed.
+
+    Raises:
+        BlockingIOError: another holds it for longer than a look at it takes.
+        OSError: its file system has no locks.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    for left in reversed(range(LOOKS)):
+        try:
+            return fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not left:
+                raise
+            time.sleep(LOOK_S)
+
+
+def is_at(file: IO[str], path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def is_locked(path: Path) -> bool | None:
+    """Whether a process holds the lock in a file; None where the file system cannot tell."""
+    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing
+    try:
+        with open(path, mode) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False

@@ -1,0 +1,109 @@
+"""What this program may write over: its own files, in the folder that it was given, and nothing behind a link."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO, Any
+
+from tread_bench.core.errors import UserError
+
+_HEAD_BYTES = 2**16  # in which a file says what wrote it
+_OWN = re.compile(
+    rb'\A(?:<!doctype html>.*?<meta name="generator" content="tread-bench">'
+    rb'|<\?xml.*?<testsuites name="tread-bench (?:check|regress): '
+    rb"|## tread-bench (?:check|regress): "
+    rb'|.{8}\{"__metadata__".*?tread-bench features '
+    rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
+    rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench)",
+    re.DOTALL,
+)
+_NAMED = 5  # paths in a message
+_OTHER = "give another path, or move it away"
+
+
+class OutputError(UserError):
+    """A place that is not written to, with the reason."""
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file says in its first bytes that this program wrote it: pages, pictures, findings, feature networks.
+
+    Raises:
+        OutputError: it cannot be read.
+    """
+    try:
+        with open(path, "rb", opener=_not_through_a_link) as file:
+            return _OWN.match(file.read(_HEAD_BYTES)) is not None
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read ({error.strerror}), so it is not replaced; {_OTHER}") from None
+
+
+def refuse_irregular(path: Path, option: str = "") -> None:
+    """Raises OutputError where `path` is there and is not a plain file: a link, a device, a folder."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link, and nothing is written through one"}
+    kind = kinds.get(stat.S_IFMT(mode), "a device or a pipe")
+    raise OutputError(f"{option} {path}".strip() + f" cannot be written (it is {kind}); {_OTHER}")
+
+
+def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
+    """Before any work for them: raises OutputError where one of the files is there and this program did not write it.
+
+    An empty file holds nothing that could be lost.
+    """
+    foreign = []
+    for path in paths:
+        refuse_irregular(path, option)
+        if path.exists() and path.stat().st_size and not is_own(path):
+            foreign.append(str(path))
+    if foreign:
+        named = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" * (len(foreign) > _NAMED))
+        was = "was" if len(foreign) == 1 else "were"
+        raise OutputError(f"{option} {named} {was} not written by tread-bench and would be lost; {_OTHER}")
+
+
+def refuse_linked(folders: Iterable[Path]) -> None:
+    """Raises OutputError where one of the folders is a link: what is written there would lie elsewhere."""
+    for folder in folders:
+        if folder.is_symlink():
+            raise OutputError(
+                f"{folder} is a link to {os.readlink(folder)}, and nothing is written through a link out of the "
+                "folder; move that folder here, or give another path"
+            )
+
+
+def make_below(root: Path, folder: Path) -> None:
+    """Make a folder and those between it and `root`. Raises FileNotFoundError where `root` is not there."""
+    depth = len(folder.relative_to(root).parts)
+    for place in reversed([folder, *folder.parents][:depth]):
+        place.mkdir(exist_ok=True)
+
+
+def try_file(option: str, path: Path) -> None:
+    """Before any work for a file: raises OutputError where it cannot be written."""
+    refuse_irregular(path, option)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OutputError(f"{option} {path} cannot be written ({error.strerror}); give another path") from None
+
+
+def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Open a plain file, or make it. Raises OutputError for a link or a device."""
+    refuse_irregular(path)
+    return open(path, mode, opener=_not_through_a_link, **options)
+
+
+def _not_through_a_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)

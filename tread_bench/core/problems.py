@@ -1,0 +1,176 @@
+"""What is wrong with a suite, in the user's words: problems with their place, made from pydantic's errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.names import unknown
+
+Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
+_SHOWN = 50
+_HALF = 500  # characters of a message
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A spot in a source; lines and columns count from 1, and 0 means that the source is one argument."""
+
+    source: str
+    line: int = 0
+    column: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+
+    @property
+    def excerpt(self) -> str:
+        """The source line with a caret under the column; nothing where it would be hard to read."""
+        if not self.text.strip() or len(self.text) > 140 or not (self.text.isascii() and self.text.isprintable()):
+            return ""
+        return f"\n    {self.text}\n    {' ' * (self.column - 1)}^"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake: what is wrong, the rule and the way out.
+
+    `loc` is where in the suite; `at_key` means the key there, not its value.
+    """
+
+    message: str
+    loc: Loc = ()
+    at_key: bool = False
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        message = printable(self.message)
+        if len(message) > 2 * _HALF:  # what is wrong stands at the start, the way out at the end
+            message = f"{message[:_HALF]} … {message[-_HALF:]}"
+        if self.place:
+            return f"{self.place}: {message}{self.place.excerpt}"
+        return f"{printable(dotted(self.loc))}: {message}" if self.loc else message
+
+
+class SuiteError(UserError):
+    """All mistakes of a suite at once; `problems` holds each exactly once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__(*self.problems)
+
+    def __str__(self) -> str:
+        lines = [str(problem) for problem in self.problems[:_SHOWN]]
+        rest = len(self.problems) - len(lines)
+        return "\n".join([*lines, f"and {rest} more"] if rest else lines)
+
+
+@dataclass
+class Places:
+    """Where each key and each value of a suite was written."""
+
+    values: dict[Loc, Place] = field(default_factory=dict)
+    keys: dict[Loc, Place] = field(default_factory=dict)
+
+    def find(self, problem: Problem) -> Place | None:
+        """The place of the problem's own spot, or else of the nearest one around it."""
+        for length in range(len(problem.loc), -1, -1):
+            loc = problem.loc[:length]
+            if problem.at_key and loc in self.keys:
+                return self.keys[loc]
+            if not problem.at_key and loc in self.values:
+                return self.values[loc]
+        return self.values.get(())
+
+    def replace(self, loc: Loc, place: Place) -> None:
+        """What stands at `loc` and below was written at `place`."""
+        for known in (self.values, self.keys):
+            for old in [old for old in known if old[: len(loc)] == loc]:
+                del known[old]
+            known[loc] = place
+
+
+def dotted(loc: Loc) -> str:
+    return ".".join(map(str, loc))
+
+
+def printable(text: str) -> str:
+    """The text with control characters and marks of writing direction spelt out."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def validation_problems(error: ValidationError, model: type[BaseModel], above: Loc = ()) -> Iterator[Problem]:
+    """One problem per error of pydantic, with keys in place of union tags and the nearest known name."""
+    for found in error.errors(include_url=False):
+        yield _problem(found, model, above)
+
+
+def _problem(found: Mapping[str, Any], model: type[BaseModel], above: Loc) -> Problem:
+    loc, holders, description = _locate(found["loc"], model)
+    loc, name = (*above, *loc), dotted((*above, *loc))
+    known = sorted({key for holder in holders for key in holder.model_fields})
+    context = found.get("ctx", {})
+    match found["type"]:
+        case "extra_forbidden":
+            parent = dotted(loc[:-1])
+            return Problem(unknown(f"{parent} key" if parent else "key", loc[-1], known), loc, at_key=True)
+        case "missing":
+            return Problem(f"{name} is missing: add it{_in_brackets(description)}", loc, at_key=True)
+        case "union_tag_invalid":
+            return Problem(unknown(name, context["tag"], _quoted(context["expected_tags"])), (*loc, "name"))
+        case "union_tag_not_found":
+            return Problem(f"{name}.name is missing: add it", loc, at_key=True)
+        case "literal_error":
+            return Problem(unknown(name, found["input"], _quoted(context["expected"])), loc)
+        case "value_error":
+            return Problem(f"{name}: {context['error']}" if name else str(context["error"]), loc)
+        case "string_pattern_mismatch":
+            rule = f"must match {context['pattern']}"
+            return Problem(f"{name} {shortened(found['input'])}: {rule}", loc, at_key=found["loc"][-1] == "[key]")
+    rule = re.sub(r"^(Input|\w+) should ", "must ", found["msg"])
+    return Problem(f"{name} {shortened(found['input'])}: {rule}{_in_brackets(description)}", loc)
+
+
+def _locate(raw: Loc, model: type[BaseModel]) -> tuple[Loc, list[type[BaseModel]], str]:
+    """Pydantic's location without union tags, the models that hold its last key, and that field's description."""
+    loc: list[str | int] = []
+    holders, below, description = [model], [model], ""
+    for part in raw:
+        if part == "[key]":
+            continue
+        if len(below) > 1 and isinstance(part, str):
+            below = [choice for choice in below if part in get_args(choice.model_fields["name"].annotation)]
+            holders = below
+            continue
+        holders = below or holders
+        loc.append(part)
+        fields = [holder.model_fields[str(part)] for holder in below if part in holder.model_fields]
+        if fields:
+            below, description = models_in(fields[0].annotation), fields[0].description or ""
+    return tuple(loc), holders, description
+
+
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in models_in(part)]
+
+
+def _quoted(text: str) -> list[str]:
+    """The values in pydantic's list of what it expects: "'a', 'b' or 3"."""
+    return [word.strip().strip("'") for word in re.split(r", | or ", text)]
+
+
+def _in_brackets(description: str) -> str:
+    return f" ({description})" if description else ""

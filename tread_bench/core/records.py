@@ -1,0 +1,280 @@
+"""What is remembered of a cell: one JSON document, its schema, and the rows of results.csv that follow from it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
+
+from tread_bench.core.routes import parse_routes
+
+SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
+Share = Annotated[float, Field(ge=0, le=1)]
+MemoryKind = Literal["allocator", "resident set"]
+
+
+class Part(BaseModel):
+    """Frozen; an unknown key is an error, so that a record of another version is noticed, and so is NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class CostFigures(Part):
+    """Parameters and MACs of one image; `tokens_per_block` counts prefix tokens.
+
+    Those of a training step are under the routes as configured, `mean_train_step_macs` over the schedule. `params`
+    holds what the network is judged with or a method adds, `auxiliary_params` what auxiliary losses add.
+    """
+
+    params: NonNegativeInt
+    trainable_params: NonNegativeInt
+    tokens_per_block: list[NonNegativeInt] = Field(min_length=1)
+    dense_tokens: PositiveInt
+    forward_macs: PositiveInt
+    dense_forward_macs: PositiveInt
+    attention_macs: NonNegativeInt
+    scan_macs: NonNegativeInt
+    train_step_macs: PositiveInt  # forward and backward of one image
+    block_macs: list[NonNegativeInt]
+    method_params: NonNegativeInt = 0  # those of `params` that the backbone does not have
+    auxiliary_params: NonNegativeInt = 0
+    mean_train_step_macs: PositiveInt | None = None  # None: as train_step_macs
+    judged_forward_macs: PositiveInt | None = None  # of one call when sampling; None: as dense_forward_macs
+
+    @model_validator(mode="after")
+    def _count_every_block(self) -> CostFigures:
+        if len(self.block_macs) != len(self.tokens_per_block):
+            raise ValueError("block_macs and tokens_per_block must have an entry for every block")
+        return self
+
+    @property
+    def stored_params(self) -> int:
+        """Parameters that a checkpoint holds, each with its average and moments."""
+        return self.params + self.auxiliary_params
+
+    @property
+    def ideal_speedup(self) -> float:
+        """Dense over routed forward MACs: what a routed step without overhead would gain."""
+        return self.dense_forward_macs / self.forward_macs
+
+
+class GpuConditions(Part):
+    """What NVML says of a GPU at one moment; None: the device does not tell."""
+
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: list[str] | None = None  # why clocks are not higher; names of measure/gpu_conditions.py
+    power_limit_w: float | None = None  # enforced
+    other_processes: int | None = None  # that hold a compute context on it
+
+
+class TimingFigures(Part):
+    """Training steps timed alone, their batches ready, interleaved with the dense reference on the same machine."""
+
+    step_time_ms: PositiveFloat  # median
+    step_time_low_ms: PositiveFloat  # 95 % bootstrap interval of the median
+    step_time_high_ms: PositiveFloat
+    images_per_s: PositiveFloat
+    speedup: PositiveFloat  # median of the pairs' dense / routed; the dense row against itself is the control
+    speedup_low: PositiveFloat
+    speedup_high: PositiveFloat
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)  # every sample, in order
+    reference_step_times_ms: list[PositiveFloat]
+    loop_time_ms: PositiveFloat | None = None  # mean time of a step in the training loop, alone; None: not measured
+    data_wait_share: Share | None = None  # of it, in which the device waited for a batch
+    batch: PositiveInt
+    warmup: NonNegativeInt
+    probe_ms: PositiveFloat | None = None  # fixed work (measure/probe.py), timed in the same process just before
+    gpu_before: GpuConditions | None = None  # after the warm-up; None: a CPU, or NVML cannot be read
+    gpu_after: GpuConditions | None = None
+    peak_memory_mib: PositiveFloat | None = None
+    memory_kind: MemoryKind | None = None
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> TimingFigures:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step_times_ms and reference_step_times_ms must be pairs")
+        return self
+
+
+class Evaluation(Part):
+    """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
+
+    iteration: NonNegativeInt
+    train_seconds: NonNegativeFloat  # spent in training steps up to here
+    validation_loss: float
+    validation_loss_per_time: dict[str, float]
+    fid: float | None = None
+    sfid: NonNegativeFloat | None = None
+    kid: float | None = None
+    inception_score: NonNegativeFloat | None = None
+    precision: Share | None = None
+    recall: Share | None = None
+    num_samples: NonNegativeInt | None = None
+    protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
+    protocol_details: dict[str, Any] = Field(default_factory=dict)
+    samples: str | None = None  # path of the grid of samples, relative to the cell's folder
+    samples_sha256: str = ""  # of that file; "": written by an older version
+
+
+class Similarity(Part):
+    """Mean cosine similarity of block outputs over tokens and samples, run without routing.
+
+    `matrix` (L x L) compares the outputs of two blocks at one time and is averaged over the T `times`; `across_times`
+    (L x T x T) compares the outputs of one block at two times, which is what caching a layer between steps relies on.
+    """
+
+    matrix: list[list[float]]
+    across_times: list[list[list[float]]]
+    times: list[float]
+    num_samples: PositiveInt
+
+    @model_validator(mode="after")
+    def _are_matrices(self) -> Similarity:
+        layers, times = len(self.matrix), len(self.times)
+        if not layers or any(len(row) != layers for row in self.matrix):
+            raise ValueError("matrix must be square and not empty")
+        if len(self.across_times) != layers or not all(_is_square(one, times) for one in self.across_times):
+            raise ValueError(f"across_times must hold {layers} matrices of {times} x {times}, one for each layer")
+        return self
+
+
+def _is_square(matrix: list[list[float]], size: int) -> bool:
+    return len(matrix) == size and all(len(row) == size for row in matrix)
+
+
+class RoutedFigures(Part):
+    """The trained network run routed at one rate, beside itself run dense on the same inputs."""
+
+    rate: Share
+    validation_loss: float
+    validation_loss_per_time: dict[str, float]
+    cosine: list[float]  # of each block's routed to its dense output, mean over the tokens present, images and times
+
+
+class RoutedGap(Part):
+    """What separates training from inference: one network at several rates, on held-out images."""
+
+    blocks: str  # START:END, ...
+    selector: str
+    rates: list[RoutedFigures] = Field(min_length=1)
+    times: list[float]  # of the cosines
+    num_samples: PositiveInt  # of the losses
+    cosine_samples: PositiveInt
+
+    @model_validator(mode="after")
+    def _compare_the_same(self) -> RoutedGap:
+        if len({(len(one.cosine), *one.validation_loss_per_time) for one in self.rates}) > 1:
+            raise ValueError("rates must hold the same blocks and times")
+        return self
+
+
+class GradientNorms(Part):
+    """Norm of the loss gradient over each block's parameters, mean over the next training batches after the last step.
+
+    `training` is the cell's own loss (routed, where it routes), `dense` that of the same weights without routes.
+    """
+
+    training: list[NonNegativeFloat]
+    dense: list[NonNegativeFloat]
+    batches: PositiveInt
+
+    @model_validator(mode="after")
+    def _have_the_same_blocks(self) -> GradientNorms:
+        if not self.training or len(self.training) != len(self.dense):
+            raise ValueError("training and dense must have an entry for every block")
+        return self
+
+
+class DataFile(Part):
+    """What tells a file from one of the same name: see data_files.py."""
+
+    bytes: int
+    ends_sha256: str  # of its first and last bytes, where formats keep their headers
+    sha256: str = ""  # of its content; "": not known
+
+
+class Record(Part):
+    """One cell: what was asked, what came out, and under which conditions."""
+
+    schema_version: Literal[2] = SCHEMA_VERSION
+    cell: str
+    suite: str
+    row: str
+    seed: NonNegativeInt
+    status: Literal["done", "failed", "skipped"]
+    reason: str = ""
+    attempts: list[str] = Field(default_factory=list)  # how each ended, in order; empty where it was not kept
+    config: dict[str, Any]  # the resolved cell
+    backbone: str  # as a person names it: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
+    family: str
+    method: str
+    routes: str = ""  # resolved block numbers, "2:8@0.5"
+    selector: str = ""
+    num_blocks: PositiveInt | None = None
+    reference: str = ""  # the dense cell of the same seed and architecture that this one is compared with
+    cost: CostFigures | None = None
+    timing: TimingFigures | None = None
+    evaluations: list[Evaluation] = Field(default_factory=list)
+    similarity: Similarity | None = None
+    gradient_norms: GradientNorms | None = None
+    gap: RoutedGap | None = None
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
+    train_seconds: NonNegativeFloat | None = None
+    data_wait_seconds: NonNegativeFloat | None = None  # those of them in which the device waited for a batch
+    target_features_sha256: str = ""  # of the network that REPA aligns tokens with
+    skipped_steps: NonNegativeInt = 0  # whose float16 gradients overflowed: they left the weights as they were
+    initial_weights_sha256: str = ""
+    final_weights_sha256: str = ""
+    sampling_macs: PositiveInt | None = None  # of one generated image: all calls, both branches of guidance
+    weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
+    data_files: dict[str, DataFile] = Field(default_factory=dict)  # that it was made from, by path
+    conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
+
+    @field_validator("routes")
+    @classmethod
+    def _routes_are_readable(cls, value: str) -> str:
+        parse_routes(value)
+        return value
+
+    @model_validator(mode="after")
+    def _has_one_number_of_blocks(self) -> Record:
+        """Of whatever is measured block by block, and within it the routes."""
+        found: dict[str, int] = {}
+        if self.num_blocks is not None:
+            found["num_blocks"] = self.num_blocks
+        if self.cost:
+            found["cost.block_macs"] = len(self.cost.block_macs)
+        if self.similarity:
+            found["similarity.matrix"] = len(self.similarity.matrix)
+        if self.gradient_norms:
+            found["gradient_norms.training"] = len(self.gradient_norms.training)
+        if len(set(found.values())) > 1:
+            told = ", ".join(f"{name} has {blocks}" for name, blocks in found.items())
+            raise ValueError(f"the number of blocks must be one: {told}")
+        for route in parse_routes(self.routes):
+            if not 0 <= route.start <= route.end < min(found.values(), default=math.inf):
+                raise ValueError(f"routes {self.routes!r}: must lie within the blocks")
+        return self
+
+    @property
+    def rate(self) -> str:
+        """Bypass rates in route order, as results.csv writes them."""
+        return ",".join(route.rpartition("@")[2] for route in self.routes.split(",") if route)
+
+    @property
+    def last(self) -> Evaluation | None:
+        """The evaluation at the highest iteration."""
+        return max(self.evaluations, key=lambda e: e.iteration, default=None)

@@ -1,0 +1,180 @@
+"""Rules for running a trained network routed or without some blocks: guidance, the gap of training to inference."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tread_bench.core.config import Cell
+from tread_bench.core.config.branches import Branch
+from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.problems import Loc, Problem, dotted
+from tread_bench.core.routes import Route, resolve_routes
+
+# Methods whose network is judged as the plain backbone and whose tokens keep their value while they are away.
+PLAIN = ("dense", "tread", "layer_skip")
+OWN_SHALLOW_PATH = ("sprint",)
+GUIDANCE: Loc = ("sampling", "guidance")
+
+
+class Setting(NamedTuple):
+    """A cell with its routes in block numbers, and its backbone."""
+
+    cell: Cell
+    family: Family
+    spec: BackboneSpec
+
+    def at_rate(self, blocks: Sequence[Route], rate: float) -> tuple[Route, ...]:
+        """`blocks`, or those of the cell's routes, at that rate and in block numbers. Raises ValueError."""
+        routes = [Route(route.start, route.end, rate) for route in blocks or self.cell.routes]
+        return self.family.resolve(self.spec, routes, self.cell.selector)
+
+
+def setting_of(cell: Cell) -> Setting:
+    """Of a resolved cell."""
+    return Setting(cell, cell.backbone.family(), cell.backbone.spec(cell.data))
+
+
+def with_blocks(setting: Setting) -> Cell | list[Problem]:
+    """The cell with every `blocks` of its guidance and its metrics in block numbers, or what is wrong with them."""
+    problems = [*_guidance_problems(setting), *_gap_problems(setting)]
+    if problems:
+        return problems
+    cell, rule, metrics = setting.cell, setting.cell.sampling.guidance, setting.cell.metrics
+    changes: dict[str, Any] = {}
+    if hasattr(rule, "blocks"):
+        rule = rule.model_copy(update={"blocks": _numbered(setting, rule.blocks)})
+        changes["sampling"] = cell.sampling.model_copy(update={"guidance": rule})
+    if metrics.routed_rates:
+        changes["metrics"] = metrics.model_copy(update={"routed_blocks": _numbered(setting, metrics.routed_blocks)})
+    return cell.model_copy(update=changes) if changes else cell
+
+
+def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[Route, ...]:
+    if setting.cell.method.name in OWN_SHALLOW_PATH:
+        return ()
+    found = resolve_routes(blocks or setting.cell.routes, setting.family.num_blocks(setting.spec))
+    return tuple(Route(route.start, route.end, 0) for route in found)
+
+
+def _guidance_problems(setting: Setting) -> Iterator[Problem]:
+    rule: Any = setting.cell.sampling.guidance
+    branches = [branch for branch in rule.branches if branch is not None]
+    if not all(branch.label for branch in branches):
+        for message in _no_empty_label(setting):
+            yield Problem(f"sampling.guidance {rule.name} leaves out the label, {message}", (*GUIDANCE, "name"))
+    yield from _interval_problems(setting.cell)
+    if hasattr(rule, "blocks"):
+        rates = () if rule.name == "path_drop" else (rule.strong, rule.weak)
+        at = (*GUIDANCE, "blocks")
+        found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.blocks, rates, at))
+        yield from found or _decay_problems(setting)
+
+
+def _no_empty_label(setting: Setting) -> Iterator[str]:
+    if not setting.spec.num_classes:
+        yield "but these data have none: choose another"
+    elif not setting.cell.training.label_dropout:
+        yield "which the network never was without: set training.label_dropout above 0, such as 0.1, or choose another"
+
+
+def _interval_problems(cell: Cell) -> Iterator[Problem]:
+    interval, steps = getattr(cell.sampling.guidance, "interval", None), cell.sampling.steps
+    if interval is None:
+        return
+    low, high = interval
+    first, last = cell.objective.time_range
+    times = [cell.objective.sampling_time(step, steps) for step in _around(cell, high)]
+    message = ""
+    if low >= last or high < first:
+        message = f"times of objective {cell.objective.name} lie in {first:g}..{last:g}; none of them is guided"
+    elif times[1] <= low:
+        between = f"the sampler's times {times[0]:.4g} and {times[1]:.4g} (sampling.steps {steps})"
+        message = f"lies between {between}, so that no step is guided; widen it"
+    if message:
+        yield Problem(f"sampling.guidance.interval {list(interval)}: {message}", (*GUIDANCE, "interval"))
+
+
+def _around(cell: Cell, time: float) -> tuple[int, int]:
+    """The last step whose time is above, and the first whose time is not."""
+    steps = cell.sampling.steps
+    step = bisect_left(range(steps), -time, key=lambda step: -cell.objective.sampling_time(step, steps))
+    return max(0, step - 1), step
+
+
+def _gap_problems(setting: Setting) -> Iterator[Problem]:
+    metrics = setting.cell.metrics
+    if list(metrics.routed_rates) != sorted(set(metrics.routed_rates)):
+        message = f"metrics.routed_rates {list(metrics.routed_rates)}: must ascend"
+        yield Problem(message, ("metrics", "routed_rates"))
+    elif metrics.routed_rates:
+        rates, at = metrics.routed_rates, ("metrics", "routed_blocks")
+        yield from _block_problems(setting, "metrics.routed_rates", metrics.routed_blocks, rates, at)
+
+
+def _block_problems(
+    setting: Setting, what: str, blocks: Sequence[Route], rates: Sequence[float], loc: Loc
+) -> Iterator[Problem]:
+    """Blocks that are missing, that the backbone has not, or that its rules refuse at one of the rates."""
+    method = setting.cell.method.name
+    if method in OWN_SHALLOW_PATH and not rates:
+        if blocks:
+            yield Problem(f"{dotted(loc)}: method {method} drops its own deep path; leave the key out", loc)
+    elif method not in PLAIN:
+        yield Problem(f"{what} runs the plain backbone, which method {method} does not: leave it out", loc)
+    elif not blocks and not setting.cell.routes:
+        yield Problem(f"{what} needs blocks, and this cell has no routes: add {loc[-1]}: 2:8", loc)
+    else:
+        try:
+            for rate in rates or (0.0,):
+                routes = setting.at_rate(blocks, rate)
+        except ValueError as error:
+            yield Problem(f"{dotted(loc)}: {error}", loc)
+        else:
+            for message in () if rates else _not_removable(setting, routes):
+                yield Problem(f"{dotted(loc)}: path_drop {message}", loc)
+
+
+def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]:
+    """Why no network is left without the blocks of these routes."""
+    dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
+    last = setting.family.num_blocks(setting.spec) - 1
+    skips = setting.family.long_skips(setting.spec)
+    halved = [(first, end) for first, end in skips if (first in dropped) != (end in dropped)]
+    if len(dropped) > last:
+        yield "leaves no block to its weak branch: keep some"
+    elif halved:
+        a, b = halved[0]
+        start = max(1, min(*dropped, last - max(dropped)))
+        yield (
+            f"would leave out one end of the long skip of {setting.family.name} that joins block {a} to block {b}; "
+            f"take blocks that are symmetrical about the middle, such as {start}:{last - start}"
+        )
+
+
+def _decay_problems(setting: Setting) -> Iterator[Problem]:
+    """The first rate that a family refuses on the way down."""
+    rule: Any = setting.cell.sampling.guidance
+    if getattr(rule, "decay", "none") == "none" or setting.family.check_routes is no_extra_rule:
+        return
+    try:
+        for branch, rate in zip(rule.branches, (rule.strong, rule.weak), strict=True):
+            for passed in _rates(setting, branch, rate):
+                setting.at_rate(rule.blocks, passed)
+    except ValueError as error:
+        message = f"sampling.guidance.decay {rule.decay}: on the way down, {error}; or leave decay out"
+        yield Problem(message, (*GUIDANCE, "decay"))
+
+
+def _rates(setting: Setting, branch: Branch, rate: float) -> Iterator[float]:
+    """`rate` over the steps of sampling, once for each number of tokens that is kept."""
+    tokens, steps = setting.spec.num_tokens, setting.cell.sampling.steps
+
+    def kept(step: int) -> int:
+        return Route(0, 0, rate * branch.share_at(step, steps)).kept(tokens)
+
+    step = 0
+    while step < steps:
+        yield rate * branch.share_at(step, steps)
+        step = bisect_right(range(steps), kept(step), lo=step, key=kept)

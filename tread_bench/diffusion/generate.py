@@ -1,0 +1,68 @@
+"""Generating images: noise and masks by sample index, labels balanced over classes, any batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tread_bench.core import draws
+from tread_bench.core.config import Sampling
+from tread_bench.diffusion.guidance import Guided, Samples
+from tread_bench.diffusion.objectives import Objective, Predict
+from tread_bench.diffusion.samplers.churn import churned
+from tread_bench.diffusion.samplers.euler import euler_step
+from tread_bench.diffusion.samplers.heun import heun_step
+from tread_bench.diffusion.samplers.integrate import Step, integrate
+from tread_bench.model.methods import Network
+
+__all__ = ["STEPS", "generate"]
+
+STEPS: dict[str, Step] = {"euler": euler_step, "heun": heun_step}
+
+
+def generate(
+    network: Network,
+    objective: Objective,
+    sampling: Sampling,
+    seed: int,
+    num_samples: int,
+    batch: int,
+    weak: Network | None = None,
+    labels: Sequence[int] | None = None,
+) -> Iterator[Tensor]:
+    """Batches of images (B, C, H, W), float32. Sample i has noise, label and masks by its index alone.
+
+    Args:
+        weak: the network of guidance's weak branch, where that has weights of its own.
+        labels: taken in turn; None: all classes.
+
+    The network computes in float32. What is integrated is held in float64, as in EDM's code: where steps are short
+    and many, rounding the state would add up, and on images this costs nothing beside the network.
+    """
+    spec, device = network.spec, next(network.parameters()).device
+    shape = (spec.channels, spec.image_size, spec.image_size)
+    times = objective.sampling_times(sampling.steps)
+    for first in range(0, num_samples, batch):
+        count = min(batch, num_samples - first)
+        noise = torch.from_numpy(draws.normal(seed, "sampling noise", first, count, shape)).to(device)
+        y = _labels(range(spec.num_classes) if labels is None else labels, first, count, device)
+        predict = Guided(network, sampling, times, Samples(seed, first, y), weak)
+        velocity = partial(objective.velocity, _in_float32(predict))
+        perturb = churned(sampling.churn, sampling.steps, seed, first) if sampling.churn else None
+        with torch.no_grad():
+            start = objective.prior(noise.double())
+            yield integrate(STEPS[sampling.sampler], velocity, start, times, perturb).float()
+
+
+def _labels(in_turn: Sequence[int], first: int, count: int, device: torch.device) -> Tensor | None:
+    """Labels (B,) of samples `first` ..; None where there are none to take."""
+    if not in_turn:
+        return None
+    return torch.tensor(in_turn, device=device)[torch.arange(first, first + count, device=device) % len(in_turn)]
+
+
+def _in_float32(predict: Predict) -> Predict:
+    return lambda x, t: predict(x.float(), t.float())

@@ -1,0 +1,95 @@
+"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), of whatever two branches (`branches.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.config import Sampling
+from tread_bench.core.config.branches import Branch, calls
+from tread_bench.model.backbone import Backbone
+from tread_bench.model.methods import Network, Rows
+from tread_bench.model.methods.base import draw_kept
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Samples `first` .. of a seed's endless sequence, with their labels y (B,) long, or None."""
+
+    seed: int
+    first: int
+    y: Tensor | None
+
+
+class Guided:
+    """The prediction (x, t) -> (B, C, H, W) that one batch is sampled with, call after call of its sampler.
+
+    A call makes one network call where the strong branch alone is asked for, else two. Branches are combined in the
+    network's output: the flow velocity and EDM's denoiser are affine in it, so that it is the same rule for both.
+
+    Args:
+        weak: the network of the weak branch where it has weights of its own.
+        times: of the sampler, steps + 1.
+
+    Raises:
+        ValueError: a branch without label of a model without labels, or a weak branch without its network.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        sampling: Sampling,
+        times: Sequence[float],
+        samples: Samples,
+        weak: Network | None = None,
+    ) -> None:
+        self.network, self.sampling, self.samples, self.weak_network = network, sampling, samples, weak
+        self.calls = iter(calls(sampling, times))
+        self.strong, self.weak = sampling.guidance.branches
+        for branch in filter(None, (self.strong, self.weak)):
+            self._check(branch)
+
+    def __call__(self, x: Tensor, t: Tensor) -> Tensor:
+        call = next(self.calls)
+        strong = self._predict(self.strong, call.step, x, t)
+        if not call.guided or self.weak is None:
+            return strong
+        return torch.lerp(self._predict(self.weak, call.step, x, t), strong, self.sampling.guidance_scale)
+
+    def _predict(self, branch: Branch, step: int, x: Tensor, t: Tensor) -> Tensor:
+        network = self.weak_network if branch.other_weights and self.weak_network else self.network
+        backbone, y = network.backbone, self._label(branch)
+        if branch.dropped_blocks:
+            return without_blocks(backbone, x, t, y, branch.dropped_blocks)
+        if branch.drops_path:
+            return network.method.judge_shallow(backbone, x, t, y)
+        routes = branch.routes_at(step, self.sampling.steps)
+        if not routes:
+            return network(x, t, y)
+        selector, rows, ids = network.method.selector, Rows(self.samples.seed, self.samples.first, len(x)), []
+        for route in routes:  # the stream does not know the rate: a mask that decays loses tokens one after another
+            stream = f"sampling route {route.start}:{route.end} {selector} {branch.name} {step}"
+            ids.append(draw_kept(stream, rows, route, selector, backbone.spec, x.device))
+        return backbone(x, t, y, routes=routes, selector=selector, ids=ids)
+
+    def _label(self, branch: Branch) -> Tensor | None:
+        y = self.samples.y
+        return y if branch.label or y is None else torch.full_like(y, self.network.spec.num_classes)
+
+    def _check(self, branch: Branch) -> None:
+        if not branch.label and self.samples.y is None:
+            raise ValueError("this guidance leaves out the label; this model has none (num_classes=0): choose another")
+        if branch.other_weights and self.weak_network is None:
+            raise ValueError("this guidance reads other weights for its weak branch: hand over their network")
+
+
+def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, dropped: frozenset[int]) -> Tensor:
+    """The dense prediction (B, C, H, W) of all other blocks."""
+    state = backbone.start(x, t, y)
+    for block in range(backbone.num_blocks):
+        if block not in dropped:
+            state = backbone.run_block(block, state)
+    return backbone.finish(state)

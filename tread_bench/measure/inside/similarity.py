@@ -1,0 +1,52 @@
+"""How alike outputs are: of two blocks at one time, and of one block at two times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.records import Similarity
+from tread_bench.data.source import Samples
+from tread_bench.diffusion.objectives import Objective
+from tread_bench.measure.inside.validation import held_out_batch
+from tread_bench.model.methods import Network
+from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
+
+TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times are held at once
+
+
+@torch.no_grad()
+def layer_similarity(
+    network: Network, objective: Objective, held_out: Samples, num_samples: int, times: Sequence[float]
+) -> Similarity:
+    """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
+
+    The same image has the same noise at every time, so that times differ in the time alone.
+    """
+    size = max(1, TOKENS_AT_A_TIME // network.spec.num_tokens)
+    layers, steps = network.num_blocks, len(times)
+    between = torch.zeros(layers, layers, dtype=torch.float64)
+    across = torch.zeros(layers, steps, steps, dtype=torch.float64)
+    for first in range(0, num_samples, size):
+        x, y, noise = held_out_batch(network, held_out, first, min(size, num_samples - first))
+        at = [torch.full((len(x),), time, device=x.device) for time in times]
+        outputs = torch.stack([block_outputs(network, objective, objective.corrupt(x, noise, t), t, y) for t in at])
+        unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
+        between += share * cosine_between_layers(unit).cpu()
+        across += share * cosine_across_times(unit).cpu()
+    return Similarity(
+        matrix=between.tolist(),
+        across_times=across.tolist(),
+        times=list(times),
+        num_samples=num_samples,
+    )
+
+
+def block_outputs(network: Network, objective: Objective, x_t: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+    """The residual stream after every block, (L, B, P + N, D), on the inputs that the objective makes of x_t; dense."""
+    outputs: list[Tensor] = []
+    objective.velocity(partial(network, y=y, on_block=lambda block, state: outputs.append(state.stream())), x_t, t)
+    return torch.stack(outputs)

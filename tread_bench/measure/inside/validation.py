@@ -1,0 +1,49 @@
+"""Dense validation loss at fixed times with fixed noise: comparable between routed and dense training."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tread_bench.core import draws
+from tread_bench.data.source import Samples
+from tread_bench.diffusion.objectives import Objective
+from tread_bench.model.methods import Network
+
+
+@torch.no_grad()
+def validation_losses(
+    network: Network, objective: Objective, held_out: Samples, num_samples: int, batch: int
+) -> dict[str, float]:
+    """Mean loss over the first `num_samples` held-out images at each of the objective's 8 times.
+
+    The noise of an image is the same for every cell, whatever its seed, and for every time.
+
+    Raises:
+        ValueError: more samples than held-out images.
+    """
+    if num_samples > len(held_out):
+        raise ValueError(
+            f"metrics.validation_samples {num_samples}: only {len(held_out)} images are held out; ask for fewer"
+        )
+    totals = dict.fromkeys(objective.validation_times, 0.0)
+    for first in range(0, num_samples, batch):
+        x, y, noise = held_out_batch(network, held_out, first, min(batch, num_samples - first))
+        for time in totals:
+            t = torch.full((len(x),), time, device=x.device)
+            losses = objective.losses(partial(network, y=y), x, noise, t)
+            totals[time] += losses.double().sum().item()
+    return {f"{time:g}": total / num_samples for time, total in totals.items()}
+
+
+def held_out_batch(network: Network, held_out: Samples, first: int, count: int) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Held-out images, labels and their fixed noise, on the network's device."""
+    device = next(network.parameters()).device
+    index = np.arange(first, first + count)
+    x = held_out.images(index)
+    noise = torch.from_numpy(draws.normal(0, "held-out noise", first, count, tuple(x.shape[1:])))
+    y = held_out.labels(index).to(device) if network.spec.num_classes else None
+    return x.to(device), y, noise.to(device)

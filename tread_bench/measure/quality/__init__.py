@@ -1,0 +1,1 @@
+"""Numbers of image sets: feature networks, reference statistics and the metrics on them."""

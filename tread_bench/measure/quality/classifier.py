@@ -1,0 +1,140 @@
+"""A small image classifier whose penultimate features stand in for Inception's where no Inception weights are at hand.
+
+The weights file is a safetensors file that also holds the architecture, so that one file is the whole network.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from torch_fidelity import FeatureExtractorBase, register_feature_extractor
+from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
+
+from tread_bench.core.errors import UserError
+
+DIGITS_CLASSIFIER = "digits-classifier"
+DIGITS_WEIGHTS = Path(__file__).parent / "weights" / "digits_classifier.safetensors"
+_SMALLEST_GRID = 4  # pixels: strides stop here, global pooling does the rest
+
+
+class ClassifierSpec(BaseModel):
+    """Architecture: one 3x3 convolution per width, the first with stride 1, then stride 2 down to a grid of 4."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    image_size: int = Field(ge=1)
+    channels: int = Field(ge=1)
+    num_classes: int = Field(ge=2)
+    widths: tuple[int, ...] = Field(min_length=1, description="channels after each convolution; the last: features")
+
+    @property
+    def strides(self) -> list[int]:
+        size, strides = self.image_size, [1]
+        for _ in self.widths[1:]:
+            strides.append(2 if size > _SMALLEST_GRID else 1)
+            size = -(-size // strides[-1])
+        return strides
+
+
+class Classifier(nn.Module):
+    """uint8 (B, C, H, W) -> features (B, d), logits (B, num_classes): convolutions, mean over pixels, linear head."""
+
+    def __init__(self, spec: ClassifierSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        layers: list[nn.Module] = []
+        for fan_in, width, stride in zip((spec.channels, *spec.widths), spec.widths, spec.strides, strict=False):
+            layers += [nn.Conv2d(fan_in, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(spec.widths[-1], spec.num_classes)
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        features = self.body(pixels.float() / 127.5 - 1)
+        return features, self.head(features)
+
+
+def classifier_file(classifier: Classifier, about: dict[str, Any]) -> bytes:
+    """A safetensors file of the weights, the architecture and `about`, how they came to be."""
+    one_entry = json.dumps({**about, "spec": classifier.spec.model_dump()})  # safetensors writes several in any order
+    tensors = {name: tensor.contiguous() for name, tensor in classifier.state_dict().items()}
+    return save(tensors, {"about": one_entry})
+
+
+def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
+    """The network in a `classifier_file`, in evaluation mode, and the file's other entries. Raises UserError."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = json.loads((file.metadata() or {})["about"])
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+        classifier = Classifier(ClassifierSpec.model_validate(about.pop("spec")))
+        classifier.load_state_dict(tensors)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; train one with `tread-bench features SUITE --out FILE`") from None
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path}: no feature network written by `tread-bench features` ({reason})") from None
+    return classifier.eval().requires_grad_(False), about
+
+
+class ClassifierFeatures(FeatureExtractorBase):
+    """A classifier under torch-fidelity's interface: uint8 (B, 3, H, W) -> the tuple of the features asked for.
+
+    Args:
+        feature_extractor_weights_path: a file of `tread-bench features`; None: the digits classifier of this package.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        features_list: list[str],
+        feature_extractor_weights_path: str | Path | None = None,
+        **unused: Any,
+    ) -> None:
+        super().__init__(name, features_list)
+        self.classifier, self.about = load_classifier(feature_extractor_weights_path or DIGITS_WEIGHTS)
+
+    @property
+    def spec(self) -> ClassifierSpec:
+        return self.classifier.spec
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        features, logits = self.classifier(self._suited(pixels))
+        provided = {"features": features, "logits": logits}
+        return tuple(provided[name] for name in self.features_list)
+
+    def _suited(self, pixels: Tensor) -> Tensor:
+        spec, shape = self.spec, tuple(pixels.shape)
+        if pixels.dtype != torch.uint8 or len(shape) != 4 or shape[1:] != (3, spec.image_size, spec.image_size):
+            wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
+            raise ValueError(f"{self.name}: images are {pixels.dtype} of shape {shape}; it takes {wanted}")
+        if spec.channels == 1 and not (pixels == pixels[:, :1]).all():
+            raise ValueError(f"{self.name} judges grey images: the three channels must be equal")
+        return pixels[:, : spec.channels]
+
+    @staticmethod
+    def get_provided_features_list() -> tuple[str, ...]:
+        return "features", "logits"
+
+    @staticmethod
+    def get_default_feature_layer_for_metric(metric: str) -> str:
+        return "logits" if metric == "isc" else "features"
+
+    @staticmethod
+    def can_be_compiled() -> bool:
+        return True
+
+    @staticmethod
+    def get_dummy_input_for_compile() -> Tensor:
+        return torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+
+
+if DIGITS_CLASSIFIER not in FEATURE_EXTRACTORS_REGISTRY:  # a second registration of a name is an error there
+    register_feature_extractor(DIGITS_CLASSIFIER, ClassifierFeatures)

@@ -1,0 +1,95 @@
+"""From what a network generates to pixels: as they are, or through the decoder of the autoencoder."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.export.passes import move_to_device_pass
+
+from tread_bench.core.config import LatentsData
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import to_uint8
+from tread_bench.measure.quality.export_file import load_program
+from tread_bench.measure.quality.features import full_float32
+
+if TYPE_CHECKING:
+    from tread_bench.core.config import DataChoice
+
+BATCH = 16  # latents that a decoder takes at a time: always as many, so that no picture depends on how many there are
+
+
+class Decoder:
+    """Scaled latents (B, C, H, W) to images (B, 3, H', W') in [-1, 1], in float32 on the latents' device.
+
+    Raises:
+        UserError: the file holds no such program.
+    """
+
+    def __init__(self, data: LatentsData) -> None:
+        assert data.decoder is not None
+        self.scale, self.path = data.scale, data.decoder
+        try:
+            content = Path(data.decoder).read_bytes()
+        except OSError as error:
+            raise UserError(f"{data.decoder}: cannot read data.decoder ({error.strerror})") from None
+        self.sha256 = hashlib.sha256(content).hexdigest()
+        self.program = load_program(data.decoder, content)
+        _check_shapes(self.program, data)
+        self._modules: dict[torch.device, torch.nn.Module] = {}
+
+    @torch.no_grad()
+    def __call__(self, latents: Tensor) -> Tensor:
+        module, device = self._on(latents.device), latents.device
+        images = []
+        with full_float32(device):
+            for part in (latents.float() / self.scale).split(BATCH):
+                filled = torch.cat([part, part.new_zeros(BATCH - len(part), *part.shape[1:])])
+                images.append(module(filled)[: len(part)])
+        return torch.cat(images)
+
+    def _on(self, device: torch.device) -> torch.nn.Module:
+        if device not in self._modules:
+            self._modules[device] = move_to_device_pass(self.program, str(device)).module()
+        return self._modules[device]
+
+
+def open_decoder(data: DataChoice) -> Decoder | None:
+    """None where samples are images themselves. Raises UserError."""
+    return Decoder(data) if isinstance(data, LatentsData) and data.decoder else None
+
+
+def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
+    """Generated samples (B, C, H, W) as images, uint8, on the CPU.
+
+    Raises:
+        FloatingPointError: a sample or what is decoded of it is not finite.
+    """
+    if decoder is None:
+        return to_uint8(samples.cpu())
+    if not torch.isfinite(samples).all():
+        raise FloatingPointError("latents hold NaN or infinite values and have no images: the model diverged")
+    return to_uint8(decoder(samples).cpu())
+
+
+def _check_shapes(program: torch.export.ExportedProgram, data: LatentsData) -> None:
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if "val" in node.meta}
+    ends = program.graph_signature.user_inputs, program.graph_signature.user_outputs
+    found = [_told([values.get(str(name)) for name in names]) for names in ends]
+    latents = f"float32 ({BATCH}, {data.channels}, {data.image_size}, {data.image_size})"
+    images = f"float32 ({BATCH}, 3, {data.decoded_size}, {data.decoded_size})"
+    if found != [latents, images]:
+        raise UserError(
+            f"{data.decoder}: maps {found[0]} to {found[1]}, and data.decoder must map {latents} to {images}: export "
+            "it with such an input, or set data.channels, data.image_size or data.decoded_size"
+        )
+
+
+def _told(tensors: list[object]) -> str:
+    return " and ".join(
+        f"{str(t.dtype).removeprefix('torch.')} {tuple(t.shape)}" if isinstance(t, Tensor) else "no tensor"
+        for t in tensors
+    )

@@ -1,0 +1,109 @@
+"""torch.export programs from files that somebody else may have written: arithmetic on tensors, or an error.
+
+torch's own loader unpickles without restriction in places, evaluates symbolic sizes and guards, and writes names into
+Python code. What would reach those places is refused before it is called, so that a program runs nothing but ATen
+operators of fixed sizes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tread_bench.core.errors import UserError
+
+_MEMBERS = re.compile(
+    r"models/[^/]+\.json|data/(weights|constants)/[^/]+|data/sample_inputs/[^/]+\.pt"
+    r"|archive_format|archive_version|byteorder|\.data/(version|serialization_id)"
+)
+_CONFIG = re.compile(r"data/(weights|constants)/[^/]+_config\.json")
+_OPERATOR = re.compile(r"torch\.ops\.aten\.(?!from_file\b|save\b)\w+\.\w+")
+_NAME = re.compile(r"[\w.,>-]*")  # of tensors, weights and modes: no text that could call anything
+_TREES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
+_TOLD = ("metadata", "torch_version")  # for people; not part of what is computed
+_BROKEN = (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, NotImplementedError)
+
+
+def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
+    """The program of a .pt2 file. Raises UserError where it is none, or holds more than tensors and ATen operators."""
+    try:
+        _check(content)
+        with warnings.catch_warnings():  # torch before 2.12; nobody writes to what is read
+            warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
+            return torch.export.load(io.BytesIO(content))
+    except (*_BROKEN, pickle.UnpicklingError, RuntimeError, AssertionError, EOFError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(
+            f"{path}: no torch.export program, or not safe to load ({reason}); write it with torch.export.save, its "
+            "input of fixed sizes"
+        ) from None
+
+
+def _check(content: bytes) -> None:
+    """Raises one of `_BROKEN` or pickle.UnpicklingError."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        root = names[0].partition("/")[0] + "/" if names else ""
+        if len({name.casefold() for name in names}) < len(names):
+            raise ValueError("a name stands twice in the archive")
+        for name in names:
+            inside = name.removeprefix(root)
+            if not _MEMBERS.fullmatch(inside) or "_obj_" in Path(inside).name:
+                raise ValueError(f"{name!r} is no part of a plain program")
+            if inside.startswith("models/"):
+                _check_graph(json.loads(archive.read(name)))
+            elif _CONFIG.fullmatch(inside):
+                _check_tensors(json.loads(archive.read(name)))
+            elif inside.endswith(".pt"):
+                torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+
+
+def _check_tensors(config: dict[str, Any]) -> None:
+    """Weights or constants are raw numbers, none of them pickled."""
+    for name, about in config["config"].items():
+        if about.get("use_pickle") is not False or not about["path_name"].startswith(("weight_", "tensor_")):
+            raise ValueError(f"tensor {name!r} is pickled")
+
+
+def _check_graph(graph: object) -> None:
+    for key, value in _parts(graph):
+        if key == "expr_str":
+            raise ValueError(f"a size is left open ({value!r})")
+        if key == "guards_code" and value:
+            raise ValueError(f"it has guards ({value!r})")
+        if key in ("in_spec", "out_spec"):
+            _check_tree(json.loads(value))
+        elif isinstance(value, str) and not _NAME.fullmatch(value):
+            raise ValueError(f"{value!r} is no name")
+        if (
+            isinstance(value, dict)
+            and {"target", "inputs"} <= value.keys()
+            and not _OPERATOR.fullmatch(value["target"])
+        ):
+            raise ValueError(f"operator {value['target']!r} is none of torch.ops.aten")
+
+
+def _check_tree(spec: object) -> None:
+    for key, value in _parts(spec):
+        if key == "type" and value not in _TREES:
+            raise ValueError(f"inputs or outputs hold a {value!r}")
+
+
+def _parts(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Everything inside, with the key that it stands under; keys themselves as well."""
+    yield key, value
+    if isinstance(value, dict):
+        yield from (("", name) for name in value)
+    items = value.items() if isinstance(value, dict) else [(key, v) for v in value] if isinstance(value, list) else ()
+    for name, item in items:
+        if name not in _TOLD:
+            yield from _parts(item, name)

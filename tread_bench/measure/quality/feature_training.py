@@ -1,0 +1,146 @@
+"""Train the feature network of a data source: the function behind `tread-bench features`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.draws import integers, permuted
+from tread_bench.core.errors import UserError
+from tread_bench.data.source import DataSource, ImageSet, Samples, open_data
+from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.runner.folder import write_atomically
+
+if TYPE_CHECKING:
+    from tread_bench.core.config import DataChoice
+
+_BATCH = 128
+_PEAK_LEARNING_RATE = 3e-3  # AdamW, rising and falling once over the training
+_MAX_WIDTH = 128
+
+
+def default_spec(data: DataSource) -> ClassifierSpec:
+    """Widths that double with every halving of the image, down to a 4x4 grid: 16, 32, 64 for the 8x8 digits."""
+    if data.num_classes < 2:
+        raise UserError(
+            f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: "
+            "judge these images with metrics.inception_weights"
+        )
+    halvings = max(1, (data.image_size - 1).bit_length() - 2)
+    widths = [min(16 * 2**i, _MAX_WIDTH) for i in range(halvings + 2)]
+    return ClassifierSpec(
+        image_size=data.image_size, channels=data.channels, num_classes=data.num_classes, widths=tuple(widths)
+    )
+
+
+def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tuple[Classifier, float]:
+    """A classifier of the training images, and its accuracy (0 .. 1) on the held-out ones.
+
+    Deterministic for one build, device and number of threads: batches and shifts are drawn by sample index.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        classifier = Classifier(default_spec(data))
+    train, held_out = _images(data.train), _images(data.held_out)
+    optimiser = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=iterations)
+    classifier.train()
+    for step in range(iterations):
+        pixels, labels = _batch(train, seed, step * _BATCH)
+        loss = F.cross_entropy(classifier(pixels)[1], labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+    classifier.eval().requires_grad_(False)
+    _standardise(classifier, train)
+    return classifier, accuracy(classifier, held_out)
+
+
+def _images(samples: Samples) -> ImageSet:
+    if not isinstance(samples, ImageSet):
+        raise UserError(
+            "a feature network sees images, and these data are latents: train it with a suite of data parquet whose "
+            "images are data.images"
+        )
+    return samples
+
+
+def _standardise(classifier: Classifier, images: ImageSet) -> None:
+    """Give every feature unit variance over the training images; the logits stay what they are.
+
+    The last batch norm is scaled, which commutes with ReLU and mean, and the head takes the scale back. Distances
+    between features then weigh all of them alike, and figures of two data sets are of one order of magnitude.
+    """
+    variance = torch.cat([features for features, _ in _outputs(classifier, images)]).double().var(0)
+    deviation = torch.where(variance > 1e-12, variance, 1.0).sqrt().float()
+    last_norm = [layer for layer in classifier.body if isinstance(layer, torch.nn.BatchNorm2d)][-1]
+    last_norm.weight.div_(deviation)
+    last_norm.bias.div_(deviation)
+    classifier.head.weight.mul_(deviation)
+
+
+def _outputs(classifier: Classifier, images: ImageSet) -> Iterator[tuple[Tensor, Tensor]]:
+    """Features and logits of all images in their order, batch by batch."""
+    for first in range(0, len(images), _BATCH):
+        yield classifier(images.uint8(np.arange(first, min(first + _BATCH, len(images)))))
+
+
+def _batch(images: ImageSet, seed: int, first: int) -> tuple[Tensor, Tensor]:
+    index = permuted(seed, "features/order", first, _BATCH, len(images))
+    return _shifted(images.uint8(index), seed, first), images.labels(index)
+
+
+def _shifted(pixels: Tensor, seed: int, first: int) -> Tensor:
+    """Every image moved by up to an eighth of its side along both axes, edges repeated."""
+    side = pixels.shape[-1]
+    reach = side // 8
+    rows, columns = (_places(seed, f"features/{axis}", first, side, reach) for axis in ("rows", "columns"))
+    batch = torch.arange(len(pixels))[:, None, None]
+    return pixels.permute(0, 2, 3, 1)[batch, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _places(seed: int, stream: str, first: int, side: int, reach: int) -> Tensor:
+    shift: NDArray[np.int64] = integers(seed, stream, first, _BATCH, 2 * reach + 1) - reach
+    return torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1))
+
+
+def accuracy(classifier: Classifier, images: ImageSet) -> float:
+    """Share of images whose highest logit is their label."""
+    with torch.no_grad():
+        predicted = torch.cat([logits.argmax(1) for _, logits in _outputs(classifier, images)])
+    return float((predicted.numpy() == images.classes).mean())
+
+
+def train_and_save(
+    data_choice: DataChoice, path: str | Path, iterations: int = 1000, seed: int = 0, suite: str = "SUITE"
+) -> dict[str, Any]:
+    """Train the feature network of a data source and write it, whole or not at all, as a safetensors file.
+
+    Args:
+        iterations: optimiser steps of 128 images.
+        suite: the suite file that named the data; only remembered in the file's metadata, as the command.
+
+    Returns:
+        What the file says of itself (name, command, data, accuracy), and `seconds`.
+    """
+    path, start = Path(path), time.perf_counter()
+    data = open_data(data_choice)
+    classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed)
+    about = {
+        "name": f"{data_choice.name}-classifier",
+        "command": f"tread-bench features {suite} --iterations {iterations} --seed {seed} --out {path.name}",
+        "data_sha256": data.sha256,
+        "held_out_accuracy": round(held_out_accuracy, 4),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, classifier_file(classifier, about))
+    return {**about, "path": str(path), "seconds": round(time.perf_counter() - start, 1)}

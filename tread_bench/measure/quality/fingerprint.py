@@ -1,0 +1,71 @@
+"""What a quality figure depends on besides the model: rows whose fingerprints differ are never ranked together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from tread_bench.measure.quality.decoder import BATCH
+from tread_bench.measure.quality.generation import IS_SPLITS, METRICS_SEED
+from tread_bench.measure.quality.reference import REFERENCE_FEATURES
+
+if TYPE_CHECKING:
+    from tread_bench.core.config import Cell
+    from tread_bench.measure.quality.decoder import Decoder
+    from tread_bench.measure.quality.features import Extractor
+    from tread_bench.measure.quality.reference import Reference
+
+GUIDANCE = {"guidance", "guidance_scale"}
+DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics, 1"  # counts up when a figure would change
+
+
+def protocol_fingerprint(**details: Any) -> str:
+    """12 hexadecimal digits of the SHA-256 over the details' canonical JSON."""
+    canonical = json.dumps(details, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def protocol(
+    cell: Cell, extractor: Extractor, reference: Reference, decoder: Decoder | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The fingerprint, and its details for the page. Guidance is no part of it: it is what samples are compared by.
+
+    Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
+    others and is no part of the fingerprint.
+    """
+    metrics = cell.metrics
+    details = {
+        "definition": DEFINITION,
+        "feature_network": extractor.name,
+        "feature_network_sha256": extractor.sha256,
+        "feature_dims": extractor.dims,
+        "reference_sha256": reference.sha256,
+        "reference_images": reference.statistics.count,
+        "reference_features": f"at most {REFERENCE_FEATURES} for KID, precision and recall",
+        "num_samples": metrics.num_samples,
+        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
+        "ema": metrics.ema,
+        "pixels": "uint8, round((x + 1) * 127.5)",
+        "kid": f"{metrics.kid_subsets} subsets of {metrics.kid_subset_size}, cubic kernel, seed {METRICS_SEED}",
+        "inception_score": f"{IS_SPLITS} splits, seed {METRICS_SEED}",
+        "precision_recall": f"{metrics.neighbours} neighbours",
+        **(_decoding(decoder) if decoder else {}),
+        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
+    }
+    return protocol_fingerprint(**details), details | _caution(metrics.num_samples, extractor.dims)
+
+
+def _decoding(decoder: Decoder) -> dict[str, Any]:
+    return {
+        "compared": "decoded samples with real images of data.images, which have not been through the autoencoder",
+        "decoder_sha256": decoder.sha256,
+        "latent_scale": decoder.scale,
+        "decoding": f"float32, latents / scale, {BATCH} at a time",
+    }
+
+
+def _caution(num_samples: int, dims: int) -> dict[str, str]:
+    if num_samples >= 2 * dims:
+        return {}
+    return {"caution": f"FID from {num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"}

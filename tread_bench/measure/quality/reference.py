@@ -1,0 +1,121 @@
+"""Statistics of the real images that generated ones are judged against, kept under the hash of what made them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from tread_bench.core.locks import waited_for
+from tread_bench.core.outputs import OutputError
+from tread_bench.measure.quality.generation import FeatureStatistics
+from tread_bench.runner.folder import write_atomically
+
+if TYPE_CHECKING:
+    from tread_bench.data.source import DataSource, Pictures
+    from tread_bench.measure.quality.features import Extractor
+
+REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
+_BATCH = 250
+_IN_THIS_PROCESS: dict[str, Reference] = {}
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What generated images are compared with; `sha256` is of the images."""
+
+    sha256: str
+    statistics: FeatureStatistics
+
+
+def reference_of(data: DataSource, extractor: Extractor) -> Reference:
+    """Statistics of all real images, computed once per cache folder: who else needs them meanwhile waits for them."""
+    images = data.reference
+    key = _key(images, extractor)
+    if key not in _IN_THIS_PROCESS:
+        path = cache_folder() / f"{key}.safetensors"
+        with _one_at_a_time(key):
+            statistics = _load(path, key)
+            if statistics is None:
+                statistics = statistics_of(images, extractor)
+                _save(statistics, path, key)
+        _IN_THIS_PROCESS[key] = Reference(images.sha256, statistics)
+    return _IN_THIS_PROCESS[key]
+
+
+def _key(images: Pictures, extractor: Extractor) -> str:
+    """Contents, preprocessing, and what moves last bits: a cell ends the same whether it finds an entry or makes it."""
+    preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
+    capability = torch.backends.cpu.get_cpu_capability()
+    machine = (torch.__version__, str(extractor.device), capability, torch.get_num_threads())
+    return hashlib.sha256(repr((images.sha256, extractor.sha256, preprocessing, machine)).encode()).hexdigest()
+
+
+def statistics_of(images: Pictures, extractor: Extractor) -> FeatureStatistics:
+    """Computed afresh; features are kept of every n-th image, n the least that keeps at most 10,000."""
+    statistics = FeatureStatistics(extractor.dims)
+    stride = -(-len(images) // REFERENCE_FEATURES)
+    for pixels in images.batches(_BATCH):
+        features, _ = extractor.features(pixels)
+        statistics.add(features, kept=slice(-statistics.count % stride, None, stride))
+    return statistics
+
+
+def cache_folder() -> Path:
+    """$XDG_CACHE_HOME/tread-bench/reference, or under ~/.cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "tread-bench" / "reference"
+
+
+@contextmanager
+def _one_at_a_time(key: str) -> Iterator[None]:
+    """The kernel ends the turn of a process that dies. Where nothing can be locked, nobody waits."""
+    folder = cache_folder().with_name("locks")
+    with ExitStack() as turn:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            turn.enter_context(waited_for(folder / key))
+        yield
+
+
+def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
+    tensors = {
+        "count": torch.tensor(statistics.count),
+        "total": statistics.total,
+        "outer": statistics.outer,
+        "features": statistics.features,
+    }
+    with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
+
+
+def _load(path: Path, key: str) -> FeatureStatistics | None:
+    """None where there is no such file, or where its content is not what was written."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+    except (OSError, SafetensorError):
+        return None
+    if about.get("key") != key or about.get("content") != _content_hash(tensors):
+        return None
+    return FeatureStatistics.restored(int(tensors["count"]), tensors["total"], tensors["outer"], tensors["features"])
+
+
+def _content_hash(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name} {tuple(tensors[name].shape)}".encode())
+        digest.update(tensors[name].contiguous().numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Step times, memory, and the conditions under which they were measured."""

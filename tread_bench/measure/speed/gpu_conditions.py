@@ -1,0 +1,84 @@
+"""What NVML says of the GPU that computes: read before and after a measurement, judged by `gate/gpu_rule.py`.
+
+Through NVIDIA's nvidia-ml-py, the extra `gpu`. Without it, without a driver, and for what a device does not tell: None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tread_bench.core.records import GpuConditions
+
+THROTTLE_REASONS = {  # as this project writes them -> as NVML names their bits
+    "GPU idle": "GpuIdle",
+    "application clocks": "ApplicationsClocksSetting",
+    "software power cap": "SwPowerCap",
+    "hardware slowdown": "HwSlowdown",
+    "sync boost": "SyncBoost",
+    "software thermal slowdown": "SwThermalSlowdown",
+    "hardware thermal slowdown": "HwThermalSlowdown",
+    "hardware power brake": "HwPowerBrakeSlowdown",
+    "display clocks": "DisplayClockSetting",
+}
+
+
+def nvml_problem() -> str | None:
+    """Why NVML cannot be read here; None where it can."""
+    try:
+        import pynvml
+    except ImportError:
+        return "nvidia-ml-py is not installed: pip install 'tread-bench[gpu]'"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return f"NVML does not start: {error}"
+    return None
+
+
+def gpu_reader(device: torch.device) -> Callable[[], GpuConditions | None]:
+    """What reads the device's conditions as they are when it is called."""
+    if device.type != "cuda" or nvml_problem() is not None:
+        return lambda: None
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    return lambda: read_gpu(uuid)
+
+
+def read_gpu(uuid: str) -> GpuConditions | None:
+    """Of the GPU with that UUID, NVML being open; None where it has no such one (a MIG slice, say)."""
+    import pynvml
+
+    handle = _told(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+    if handle is None:
+        return None
+    power_mw = _told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    processes = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    reasons = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    return GpuConditions(
+        sm_clock_mhz=_told(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=_told(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        temperature_c=_told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        throttle_reasons=None if reasons is None else _names(reasons),
+        power_limit_w=None if power_mw is None else power_mw / 1000,
+        # this one holds a context; in a container it is listed under the number that it has outside
+        other_processes=None if processes is None else max(0, len({process.pid for process in processes}) - 1),
+    )
+
+
+def _told(call: Callable[..., Any], *arguments: object) -> Any:
+    """What NVML answers; None where the device does not tell."""
+    import pynvml
+
+    try:
+        return call(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _names(reasons: int) -> list[str]:
+    import pynvml
+
+    bits = {name: getattr(pynvml, f"nvmlClocksThrottleReason{bit}") for name, bit in THROTTLE_REASONS.items()}
+    return [name for name, bit in bits.items() if reasons & bit]

@@ -1,0 +1,28 @@
+"""Peak memory of this process, which does nothing else: the caller gives it one of its own."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Callable
+
+import torch
+
+from tread_bench.core.records import MemoryKind
+
+STEPS = 3  # the optimiser's state exists from the second step on
+
+
+def peak_memory(step: Callable[[], object], device: torch.device) -> tuple[float, MemoryKind]:
+    """MiB over a few training steps: the allocator's peak on CUDA, else the process's peak resident set.
+
+    The resident set holds libraries and the interpreter too: informative, no ground for a verdict.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    for _ in range(STEPS):
+        step()
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20, "allocator"
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, "resident set"

@@ -1,0 +1,343 @@
+"""The interface of a backbone, and the one place where tokens leave a network and come back.
+
+Shapes: B batch, P prefix tokens, N image tokens, K of them present, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from tread_bench.core.draws import key_of
+from tread_bench.core.families import TokenOrder
+from tread_bench.core.routes import Route, RoutesLike, as_routes
+from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
+from tread_bench.model.ops.selecting import select
+
+if TYPE_CHECKING:
+    from tread_bench.core.families import BackboneSpec, Family
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """A long skip: a stream saved by one block for a later one, with the tokens it was made under."""
+
+    value: Tensor  # (B, P + K, D)
+    positions: Tensor | None  # (B, P + K) of the whole sequence; None: all
+    background: Tensor | None  # (B, P + N, D), where a bypassed token's value is the one at its route's start
+
+
+@dataclass(frozen=True, slots=True)
+class TokenState:
+    """What moves through the blocks.
+
+    `streams` leave and return together; conditioning `c` and `context` never route; `positions` and `ids` are None
+    while all tokens are present. `cache` lives as long as one route (or the time between two) and holds what depends
+    on the ids alone: a restricted scan, rows of a rotary table, neighbours.
+    """
+
+    streams: Mapping[str, Tensor]  # each (B, P + K, D)
+    grid: tuple[int, int]
+    c: Tensor | None = None  # (B, D)
+    context: Tensor | None = None  # (B, M, D)
+    num_prefix: int = 0
+    ids: Tensor | None = None  # (B, K) image tokens present, ascending
+    positions: Tensor | None = None  # (B, P + K): ids behind the prefix
+    background: Mapping[str, Tensor] | None = None  # the streams as they were when tokens left
+    skips: tuple[Skip, ...] = ()
+    cache: dict[str, Any] = field(default_factory=dict)
+    residual: tuple[str, ...] = ()  # the streams whose sum is the residual stream; empty: all
+
+    def stream(self) -> Tensor:
+        """The residual stream (B, P + K, D) that similarity is measured on."""
+        first, *others = (self.streams[name] for name in self.residual or self.streams)
+        return sum(others, first)
+
+    def with_streams(self, **streams: Tensor) -> TokenState:
+        """The same tokens with new values in the named streams."""
+        return replace(self, streams={**self.streams, **streams})
+
+    def with_stream(self, value: Tensor) -> TokenState:
+        """The same tokens with `value` (B, P + K, D) as their residual stream: in its last part, the others zero."""
+        *others, last = self.residual or tuple(self.streams)
+        parts = {name: torch.zeros_like(value, dtype=self.streams[name].dtype) for name in others}
+        return self.with_streams(**parts, **{last: value.to(self.streams[last].dtype)})
+
+    def push_skip(self, stream: str) -> TokenState:
+        """Save a stream for the block that pops it; last in, first out."""
+        background = self.background[stream] if self.background is not None else None
+        return replace(self, skips=(*self.skips, Skip(self.streams[stream], self.positions, background)))
+
+    def pop_skip(self) -> tuple[Tensor, TokenState]:
+        """The skip saved last, for exactly the tokens that are present now, and the state without it.
+
+        A skip made inside a route holds kept tokens only; it is expanded onto the values at that route's start.
+        """
+        *rest, skip = self.skips
+        value = skip.value
+        if skip.positions is not self.positions:
+            if skip.positions is not None and skip.background is not None:
+                value = scatter_tokens(skip.background, value, skip.positions)
+            if self.positions is not None:
+                value = gather_tokens(value, self.positions)
+        return value, replace(self, skips=tuple(rest))
+
+
+def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState:
+    """Only the prefix and the tokens `ids_BK` (ascending) go on; the whole streams stay behind as background.
+
+    With `detach` no gradient flows through the background.
+    """
+    positions = with_prefix(ids_BK, state.num_prefix)
+    kept = {name: gather_tokens(stream, positions) for name, stream in state.streams.items()}
+    behind = {name: stream.detach() for name, stream in state.streams.items()} if detach else state.streams
+    return replace(state, streams=kept, ids=ids_BK, positions=positions, background=behind, cache={})
+
+
+def come_back(state: TokenState) -> TokenState:
+    """All tokens again: the processed ones with their new values, the others with those they left with."""
+    assert state.background is not None and state.positions is not None, "no route is under way"
+    whole = {
+        name: scatter_tokens(state.background[name], stream, state.positions) for name, stream in state.streams.items()
+    }
+    return replace(state, streams=whole, ids=None, positions=None, background=None, cache={})
+
+
+OnBlock = Callable[[int, TokenState], None]
+Result = TypeVar("Result")
+
+
+def run_blocks(
+    backbone: Backbone,
+    state: TokenState,
+    routes: RoutesLike = (),
+    ids: Sequence[Tensor] = (),
+    on_block: OnBlock | None = None,
+    detach: bool = False,
+    float32_after_route: bool = False,
+) -> TokenState:
+    """Walk all blocks; before each route's start its tokens leave, after its end they come back.
+
+    Args:
+        routes: none sharing a block (`registry.Family.resolve` checks them).
+        ids: for each route the kept tokens (B, K), ascending.
+        on_block: called after each block with its number and the state (with all tokens, after a route's end).
+        detach: no gradient flows through a bypass.
+        float32_after_route: the block after a route's end runs outside autocast.
+    """
+    resolved = [route.resolve(backbone.num_blocks) for route in as_routes(routes)]
+    starts = {route.start: kept for route, kept in zip(resolved, ids, strict=True)}
+    ends = {route.end for route in resolved}
+    for block in range(backbone.num_blocks):
+        if block in starts:
+            state = leave(state, starts[block], detach)
+        state = call_block(backbone, block, state, float32_after_route and block - 1 in ends)
+        if block in ends:
+            state = come_back(state)
+        if on_block is not None:
+            on_block(block, state)
+    return state
+
+
+def call_block(backbone: Backbone, block: int, state: TokenState, float32: bool = False) -> TokenState:
+    """One block as a training step runs it; with `float32` outside autocast, where that is on."""
+    run = partial(_run_in_float32, backbone) if float32 else backbone.run_block
+    return checkpointed(backbone, run, block, state)
+
+
+def checkpointed(backbone: Backbone, run: Callable[..., Result], *arguments: object) -> Result:
+    """`run` of the arguments; computed again in the backward pass where the backbone's blocks are."""
+    if backbone.gradient_checkpointing and torch.is_grad_enabled():
+        return checkpoint(run, *arguments, use_reentrant=False)
+    return run(*arguments)
+
+
+def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:
+    """Streams and conditioning in float32 for this one block; the conditioning goes on as it was."""
+    device = state.stream().device.type
+    if not torch.is_autocast_enabled(device):
+        return backbone.run_block(block, state)
+    c, context = (part if part is None else part.float() for part in (state.c, state.context))
+    streams = {name: stream.float() for name, stream in state.streams.items()}
+    with torch.autocast(device, enabled=False):
+        after = backbone.run_block(block, replace(state, streams=streams, c=c, context=context))
+    return replace(after, c=state.c, context=state.context)
+
+
+def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Module], None], prefix: str = "") -> None:
+    """Draw the weights by module name, of which `prefix` is the first part.
+
+    Args:
+        init_module: draws the parameters that a module itself owns; torch's global generator is seeded for each.
+    """
+    for name, part in module.named_modules():
+        if next(part.parameters(recurse=False), None) is not None:
+            with torch.random.fork_rng(devices=[]), torch.no_grad():
+                torch.manual_seed(key_of(seed, "weights", prefix + name) % 2**63)
+                init_module(name, part)
+
+
+class Backbone(nn.Module):
+    """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block` and `head`.
+
+    With `init_module` weights are drawn by module name, else the constructor draws them. `family` and `spec` are set by
+    `Family.build`.
+    """
+
+    family: Family
+    spec: BackboneSpec
+    head_modules: tuple[str, ...] = ()  # names of the modules that `head` alone uses
+    gradient_checkpointing = (
+        False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
+    )
+
+    @property
+    def num_blocks(self) -> int:
+        """The number that routes index."""
+        return self.family.num_blocks(self.spec)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """The state before the first block.
+
+        Args:
+            x: (B, C, H, W).
+            t: (B,), already times `family.time_scale`.
+            y: labels (B,) long; text features (B, M, E) in x's dtype where `spec.context_shape` is (M, E); None where
+                the model is unconditional.
+        """
+        raise NotImplementedError
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        """One block over the tokens present."""
+        raise NotImplementedError
+
+    def head(self, state: TokenState) -> Tensor:
+        """(B, C, H, W), or 2C channels where the backbone also learns a variance."""
+        raise NotImplementedError
+
+    def without_head(self) -> Self:
+        """This backbone, sharing its weights, without the modules that `head` alone uses."""
+        trunk = copy(self)
+        trunk._modules = {name: part for name, part in self._modules.items() if name not in self.head_modules}
+        return trunk
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module.
+
+        Where an adapter does not override it, it is not called; its own version can call this one for torch's draws.
+        """
+        reset = getattr(module, "reset_parameters", None)
+        if reset is not None:
+            reset()
+
+    def initialise(self, seed: int) -> None:
+        """Draw the weights by module name: models that share a module share its initial weights.
+
+        A backbone that does not define `init_module` keeps what its constructor drew, which `Family.build` seeds.
+        """
+        if type(self).init_module is not Backbone.init_module:
+            draw_weights(self, seed, self.init_module)
+
+    def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """The state before the first block. Raises ValueError where x or y do not fit the spec."""
+        spec = self.spec
+        if x.shape[1:] != (spec.channels, spec.image_size, spec.image_size):
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; this model takes "
+                f"(B, {spec.channels}, {spec.image_size}, {spec.image_size}): build it with other sizes or resize x"
+            )
+        condition = self._labels(x, y) if spec.context_shape is None else self._text(x, y, spec.context_shape)
+        return self.embed(x, t * self.family.time_scale, condition)
+
+    def _labels(self, x: Tensor, y: Tensor | None) -> Tensor | None:
+        classes = self.spec.num_classes
+        if y is None:
+            return torch.full((len(x),), classes, device=x.device) if classes else None
+        if not classes:
+            raise ValueError("y was given to an unconditional model (num_classes=0); leave it out")
+        if y.shape != (len(x),) or y.is_floating_point():
+            raise ValueError(f"y is {_kind(y)}; this model takes labels: (B,) = ({len(x)},) long, 0 to {classes}")
+        return y
+
+    def _text(self, x: Tensor, y: Tensor | None, context_shape: tuple[int, int]) -> Tensor:
+        shape = (len(x), *context_shape)
+        if y is None or y.shape != shape or not y.is_floating_point():
+            raise ValueError(
+                f"y is {'missing' if y is None else _kind(y)}; this model takes text: features (B, M, E) = {shape}, "
+                "floating point; for no text, those that the encoder makes of the empty text"
+            )
+        return y.to(x.dtype)
+
+    def finish(self, state: TokenState) -> Tensor:
+        """(B, C, H, W) from the state after the last block."""
+        return self.head(state)[:, : self.spec.channels]
+
+    def forward(
+        self,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None = None,
+        *,
+        routes: RoutesLike = (),
+        selector: str = "random",
+        generator: torch.Generator | None = None,
+        ids: Sequence[Tensor] | None = None,
+        on_block: OnBlock | None = None,
+    ) -> Tensor:
+        """Predict from x (B, C, H, W) at times t (B,) under a condition y.
+
+        y holds labels (B,) long, of which num_classes means no label; or, where the spec has context_tokens, text
+        features (B, M, E) of floating point: M context_tokens of width context_dim, as the text's encoder gives them.
+
+        Routing happens exactly when `routes` is passed, in train and in eval mode alike: `Route`s, or text such as
+        "2:8@0.5". `ids` gives each route's kept tokens (B, K); without it they are drawn by `selector` from
+        `generator`.
+
+        Returns:
+            (B, C, H, W).
+
+        Raises:
+            ValueError: shapes, labels, text, routes or a selector that do not fit, with the rule.
+        """
+        resolved = self.family.resolve(self.spec, routes, selector)
+        if ids is None:
+            ids = [self._draw(route, selector, len(x), generator, x.device) for route in resolved]
+        else:
+            self.check_ids(resolved, ids, len(x))
+        return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
+
+    def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], batch: int) -> None:
+        """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, without waiting for it."""
+        routes = as_routes(routes)
+        if len(ids) != len(routes):
+            raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
+        tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET
+        for route, kept in zip(routes, ids, strict=True):
+            shape = batch, route.kept(tokens)
+            if kept.shape != shape:
+                raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}, but it keeps (B, K) = {shape}")
+            if kept.is_cpu and not _are_ids(kept.sort(dim=1).values if any_order else kept, tokens):
+                order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens counts here"
+                raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
+
+    def _draw(
+        self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device
+    ) -> Tensor:
+        drawn_on = generator.device if generator is not None else device
+        scores = torch.rand(batch, self.spec.num_tokens, generator=generator, device=drawn_on).to(device)
+        return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens))
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def _are_ids(kept_BK: Tensor, tokens: int) -> bool:
+    return bool((kept_BK.diff(dim=1) > 0).all() and kept_BK.min() >= 0 and kept_BK.max() < tokens)

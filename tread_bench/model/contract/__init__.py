@@ -1,0 +1,1 @@
+"""What every backbone keeps to, as checks."""

@@ -1,0 +1,256 @@
+"""The rules, one function each: it yields what it expected and what it saw wherever a backbone breaks the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.families import BackboneSpec, TokenOrder
+from tread_bench.model.backbone import TokenState, run_blocks
+from tread_bench.model.contract.skips import with_skips_by_hand
+from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, steps
+
+Check = Callable[[Subject], Iterator[str]]
+TOLERANCE = 1e-4  # where the order of a float32 sum may differ, relative to the largest value
+
+
+def check_shapes(subject: Subject) -> Iterator[str]:
+    """The prediction has x's shape and dtype and is finite, whatever the batch, with and without a label."""
+    for batch in (1, BATCH):
+        x, t, y = subject.draw_inputs(batch)
+        out = subject.model(x, t, y)
+        if out.shape != x.shape or out.dtype != x.dtype:
+            yield f"expected {_kind(x)}, the shape and dtype of x; saw {_kind(out)}"
+        yield from _not_finite(f"a prediction for batch {batch}", out)
+
+
+def check_layout(subject: Subject) -> Iterator[str]:
+    """Every stream is (B, P + N, D): prefix tokens, which know nothing of the image, then the patches row by row."""
+    state, spec = subject.start(), subject.spec
+    prefix, shape = state.num_prefix, (BATCH, subject.family.num_prefix(spec) + spec.num_tokens)
+    if prefix != subject.family.num_prefix(spec):
+        yield f"expected num_prefix {subject.family.num_prefix(spec)}, as the family says; saw {prefix} in the state"
+    if state.grid != spec.grid:
+        yield f"expected grid {spec.grid}, as the spec says; saw {state.grid} in the state"
+    wrong = {name: tuple(stream.shape) for name, stream in state.streams.items() if stream.shape[:2] != shape}
+    if wrong:
+        yield f"expected streams of {shape} tokens (B, P + N); saw {wrong}"
+        return
+    for token in range(spec.num_tokens):
+        moved = _tokens_that_move(subject, state, token)
+        if any(place < prefix for place in moved) or prefix + token not in moved:
+            yield (
+                f"expected patch {token}, row by row, in token {prefix + token} and not in the prefix; "
+                f"saw it in tokens {moved}"
+            )
+
+
+def check_blocks(subject: Subject) -> Iterator[str]:
+    """Blocks are called once each, in order, and hand on the tokens that they got without writing into them."""
+    called: list[int] = []
+    subject.model(*subject.inputs, on_block=lambda block, state: called.append(block))
+    if called != list(range(subject.model.num_blocks)):
+        yield f"expected on_block for blocks 0..{subject.model.num_blocks - 1}; saw it for {called}"
+    for case in (None, *subject.cases):
+        for step in steps(subject.model, subject.start(), case):
+            yield from (f"block {step.block}, {case or 'dense'}: {problem}" for problem in _step_problems(step))
+
+
+def check_independence(subject: Subject) -> Iterator[str]:
+    """A block depends on its state alone: two batches that take turns get what each gets by itself."""
+    x, t, y = subject.inputs
+    for case in subject.cases:
+        other = replace(case, ids=subject.draw_ids(case.route, case.selector))
+        alone = [step.after for step in steps(subject.model, subject.start(), case)]
+        turns = zip(
+            steps(subject.model, subject.start(), case),
+            steps(subject.model, subject.model.start(-x, t, y), other),
+            strict=True,
+        )
+        for after, (step, _) in zip(alone, turns, strict=True):
+            for name, expected in after.streams.items():
+                yield from _not_equal(
+                    f"{case}: stream {name!r} after block {step.block} unmoved by another batch in between",
+                    expected,
+                    step.after.streams[name],
+                    "keep what blocks share in the state, not on the module",
+                )
+
+
+def check_gradients(subject: Subject) -> Iterator[str]:
+    """Every trainable parameter gets a finite gradient that is not zero throughout, dense and routed."""
+    for case in subject.dense_and_longest:
+        for name, gradient in subject.gradients(case).items():
+            if gradient is None or not gradient.any():
+                seen = "none" if gradient is None else "zeros"
+                yield f"{case or 'dense'}: expected a gradient of {name}; saw {seen}: use the parameter or freeze it"
+            else:
+                yield from _not_finite(f"{case or 'dense'}: a gradient of {name}", gradient)
+
+
+def check_rate_zero(subject: Subject) -> Iterator[str]:
+    """A route that keeps all tokens gives the dense prediction bit for bit, through gather and scatter."""
+    dense = subject.predict()
+    for case in subject.cases_at(0.0):
+        yield from _not_equal(f"{case}: the dense prediction bit for bit", dense, subject.predict(case))
+
+
+def check_bypassed(subject: Subject) -> Iterator[str]:
+    """Bypassed tokens end a route with the value they had at its start, in every stream."""
+    if not subject.cases:
+        yield f"expected routes accepted at one of the rates {RATES}; saw all refused"
+    for case in subject.cases:
+        before, after = _streams_around(subject, case)
+        bypassed = torch.ones(BATCH, subject.spec.num_tokens, dtype=torch.bool, device=subject.device)
+        bypassed.scatter_(1, case.ids, False)
+        for name in before:
+            expected, seen = (streams[name][:, -subject.spec.num_tokens :][bypassed] for streams in (before, after))
+            yield from _not_equal(f"{case}: bypassed tokens unchanged in stream {name!r}", expected, seen)
+
+
+def check_order(subject: Subject) -> Iterator[str]:
+    """Kept ids in another order change nothing where tokens are a set, and are refused or put right elsewhere."""
+    is_set = subject.family.token_order is TokenOrder.SET
+    for case in subject.cases:
+        turned = case.ids.flip(1)
+        try:  # on a GPU ids are not looked at, so that it need not be waited for
+            seen = subject.predict(replace(case, ids=turned if is_set else turned.cpu()))
+        except ValueError:
+            if is_set:
+                raise
+            continue
+        expected = subject.predict(case)
+        if not _close(expected, seen):
+            yield (
+                f"{case}: expected the same prediction for the same tokens in another order, or a ValueError; saw a "
+                f"difference of {_distance(expected, seen):.1e}: announce the token order that the blocks need"
+            )
+
+
+def check_skips(subject: Subject) -> Iterator[str]:
+    """A long skip that crosses a route's border gives what the same skip gives when expanded and gathered by hand."""
+    for case in subject.cases:
+        by_hand = subject.model.finish(with_skips_by_hand(subject.model, subject.start(), case))
+        advice = "read a skip with state.pop_skip()"
+        yield from _not_equal(f"{case}: what skips gathered by hand give", by_hand, subject.predict(case), advice)
+
+
+def check_checkpointing(subject: Subject) -> Iterator[str]:
+    """Gradient checkpointing computes blocks again on the same tokens: prediction and gradients stay the same."""
+    for case in subject.dense_and_longest:
+        expected, gradients = subject.predict(case), subject.gradients(case)
+        subject.model.gradient_checkpointing = True
+        try:
+            seen, again = subject.predict(case), subject.gradients(case)
+        finally:
+            subject.model.gradient_checkpointing = False
+        yield from _not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
+        for name, gradient in gradients.items():
+            other = again[name]
+            if gradient is not None and other is not None and not _close(gradient, other):
+                difference = f"a difference of {_distance(gradient, other):.1e}"
+                yield f"{case or 'dense'}: expected the same gradient of {name}; saw {difference}"
+
+
+def check_autocast(subject: Subject) -> Iterator[str]:
+    """Under bfloat16 autocast predictions and gradients are finite, dense and routed."""
+    for case in subject.dense_and_longest:
+        with torch.autocast(subject.device.type, torch.bfloat16):
+            out, gradients = subject.predict(case), subject.gradients(case)
+        yield from _not_finite(f"{case or 'dense'}: a prediction", out)
+        for name, gradient in gradients.items():
+            if gradient is not None:
+                yield from _not_finite(f"{case or 'dense'}: a gradient of {name}", gradient)
+
+
+def check_determinism(subject: Subject) -> Iterator[str]:
+    """The same seed gives the same weights; the same input, in eval mode, the same prediction."""
+    first, second = (subject.fresh().state_dict() for _ in range(2))
+    for name, value in first.items():
+        what, advice = f"the same initial {name} from the same seed", "draw it from torch's global generator"
+        yield from _not_equal(what, value, second[name], advice)
+    yield from _not_equal("the same prediction for the same input", subject.predict(), subject.predict())
+
+
+CHECKS: tuple[Check, ...] = (
+    check_shapes,
+    check_layout,
+    check_blocks,
+    check_independence,
+    check_gradients,
+    check_rate_zero,
+    check_bypassed,
+    check_order,
+    check_skips,
+    check_checkpointing,
+    check_autocast,
+    check_determinism,
+)
+
+
+def _step_problems(step: Step) -> Iterator[str]:
+    before, after = step.before, step.after
+    given, returned = ({n: tuple(s.shape) for n, s in state.streams.items()} for state in (before, after))
+    if returned != given:
+        yield f"expected streams {given}; saw {returned}"
+    for field in ("ids", "positions", "background", "grid", "num_prefix"):
+        if getattr(after, field) is not getattr(before, field):
+            yield f"expected the state's {field} as it came; saw another: return state.with_streams(...)"
+    for name, stream in step.streams.items():
+        yield from _not_equal(f"stream {name!r} of the state that came unwritten", stream, before.streams[name])
+
+
+def _streams_around(subject: Subject, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Copies of the streams before a route's first block and after its last."""
+    copies: list[dict[str, Tensor]] = []
+
+    def copy(block: int, state: TokenState) -> None:
+        copies.append({name: stream.clone() for name, stream in state.streams.items()})
+
+    start = subject.start()
+    copy(-1, start)
+    run_blocks(subject.model, start, [case.route], [case.ids], copy)
+    return copies[int(case.route.start)], copies[int(case.route.end) + 1]
+
+
+def _tokens_that_move(subject: Subject, state: TokenState, token: int) -> list[int]:
+    """Places in the streams that another patch at `token` changes."""
+    x, t, y = subject.inputs
+    other = subject.model.start(_with_other_patch(x, token, subject.spec), t, y)
+    changed = [(other.streams[name] != stream).any(2).any(0) for name, stream in state.streams.items()]
+    return torch.stack(changed).any(0).nonzero().flatten().tolist()
+
+
+def _with_other_patch(x: Tensor, token: int, spec: BackboneSpec) -> Tensor:
+    """x with another patch at `token`, counted row by row."""
+    row, column = divmod(token, spec.grid[1])
+    x, patch = x.clone(), spec.patch
+    x[:, :, row * patch : (row + 1) * patch, column * patch : (column + 1) * patch] += 1
+    return x
+
+
+def _not_equal(what: str, expected: Tensor, seen: Tensor, advice: str = "") -> Iterator[str]:
+    if not torch.equal(expected, seen):
+        advice = f": {advice}" if advice else ""
+        yield f"expected {what}; saw a difference of {_distance(expected, seen):.1e}{advice}"
+
+
+def _not_finite(what: str, value: Tensor) -> Iterator[str]:
+    wrong = int((~value.isfinite()).sum())
+    if wrong:
+        yield f"expected finite values in {what}; saw {wrong} infinite or NaN of {value.numel()}"
+
+
+def _close(expected: Tensor, seen: Tensor) -> bool:
+    return torch.allclose(expected, seen, rtol=0, atol=TOLERANCE * float(expected.detach().abs().max()))
+
+
+def _distance(expected: Tensor, seen: Tensor) -> float:
+    return float((expected.detach().float() - seen.detach().float()).abs().max())
+
+
+def _kind(x: Tensor) -> str:
+    return f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')}"

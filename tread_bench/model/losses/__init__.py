@@ -1,0 +1,1 @@
+"""Auxiliary losses, one per file."""

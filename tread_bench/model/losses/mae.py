@@ -1,0 +1,53 @@
+"""MaskDiT's loss on tokens that were left out (Zheng et al., arXiv 2306.09305, eq. 5), over all routes.
+
+L = weight * sum_r w_r * mean over samples and bypassed tokens i of route r of |D_i - n(x_t)_i|^2 / (P^2 C)
+
+D is the denoised image, x_t the noised one, i a patch of P x P pixels and C channels, and n subtracts each patch's mean
+and divides by its standard deviation (unbiased, with 1e-6 on the variance), as released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.methods.base import Prediction
+
+EPSILON = 1e-6
+
+
+class Mae(Auxiliary):
+    """Bypassed tokens are asked for their own noised pixels, patch by patch normalised.
+
+    Args:
+        route_weights: w_r of each route.
+        patch: side P of a patch in pixels.
+    """
+
+    def __init__(self, weight: float, route_weights: Sequence[float], patch: int) -> None:
+        super().__init__()
+        self.weight, self.route_weights, self.patch = weight, tuple(route_weights), patch
+
+    def forward(self, prediction: Prediction, images: Images) -> Tensor:
+        target, estimate = (patches(image.float(), self.patch) for image in (images.noised, images.denoised))
+        errors_BN = (estimate - normalised(target)).square().mean(2)
+        loss = errors_BN.new_zeros(())
+        for number, kept in prediction.kept.items():
+            left_out = torch.ones_like(errors_BN).scatter(1, kept, 0.0)
+            loss = loss + self.route_weights[number] * (errors_BN * left_out).sum() / left_out.sum()
+        return self.weight * loss
+
+
+def patches(images: Tensor, patch: int) -> Tensor:
+    """(B, C, H, W) to (B, N, C P^2), row by row."""
+    return F.unfold(images, patch, stride=patch).transpose(1, 2)
+
+
+def normalised(patches_BND: Tensor) -> Tensor:
+    """Each patch minus its mean, over its standard deviation."""
+    variance, mean = torch.var_mean(patches_BND, dim=2, keepdim=True)
+    return (patches_BND - mean) / (variance + EPSILON).sqrt()

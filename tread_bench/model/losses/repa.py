@@ -1,0 +1,59 @@
+"""REPA: one block's tokens are aligned with features of the clean image (Yu et al., arXiv 2410.06940, eq. 8).
+
+L = -weight * mean over samples and present tokens i of cos(f(x)_i, h(z_i))
+
+z_i is token i behind a block, h a projection of three linear layers with SiLU between them, f a frozen network whose
+features of the clean image x are resized to the grid of tokens.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Protocol
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tread_bench.core.config import RepaLoss
+from tread_bench.model.backbone import Backbone
+from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.methods.base import Prediction, first_state
+from tread_bench.model.ops.routing import gather_tokens
+
+PUBLISHED_BLOCK, PUBLISHED_DEPTH = 8, 28  # of SiT-XL/2: behind its eighth block
+
+
+class Targets(Protocol):
+    """Images (B, C, H, W) and a grid of tokens to features (B, N, E); `width` is E, `sha256` of the weights."""
+
+    width: int
+    sha256: str
+
+    def __call__(self, images: Tensor, grid: tuple[int, int]) -> Tensor: ...
+
+
+def default_block(num_blocks: int) -> int:
+    """The published choice at the same share of the depth."""
+    return max(0, round(num_blocks * PUBLISHED_BLOCK / PUBLISHED_DEPTH) - 1)
+
+
+class Repa(Auxiliary):
+    """Tokens that are absent behind the block have no part in the loss."""
+
+    block: int
+
+    def __init__(self, config: RepaLoss, backbone: Backbone, targets: Targets) -> None:
+        super().__init__()
+        self.weight, self.targets, self.file_sha256 = config.weight, targets, targets.sha256
+        self.block = default_block(backbone.num_blocks) if config.block is None else config.block
+        sizes = (first_state(backbone).stream().shape[2], config.projector, config.projector, targets.width)
+        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
+        self.projector = nn.Sequential(layers[0], nn.SiLU(), layers[1], nn.SiLU(), layers[2])
+
+    def forward(self, prediction: Prediction, images: Images) -> Tensor:
+        state = prediction.states[self.block]
+        targets = self.targets(images.clean, state.grid)
+        if state.ids is not None:
+            targets = gather_tokens(targets, state.ids)
+        tokens = state.stream()[:, state.num_prefix :].float()
+        return -self.weight * F.cosine_similarity(self.projector(tokens), targets, dim=2).mean()

@@ -1,0 +1,181 @@
+"""A method: how a training step walks the blocks, what extra parameters it owns, what it adds to the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.core import draws
+from tread_bench.core.config import Cell
+from tread_bench.core.families import BackboneSpec
+from tread_bench.core.routes import Route
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block
+from tread_bench.model.losses.auxiliary import Auxiliary
+from tread_bench.model.ops.selecting import select
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which samples of a seed's endless sequence a batch holds, what every draw is a function of, and how it is routed.
+
+    `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense. SPRINT's samples
+    lose their deep path at any share, as released; without `path_drop` none does. `masks` holds ids (B, K) that were
+    drawn ahead, by stream and K.
+    """
+
+    seed: int
+    first: int
+    count: int
+    routing: float = 1.0
+    path_drop: bool = True
+    masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A method's output (B, C, H, W), and what the loss of a training step needs to know of it."""
+
+    output: Tensor
+    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route that tokens left on
+    weight: Tensor | None = None  # (B, 1, H, W), of each pixel's error in the loss; None: the same for all
+    states: Mapping[int, TokenState] = field(default_factory=dict)  # behind the blocks that auxiliary losses look at
+
+
+class Method(nn.Module):
+    """Walks a backbone in a training step and when it is judged.
+
+    Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
+    """
+
+    has_last_layer = False  # True: it makes the image itself, and its `Network` has no last layer of the backbone's
+    draws_masks = True  # of each route, by `draw`
+
+    def __init__(self, cell: Cell, backbone: Backbone) -> None:
+        super().__init__()
+        self.routes = backbone.family.resolve(backbone.spec, cell.routes, cell.selector)
+        self.selector = cell.selector
+
+    def init_module(self, name: str, module: nn.Module) -> None:
+        """Draw the extra parameters that `module` itself owns: Xavier linears, zero biases."""
+        init_linear(module)
+
+    def auxiliaries(self) -> Sequence[Auxiliary]:
+        """Losses that belong to the method."""
+        return ()
+
+    def predict(
+        self,
+        backbone: Backbone,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None,
+        rows: Rows,
+        on_block: OnBlock | None = None,
+    ) -> Prediction:
+        """The training-time prediction for the batch `rows`; `on_block` sees the blocks that all samples pass."""
+        raise NotImplementedError
+
+    def judge(
+        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
+    ) -> Tensor:
+        """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
+        return backbone(x, t, y, on_block=on_block)
+
+    def judge_shallow(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+        """The prediction without the deep path, for path-drop guidance.
+
+        Raises:
+            ValueError: the method has no such path.
+        """
+        raise ValueError(f"method {type(self).__name__.lower()} has no path to drop: train with method sprint")
+
+    def draw(self, backbone: Backbone, rows: Rows, device: torch.device) -> dict[int, Tensor]:
+        """Kept ids (B, K) by number of the route, of those under which a token leaves at this step."""
+        drawn = draw_ids(backbone, self.routes, self.selector, rows, device)
+        return {k: ids for k, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
+
+    def with_masks(self, backbone: Backbone, rows: Rows) -> Rows:
+        """The same rows with all that `draw` finds for them, on the CPU."""
+        if not self.draws_masks:
+            return rows
+        drawn = draw_ids(backbone, self.routes, self.selector, rows, torch.device("cpu"))
+        streams = (_stream(route, self.selector) for route in self.routes)
+        return replace(rows, masks={(stream, ids.shape[1]): ids for stream, ids in zip(streams, drawn, strict=True)})
+
+
+def draw_ids(
+    backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device
+) -> list[Tensor]:
+    """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks.
+
+    The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
+    """
+    return [
+        draw_kept(_stream(route, selector), rows, route.at_share(rows.routing), selector, backbone.spec, device)
+        for route in routes
+    ]
+
+
+def draw_kept(stream: str, rows: Rows, route: Route, selector: str, spec: BackboneSpec, device: torch.device) -> Tensor:
+    """Ids (B, K) of the tokens that do not bypass a route, from a stream of random numbers by sample index."""
+    kept = route.kept(spec.num_tokens)
+    if (stream, kept) in rows.masks:
+        return rows.masks[stream, kept].to(device)
+    scores = draws.uniform(rows.seed, stream, rows.first, rows.count, (spec.num_tokens,))
+    return select(selector, torch.from_numpy(scores), spec.grid, kept).to(device)
+
+
+def _stream(route: Route, selector: str) -> str:
+    return f"route {route} {selector}"
+
+
+def init_linear(module: nn.Module) -> None:
+    """Xavier linears with zero biases; other modules by their own `reset_parameters`."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    else:
+        reset: Callable[[], None] = module.reset_parameters  # type: ignore[assignment]
+        reset()
+
+
+def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: OnBlock | None = None) -> TokenState:
+    """Some blocks in a row, over the tokens present."""
+    for block in blocks:
+        state = call_block(backbone, block, state)
+        if on_block is not None:
+            on_block(block, state)
+    return state
+
+
+def blocks_of(route: Route) -> range:
+    """The blocks of a resolved route."""
+    return range(int(route.start), int(route.end) + 1)
+
+
+def walk(
+    backbone: Backbone,
+    state: TokenState,
+    routes: Mapping[int, Route],
+    inside: Callable[[int, TokenState], TokenState],
+    on_block: OnBlock | None = None,
+) -> TokenState:
+    """All blocks: those of each route by `inside`, which gets its number and the state, the others as they are."""
+    done = 0
+    for number, route in routes.items():
+        state = inside(number, run_range(backbone, state, range(done, int(route.start)), on_block))
+        done = int(route.end) + 1
+    return run_range(backbone, state, range(done, backbone.num_blocks), on_block)
+
+
+def first_state(backbone: Backbone) -> TokenState:
+    """The state of one blank image before the first block, for its widths."""
+    spec, device = backbone.spec, next(backbone.parameters()).device
+    x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)
+    text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
+    with torch.no_grad():
+        return backbone.start(x, torch.zeros(1, device=device), text)

@@ -1,0 +1,36 @@
+"""Mask tokens: what stands where a token has left and does not come back with its value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.model.backbone import TokenState, come_back
+
+
+class MaskToken(nn.Module):
+    """One learned token, drawn from N(0, 0.02^2)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.value = nn.Parameter(torch.empty(width))
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.value, std=0.02)
+
+    def like(self, stream: Tensor) -> Tensor:
+        """The token in the place of every token of `stream` (B, T, D)."""
+        return self.in_places(stream, stream.shape[1])
+
+    def in_places(self, stream: Tensor, count: int) -> Tensor:
+        """The token `count` times for every sample of `stream` (B, T, D): (B, count, D)."""
+        return self.value.to(stream.dtype).expand(len(stream), count, -1)
+
+    def fill(self, state: TokenState) -> TokenState:
+        """All tokens again: those that left are this one."""
+        assert state.background is not None, "no route is under way"
+        whole = replace(state, streams=state.background)
+        masked = whole.with_stream(self.like(whole.stream()))
+        return come_back(replace(state, background=masked.streams))

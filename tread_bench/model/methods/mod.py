@@ -1,0 +1,86 @@
+"""Mixture-of-Depths (Raposo et al., arXiv 2404.02258, eq. 1): a router per block chooses the tokens that pass it.
+
+x_i <- x_i + r_i (f(X)_i - x_i) for the K tokens of largest r, f of these alone, with r_i = w . x_i; the others stay.
+
+That is expert choice: K comes from the route's rate, and which tokens pass depends on all tokens of the image, in
+training and when judged alike. Here every block of a route has a router (published: every second block).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.core.config import Cell
+from tread_bench.core.routes import Route
+from tread_bench.model.backbone import Backbone, OnBlock, Skip, TokenState, call_block, come_back, leave
+from tread_bench.model.methods.base import Method, Prediction, Rows, blocks_of, first_state, walk
+from tread_bench.model.ops.routing import gather_tokens
+
+
+class Mod(Method):
+    """Prefix tokens pass every block, at weight 1."""
+
+    draws_masks = False
+
+    def __init__(self, cell: Cell, backbone: Backbone) -> None:
+        super().__init__(cell, backbone)
+        width = first_state(backbone).stream().shape[2]
+        routed = [block for route in self.routes for block in blocks_of(route)]
+        self.routers = nn.ModuleDict({str(block): nn.Linear(width, 1, bias=False) for block in routed})
+
+    def predict(
+        self,
+        backbone: Backbone,
+        x: Tensor,
+        t: Tensor,
+        y: Tensor | None,
+        rows: Rows,
+        on_block: OnBlock | None = None,
+    ) -> Prediction:
+        return Prediction(self._forward(backbone, x, t, y, rows.routing, on_block))
+
+    def judge(
+        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
+    ) -> Tensor:
+        return self._forward(backbone, x, t, y, 1.0, on_block)
+
+    def _forward(
+        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, share: float, on_block: OnBlock | None
+    ) -> Tensor:
+        def inside(number: int, state: TokenState) -> TokenState:
+            for block in blocks_of(self.routes[number]):
+                state = self._pass(backbone, block, state, self.routes[number].at_share(share))
+                if on_block is not None:
+                    on_block(block, state)
+            return state
+
+        routes = dict(enumerate(self.routes))
+        return backbone.finish(walk(backbone, backbone.start(x, t, y), routes, inside, on_block))
+
+    def _pass(self, backbone: Backbone, block: int, state: TokenState, route: Route) -> TokenState:
+        """One block over the tokens that its router chooses."""
+        weights_BN = self.routers[str(block)](state.stream()[:, state.num_prefix :]).squeeze(2)
+        chosen = weights_BN.topk(route.kept(weights_BN.shape[1]), dim=1).indices.sort(dim=1).values
+        before = leave(state, chosen)
+        after = call_block(backbone, block, before)
+        scale = weights_BN.new_ones(len(chosen), state.num_prefix)
+        scale = torch.cat([scale, weights_BN.gather(1, chosen)], dim=1).unsqueeze(2)
+        mixed = {name: _scaled(before.streams[name], stream, scale) for name, stream in after.streams.items()}
+        return come_back(_scale_saved(before, replace(after, streams=mixed), scale))
+
+
+def _scaled(before: Tensor, after: Tensor, scale: Tensor) -> Tensor:
+    return before + scale.to(after.dtype) * (after - before)
+
+
+def _scale_saved(before: TokenState, after: TokenState, scale: Tensor) -> TokenState:
+    """A long skip that the block saved holds its scaled output too."""
+    if len(after.skips) <= len(before.skips):
+        return after
+    *rest, saved = after.skips
+    assert saved.background is not None and saved.positions is not None, "saved inside a route"
+    value = _scaled(gather_tokens(saved.background, saved.positions), saved.value, scale)
+    return replace(after, skips=(*rest, Skip(value, saved.positions, saved.background)))

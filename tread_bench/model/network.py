@@ -1,0 +1,57 @@
+"""A backbone together with its method and auxiliary losses: what is trained, averaged and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from tread_bench.core.families import BackboneSpec
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState
+from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.methods.base import Method, Prediction, Rows
+
+
+class Network(nn.Module):
+    """A backbone as its method runs it: in a training step, and when it is judged.
+
+    Weights are shared with the backbone that is given, which stays as it is. Its last layer is left out here where the
+    method has one of its own.
+
+    Args:
+        auxiliaries: losses added to the method's own.
+    """
+
+    def __init__(self, backbone: Backbone, method: Method, auxiliaries: Iterable[Auxiliary] = ()) -> None:
+        super().__init__()
+        self.backbone, self.method = backbone.without_head() if method.has_last_layer else backbone, method
+        self.auxiliaries = nn.ModuleList([*method.auxiliaries(), *auxiliaries])
+
+    @property
+    def spec(self) -> BackboneSpec:
+        return self.backbone.spec
+
+    @property
+    def num_blocks(self) -> int:
+        return self.backbone.num_blocks
+
+    def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
+        """The prediction of a training step, with all that its loss needs."""
+        wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
+        states: dict[int, TokenState] = {}
+
+        def keep(block: int, state: TokenState) -> None:
+            if block in wanted:
+                states[block] = state
+
+        prediction = self.method.predict(self.backbone, x, t, y, rows, keep if wanted else None)
+        return replace(prediction, states=states)
+
+    def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:
+        """What is added to the objective's loss, a scalar each."""
+        return [auxiliary(prediction, images) for auxiliary in self.auxiliaries]
+
+    def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None, *, on_block: OnBlock | None = None) -> Tensor:
+        """The prediction (B, C, H, W) that the network is judged by: all tokens, as the method samples."""
+        return self.method.judge(self.backbone, x, t, y, on_block)

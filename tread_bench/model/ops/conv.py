@@ -1,0 +1,28 @@
+"""Mamba's causal depthwise convolution (Gu and Dao, arXiv 2312.00752, figure 3) with the silu after it."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool = False, kernel: str = "torch") -> Tensor:
+    """silu(bias_d + sum_k weight_dk x_{t - K + 1 + k, d}) with zeros before the first token.
+
+    Args:
+        x: (B, L, D). weight: (D, K). bias: (D,).
+        reverse: from the last token to the first.
+        kernel: the scan's (`ops.scan`): "numba" computes in float32 or wider, under autocast too.
+
+    Returns:
+        (B, L, D).
+    """
+    if kernel == "numba":
+        from tread_bench.model.ops.cpu.scan_operator import causal_conv_numba
+
+        return causal_conv_numba(x, weight, bias, reverse)
+    taps = weight.shape[1]
+    x_BDL = x.flip(1).mT if reverse else x.mT
+    # Computed over L + K - 1 positions and cut, as released.
+    y = F.silu(F.conv1d(x_BDL, weight.unsqueeze(1), bias, padding=taps - 1, groups=len(weight))[..., : x.shape[1]]).mT
+    return y.flip(1) if reverse else y

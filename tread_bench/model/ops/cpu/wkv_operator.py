@@ -1,0 +1,100 @@
+"""Bi-WKV on a CPU: an operator around the loops in `ops.jit`. Imports numba. Tensors are (B, T, C), contiguous.
+
+Where exponents spread further than float64 holds, the form in PyTorch with a scale for every step takes over.
+"""
+
+# mypy: disable-error-code="no-untyped-def"
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
+
+from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
+from tread_bench.model.ops.cpu.wkv import wkv_kernels
+from tread_bench.model.ops.wkv import backward_flops, forward_flops, gradients_with_running_scales, with_running_scales
+
+
+@torch.library.custom_op(
+    "tread_bench::bi_wkv_numba",
+    mutates_args=(),
+    schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor)",
+)
+def bi_wkv_numba(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """y, and for each sample and block of channels in how many of them exponents spread too far."""
+    if k.shape != v.shape or not w.shape == u.shape == k.shape[2:]:
+        shapes = ", ".join(str(tuple(x.shape)) for x in (w, u, k, v))
+        raise ValueError(f"w, u, k and v must have shapes (C,), (C,), (B, T, C) and (B, T, C), not {shapes}")
+    y, unsafe = _empty_outputs(v)
+    forward, _ = wkv_kernels(real_of(v))
+    run_blocks(forward, len(v), v.shape[2], *arrays(w, u, k, v, y, unsafe))
+    if unsafe.any():
+        total, *_ = with_running_scales(*_time_major(w, u, k, v))
+        y.copy_((total[:, 0] / total[:, 1]).transpose(0, 1))
+    return y, unsafe
+
+
+@torch.library.custom_op(
+    "tread_bench::bi_wkv_numba_backward",
+    mutates_args=(),
+    schema="(Tensor grad, Tensor w, Tensor u, Tensor k, Tensor v, Tensor unsafe) -> (Tensor, Tensor, Tensor, Tensor)",
+)
+def _backward_op(
+    grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor, unsafe: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of w, u, k and v."""
+    if unsafe.any():
+        grad_y, *inputs = _time_major(grad, w, u, k, v)
+        grad_w, grad_u, grad_k, grad_v = gradients_with_running_scales(grad_y, *inputs)
+        grad_k, grad_v = (x.transpose(0, 1).to(v.dtype).contiguous() for x in (grad_k, grad_v))
+        return grad_w.to(v.dtype), grad_u.to(v.dtype), grad_k, grad_v
+    grad_w, grad_u = (torch.empty(len(v), v.shape[2], dtype=torch.float64) for _ in range(2))
+    grad_k, grad_v = torch.empty_like(k), torch.empty_like(v)
+    _, backward = wkv_kernels(real_of(v))
+    run_blocks(backward, len(v), v.shape[2], *arrays(grad, w, u, k, v, grad_w, grad_u, grad_k, grad_v))
+    return grad_w.sum(0).to(v.dtype), grad_u.sum(0).to(v.dtype), grad_k, grad_v
+
+
+def _empty_outputs(v: Tensor) -> tuple[Tensor, Tensor]:
+    blocks, _ = blocks_of(v.shape[2])
+    return torch.empty_like(v), v.new_empty(len(v) * blocks, dtype=torch.int64)
+
+
+@cache
+def prepare() -> None:
+    """Compile, or load from the disk, what float32 needs."""
+    w, x = torch.zeros(1, device="cpu", dtype=torch.float32), torch.zeros(1, 1, 1, device="cpu", dtype=torch.float32)
+    y, unsafe = bi_wkv_numba(w, w, x, x)
+    _backward_op(y, w, w, x, x, unsafe)
+
+
+def _time_major(*tensors: Tensor) -> list[Tensor]:
+    return [x.double().transpose(0, 1) if x.dim() == 3 else x.double() for x in tensors]
+
+
+@bi_wkv_numba.register_fake
+def _(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    return _empty_outputs(v)
+
+
+@_backward_op.register_fake
+def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x) for x in inputs[:4])
+
+
+def _save(ctx, inputs, output):
+    ctx.save_for_backward(*inputs, output[1])
+    ctx.set_materialize_grads(False)  # only y has one
+
+
+def _backward(ctx, grad, _grad_unsafe):
+    if grad is None:
+        return (None,) * 4
+    return _backward_op(grad.contiguous(), *ctx.saved_tensors)
+
+
+bi_wkv_numba.register_autograd(_backward, setup_context=_save)
+register_flop_formula(torch.ops.tread_bench.bi_wkv_numba)(forward_flops)
+register_flop_formula(torch.ops.tread_bench.bi_wkv_numba_backward)(backward_flops)

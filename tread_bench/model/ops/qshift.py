@@ -1,0 +1,65 @@
+"""Q-shift of Vision-RWKV (Duan et al., arXiv 2403.02308): each token sees the next cell in each direction.
+
+A quarter of the channels each comes from the left, the right, the upper and the lower neighbour, zeros from outside.
+Shapes: B batch, N tokens of the whole grid, K of them kept, D channels, a multiple of 4.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tread_bench.model.ops.routing import gather_tokens
+
+OUTSIDE, BYPASSED = -2, -1  # in place of a neighbour's number
+
+
+def q_shift(x_BND: Tensor, grid: tuple[int, int], outside: float = 0.0) -> Tensor:
+    """All tokens of the grid, row by row: (B, N, D) from the left, right, upper and lower neighbours."""
+    left, right, upper, lower = x_BND.unflatten(1, grid).chunk(4, dim=-1)
+    shifted = (
+        F.pad(left[:, :, :-1], (0, 0, 1, 0), value=outside),
+        F.pad(right[:, :, 1:], (0, 0, 0, 1), value=outside),
+        F.pad(upper[:, :-1], (0, 0, 0, 0, 1, 0), value=outside),
+        F.pad(lower[:, 1:], (0, 0, 0, 0, 0, 1), value=outside),
+    )
+    return torch.cat(shifted, dim=-1).flatten(1, 2)
+
+
+def neighbours(ids_BK: Tensor, grid: tuple[int, int], choice: str) -> Tensor:
+    """Which kept token is whose neighbour: (B, K, 4), numbers among the kept ones, else OUTSIDE or BYPASSED.
+
+    Args:
+        ids_BK: kept tokens, ascending.
+        choice: "neighbours", the kept tokens next to each one on the grid; "self", the token itself in place of a
+            bypassed neighbour; "grid", the next kept token in each direction: where all crossings of some rows and some
+            columns are kept, these are the neighbours on that smaller grid.
+    """
+    batch, kept = ids_BK.shape
+    own = torch.arange(kept, device=ids_BK.device)
+    slots = ids_BK.new_full((batch, grid[0] * grid[1]), BYPASSED).scatter(1, ids_BK, own.expand_as(ids_BK))
+    sources = _next_kept(slots.unflatten(1, grid), kept) if choice == "grid" else slots.unsqueeze(-1).expand(-1, -1, 4)
+    found = gather_tokens(q_shift(sources, grid, OUTSIDE), ids_BK)
+    return torch.where(found == BYPASSED, own.unsqueeze(-1), found) if choice == "self" else found
+
+
+def q_shift_kept(x_BKD: Tensor, neighbours_BK4: Tensor) -> Tensor:
+    """Q-shift of kept tokens, zeros where there is no neighbour; with all tokens kept `q_shift` bit for bit."""
+    shifted = []
+    for quarter, index_BK in zip(x_BKD.chunk(4, dim=-1), neighbours_BK4.unbind(-1), strict=True):
+        found = gather_tokens(quarter, index_BK.clamp(min=0))
+        shifted.append(torch.where((index_BK >= 0).unsqueeze(-1), found, 0.0))
+    return torch.cat(shifted, dim=-1)
+
+
+def _next_kept(slots_BRC: Tensor, kept: int) -> Tensor:
+    """For every cell the kept token in it or next to it towards the left, right, top and bottom: (B, N, 4).
+
+    Numbers grow along rows and down columns, so the last kept one before a cell is the largest, the next the smallest.
+    """
+    ahead = torch.where(slots_BRC == BYPASSED, kept, slots_BRC)
+    right, lower = (ahead.flip(dim).cummin(dim).values.flip(dim) for dim in (2, 1))
+    left, upper = (slots_BRC.cummax(dim).values for dim in (2, 1))
+    sources = torch.stack([left, right, upper, lower], dim=-1)
+    return torch.where(sources == kept, BYPASSED, sources).flatten(1, 2)

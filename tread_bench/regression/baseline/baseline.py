@@ -1,0 +1,109 @@
+"""What a later run is held against: the reviewed figures of one run, as a JSON file that people read in a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
+
+from tread_bench.core.conditions import BLAS_KERNELS, by_file_name, decisive
+from tread_bench.core.documents import problems_of
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import GpuConditions, Record
+from tread_bench.runner.folder import read_json, refuse_unfit, write_json
+
+_EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
+QUALITY = ("validation_loss", "fid")
+MARGIN = 0.03  # of quality, where a baseline states no other
+_WAY_OUT = "restore it from version control, or `--accept` a run into another file"
+
+
+class Part(BaseModel):
+    """Frozen; an unknown key is an error, and so is a number that is not finite."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Speed(Part):
+    """Step times of a row beside those of its dense twin, pair by pair, and of a probe of fixed work beside them."""
+
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)
+    reference_step_times_ms: list[PositiveFloat]
+    probe_ms: PositiveFloat | None = None
+    gpu_before: GpuConditions | None = None
+    gpu_after: GpuConditions | None = None
+
+    @model_validator(mode="after")
+    def _are_pairs(self) -> Speed:
+        if len(self.step_times_ms) != len(self.reference_step_times_ms):
+            raise ValueError("step times come in pairs")
+        return self
+
+
+class CellFigures(Part):
+    """One cell of a baseline. `exact` holds whatever must not differ at all."""
+
+    exact: dict[str, Any]
+    conditions: dict[str, Any]
+    speed: Speed | None = None
+    peak_memory_mib: float | None = None
+    memory_kind: str | None = None
+    quality: dict[str, float] = Field(default_factory=dict)
+    final_weights_sha256: str = ""
+
+
+class Baseline(Part):
+    """Cells by "row seed"; `margins` are how much worse a metric may become, as a share of the accepted mean."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    margins: dict[str, float] = Field(default_factory=lambda: dict.fromkeys(QUALITY, MARGIN))
+    cells: dict[str, CellFigures] = Field(min_length=1)
+
+
+def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
+    """The figures of all finished cells, by row and seed."""
+    return {f"{r.row} seed {r.seed}": _cell(r) for r in records if r.status == "done"}
+
+
+def _cell(record: Record) -> CellFigures:
+    timing, cost, last = record.timing, record.cost, record.last
+    quality = {name: getattr(last, name) for name in QUALITY} if last else {}
+    return CellFigures(
+        exact={
+            **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),
+            "initial_weights_sha256": record.initial_weights_sha256,
+            "config": by_file_name(record.config),
+        },
+        conditions=decisive(record.conditions) | _blas(record.conditions),
+        speed=timing and Speed.model_validate(timing.model_dump(include=set(Speed.model_fields))),
+        peak_memory_mib=timing and timing.peak_memory_mib,
+        memory_kind=timing and timing.memory_kind,
+        quality={name: value for name, value in quality.items() if value is not None},
+        final_weights_sha256=record.final_weights_sha256,
+    )
+
+
+def _blas(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """For people: figures compare whatever it is."""
+    return {BLAS_KERNELS: conditions[BLAS_KERNELS]} if BLAS_KERNELS in conditions else {}
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Raises UserError where there is none, or none that this version reads."""
+    content = read_json(path, _WAY_OUT)
+    if content is None:
+        told = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
+        raise UserError(f"no such baseline: {path}; {told}")
+    refuse_unfit(path, problems_of(content, Baseline), _WAY_OUT)
+    return Baseline.model_validate(content)
+
+
+def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:
+    """Write it whole; keys in a fixed order, so that a diff shows what changed."""
+    kept = {"margins": dict(margins)} if margins else {}
+    baseline = Baseline(suite=suite, cells=dict(sorted(cells.items())), **kept)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, baseline.model_dump(mode="json"))

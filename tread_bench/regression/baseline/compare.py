@@ -1,0 +1,177 @@
+"""A run against a baseline: each kind of figure by the rule that suits it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tread_bench.core.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
+from tread_bench.core.statistics import mean_interval
+from tread_bench.regression.baseline.baseline import QUALITY, Baseline, CellFigures
+from tread_bench.regression.baseline.compare_speed import compare_speed
+from tread_bench.regression.baseline.findings import Finding, Verdict
+
+MEMORY_SHARE, MEMORY_MIB = 0.01, 8.0  # a CUDA allocator's peak may grow by 1 % and 8 MiB
+_NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
+
+# Of the conditions, what is configuration: set by the suite, or settled on the machine where a suite leaves it to it.
+_SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
+_SETTLED = ("matmul_precision", "tf32", "kernels")
+
+Cells = Mapping[str, CellFigures]
+
+
+def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> list[Finding]:
+    """Every finding, cell by cell.
+
+    Args:
+        reasons: why a cell of the run failed, by "row seed".
+    """
+    findings = list(_presence(baseline.cells, cells, reasons))
+    shared = {name: (old, cells[name]) for name, old in baseline.cells.items() if name in cells}
+    rows = {_row(name): pair for name, pair in reversed(shared.items())}  # seeds of a row share speed and memory
+    findings += [finding for name, pair in shared.items() for finding in _exact(name, *pair)]
+    findings += [finding for row, pair in rows.items() for finding in _memory(row, *pair)]
+    findings += [*compare_speed(rows), *_quality(shared, baseline.margins)]
+    return sorted(findings, key=lambda finding: finding.cell)
+
+
+def _row(name: str) -> str:
+    return name.rpartition(" seed ")[0]
+
+
+def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Finding]:
+    for name in (old.keys() | new.keys() | reasons.keys()) - (old.keys() & new.keys()):
+        now = "present" if name in new else "failed" if name in reasons else "absent"
+        why = "new" if name in new else reasons.get(name, "vanished: there is no such cell any more")
+        yield Finding(name, "presence", "cell", Verdict.FAIL, "present" if name in old else "absent", now, why)
+
+
+def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    before, now = (flat({**side.exact, "compute": _compute(side.conditions)}) for side in (old, new))
+    changed = [key for key in sorted(before.keys() | now.keys()) if before.get(key) != now.get(key)]
+    for key in changed:
+        was, is_now = _texts(before.get(key, "absent"), now.get(key, "absent"))
+        verdict, reason = _of_change(key, old.conditions, new.conditions)
+        yield Finding(name, "exact", key, verdict, was, is_now, reason)
+    if not changed:
+        yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
+
+
+def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str]:
+    """Weights are drawn on the CPU, and the last bits of a logarithm are those of its instructions."""
+    was, now = old.get("cpu_capability"), new.get("cpu_capability")
+    if key == "initial_weights_sha256" and was != now:
+        return Verdict.SKIPPED, f"drawn on a CPU with {now}, accepted from one with {was}: the last bits may differ"
+    is_settled = key.startswith(tuple(f"compute.{name}" for name in _SETTLED))
+    if is_settled and (was, old.get("device_name")) != (now, new.get("device_name")):
+        return Verdict.SKIPPED, f"settled on another machine, {new.get('device_name')}"
+    return Verdict.FAIL, "must not differ"
+
+
+def _compute(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: conditions[name] for name in (*_SET, *_SETTLED) if name in conditions}
+
+
+def _texts(was: Any, now: Any) -> tuple[str, str]:
+    """Floats by six digits, or by all where these do not tell them apart."""
+    if isinstance(was, float) and isinstance(now, float) and was != now and f"{was:.6g}" == f"{now:.6g}":
+        return repr(was), repr(now)
+    return _text(was), _text(now)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Leaves by dotted path."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {k: leaf for key, item in value.items() for k, leaf in flat(item, f"{path}.{key}".lstrip(".")).items()}
+
+
+def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    before, now = old.peak_memory_mib, new.peak_memory_mib
+    if before is not None and now is None:
+        reason = "it is not measured any more"
+        yield Finding(name, "presence", "peak memory", Verdict.FAIL, _mib(before), "absent", reason)
+    if before is None or now is None or (old.memory_kind, new.memory_kind) != ("allocator", "allocator"):
+        return
+    allowed = before * (1 + MEMORY_SHARE) + MEMORY_MIB
+    verdict = Verdict.PASS if now <= allowed else Verdict.FAIL
+    yield Finding(name, "memory", "peak", verdict, _mib(before), _mib(now), f"allowed up to {_mib(allowed)}")
+
+
+def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Mapping[str, float]) -> Iterator[Finding]:
+    rows: dict[str, list[tuple[CellFigures, CellFigures]]] = {}
+    for name, (old, new) in shared.items():
+        if _bits_compare(old, new):
+            yield _bits(name, old, new)
+        else:
+            rows.setdefault(_row(name), []).append((old, new))
+    for row, seeds in rows.items():
+        for metric in QUALITY:
+            yield from _over_seeds(row, metric, seeds, margins.get(metric, 0.0))
+
+
+def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
+    """On a CPU, under conditions that give the same bits. Another configuration or network, told above, has others."""
+    sides = [{k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new)]
+    return sides[0] == sides[1] and sides[0].get("device") == "cpu" and (old.exact == new.exact or _equal(old, new))
+
+
+def _equal(old: CellFigures, new: CellFigures) -> bool:
+    return not _other_bits(old, new)
+
+
+def _other_bits(old: CellFigures, new: CellFigures) -> list[str]:
+    """What is not as equal conditions give it: weights and losses bit for bit, figures of linear algebra nearly."""
+    names = [name for name in QUALITY if not is_same_figure(name, old.quality.get(name), new.quality.get(name))]
+    return [*(["final weights"] if old.final_weights_sha256 != new.final_weights_sha256 else []), *names]
+
+
+def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
+    other = _other_bits(old, new)
+    metrics = [metric for metric in QUALITY if metric in old.quality or metric in new.quality]
+    texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in metrics}
+    was, now = (", ".join(f"{metric} {sides[k]}" for metric, sides in texts.items()) for k in (0, 1))
+    if other:
+        reason = f"{', '.join(other)}: other bits under the same build, CPU capability and threads"
+    elif old.quality == new.quality:
+        reason = "equal bits"
+    else:
+        kernels = (side.conditions.get(BLAS_KERNELS, "unknown") for side in (old, new))
+        told = f"equal weights and losses; figures of linear algebra within {LINEAR_ALGEBRA_TOLERANCE:g}"
+        reason = f"{told} (BLAS kernels: {', now '.join(kernels)})"
+    return Finding(name, "quality", "bits", Verdict.FAIL if other else Verdict.PASS, was, now, reason)
+
+
+def _over_seeds(
+    row: str, metric: str, seeds: list[tuple[CellFigures, CellFigures]], margin: float
+) -> Iterator[Finding]:
+    values = [(old.quality.get(metric), new.quality.get(metric)) for old, new in seeds]
+    complete = [(old, new) for old, new in values if old is not None and new is not None]
+    if any(old is not None and new is None for old, new in values):
+        yield Finding(row, "presence", metric, Verdict.FAIL, "measured", "absent", "it is not measured any more")
+    if complete:
+        yield _within_margin(row, metric, complete, margin)
+
+
+def _within_margin(row: str, metric: str, values: list[tuple[float, float]], margin: float) -> Finding:
+    """Lower is better in every metric; seeds are paired."""
+    accepted = mean_interval([old for old, _ in values]).mean
+    difference = mean_interval([new - old for old, new in values])
+    allowed = margin * abs(accepted)
+    measured = f"{accepted + difference.mean:.4g}"
+    if difference.bounds is None:
+        reason = "one seed has no interval: two or more are compared"
+        return Finding(row, "quality", metric, Verdict.SKIPPED, f"{accepted:.4g}", measured, reason)
+    low, high = difference.bounds
+    verdict = Verdict.FAIL if low > allowed else Verdict.PASS if high <= allowed else Verdict.INCONCLUSIVE
+    reason = f"difference {low:+.4g} to {high:+.4g} over {difference.n} seeds; margin {allowed:.4g}"
+    return Finding(row, "quality", metric, verdict, f"{accepted:.4g}", measured, reason)
+
+
+def _mib(value: float) -> str:
+    return f"{value:,.1f} MiB"

@@ -1,0 +1,122 @@
+"""Stored step times against stored ones: ratios within a run tightly, times in units of a probe widely."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from tread_bench.regression.baseline.baseline import CellFigures, Speed
+from tread_bench.regression.baseline.findings import Finding, Verdict
+from tread_bench.regression.baseline.gpu_rule import changed, moved
+from tread_bench.regression.baseline.speed_rule import (
+    LIMIT,
+    PAIRS,
+    SpeedJudgement,
+    is_fit,
+    judge_shift,
+    largest_spread,
+    spread,
+)
+
+ABSOLUTE_LIMIT = 0.90  # of a step time against one stored earlier, both in units of the probe beside it
+
+Pair = tuple[Speed, Speed]  # accepted, measured
+
+
+def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[Finding]:
+    """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
+    pairs = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
+    conditions = {row: [side.conditions for side in rows[row]] for row in pairs}
+    why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
+    fit = {row: pair for row, pair in pairs.items() if why[row] is None}
+    return [
+        *(finding for row, sides in rows.items() for finding in _presence(row, *sides)),
+        *(_step_time(row, pairs[row], *told) for row, told in why.items() if told),
+        *_ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")}),
+        *(_in_probes(row, pair) for row, pair in fit.items() if pair[1].probe_ms or not pair[0].probe_ms),
+    ]
+
+
+def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
+    """What was measured once must not vanish unseen."""
+    if old.speed and not new.speed:
+        yield Finding(row, "presence", "step time", Verdict.FAIL, "timed", "absent", "it is not timed any more")
+    if old.speed and new.speed and old.speed.probe_ms and not new.speed.probe_ms:
+        yield Finding(row, "presence", "probe", Verdict.FAIL, "timed", "absent", "it is not timed any more")
+    if new.speed and not old.speed:
+        yield Finding(row, "presence", "step time", Verdict.SKIPPED, "absent", "timed", "the baseline has no step time")
+
+
+def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str] | None:
+    """Every CPU may check what does not depend on it; a GPU that was exchanged is something to be told."""
+    where, has_gpu = old.get("device_name"), "cuda" in (old.get("device"), new.get("device"))
+    if where == new.get("device_name"):
+        return None
+    return (Verdict.UNFIT if has_gpu else Verdict.SKIPPED), f"accepted on another machine, {where}"
+
+
+def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
+    before, now = (len(side.step_times_ms) for side in (old, new))
+    if min(before, now) >= PAIRS:
+        return None
+    verdict = Verdict.FAIL if before >= PAIRS else Verdict.SKIPPED  # fewer than accepted is a gate switched off
+    return verdict, f"{min(before, now)} pairs are timed: {PAIRS} or more are judged"
+
+
+def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
+    """By what befell the GPU while one of the two was timed, or between them."""
+    found = [f"{when}: {what}" for when, side in (("when accepted", old), ("now", new)) for what in _moved(side)]
+    found += changed(old.gpu_after, new.gpu_after)
+    return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
+
+
+def _noise(pair: Pair, limit: float) -> str:
+    """How much the pairs of one of the two vary, where that is too much to judge a loss down to `limit`."""
+    for when, side in zip(("when accepted", "now"), pair, strict=True):
+        if not is_fit(logs := _log_ratios(side), limit):
+            return f"{when}, its pairs vary by {spread(logs):.1%}: more than {largest_spread(limit):.1%}"
+    return ""
+
+
+def _moved(speed: Speed) -> list[str]:
+    return moved(speed.gpu_before, speed.gpu_after)
+
+
+def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:
+    """Routed over dense within a run, against the same ratio of the other run."""
+    logs = {row: (_log_ratios(old), _log_ratios(new)) for row, (old, new) in pairs.items()}
+    noise = {row: told for row, pair in pairs.items() if (told := _noise(pair, LIMIT))}
+    judged = judge_shift({row: sides for row, sides in logs.items() if row not in noise})
+    for row, sides in logs.items():
+        before, now = (f"{math.exp(float(np.median(side))):.3f}" for side in sides)
+        verdict, reason = (Verdict.UNFIT, noise[row]) if row in noise else _told(judged[row])
+        yield Finding(row, "speed", "dense / routed", verdict, before, now, reason)
+
+
+def _told(judged: SpeedJudgement) -> tuple[Verdict, str]:
+    return judged.verdict, f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
+
+
+def _log_ratios(speed: Speed) -> list[float]:
+    pairs = zip(speed.reference_step_times_ms, speed.step_times_ms, strict=True)
+    return [math.log(dense / own) for dense, own in pairs]
+
+
+def _in_probes(row: str, pair: Pair) -> Finding:
+    """A step time in units of the probe beside it; a presence finding tells of a probe that has vanished."""
+    if not pair[0].probe_ms:
+        return _step_time(row, pair, Verdict.SKIPPED, "no probe was timed beside it when it was accepted")
+    if noise := _noise(pair, ABSOLUTE_LIMIT):
+        return _step_time(row, pair, Verdict.UNFIT, noise)
+    before, now = (float(np.median(side.step_times_ms)) / (side.probe_ms or math.nan) for side in pair)
+    ratio = before / now
+    verdict = Verdict.PASS if ratio >= ABSOLUTE_LIMIT else Verdict.FAIL
+    return _step_time(row, pair, verdict, f"in units of the probe {ratio:.3f}; at least {ABSOLUTE_LIMIT:g} passes")
+
+
+def _step_time(row: str, pair: Pair, verdict: Verdict, reason: str) -> Finding:
+    before, now = (f"{float(np.median(side.step_times_ms)):.2f} ms" for side in pair)
+    return Finding(row, "speed", "step time", verdict, before, now, reason)

@@ -1,0 +1,56 @@
+"""When a GPU was not the same all through a measurement, so that its times are no ground for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tread_bench.core.records import GpuConditions
+
+CLOCK_SHARE = 0.05  # that a clock may change by; boost moves in steps of 15 MHz, below 1 %
+CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as widely as their times are judged
+TEMPERATURE_C = 15  # that the temperature may change by
+# What protects the device. A software power cap is none of these: under full load many a GPU stands at its cap all the
+# time, and what that costs is seen in the clock.
+SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
+
+
+def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str]:
+    """In words, what disturbed the measurement between two readings; empty where nothing did or nothing was read."""
+    return list(_moved(before, after)) if before and after else []
+
+
+def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[str]:
+    """In words, why times of two runs on one GPU do not compare; empty where nothing was read of the first one."""
+    if accepted is None:
+        return []
+    if now is None:
+        return ["NVML told of it when accepted, and does not now"]
+    clocks = _other_clocks(accepted, now, CLOCK_SHARE_OF_RUNS)
+    told = [f"its {name} clock was {was} MHz when accepted, it is {is_now} MHz" for name, was, is_now in clocks]
+    was, is_now = accepted.power_limit_w, now.power_limit_w
+    if None not in (was, is_now) and was != is_now:
+        told.append(f"its power limit was {was} W when accepted, it is {is_now} W")
+    return told
+
+
+def _other_clocks(before: GpuConditions, after: GpuConditions, share: float) -> Iterator[tuple[str, int, int]]:
+    """Clocks that are not the same within a share of the first reading: name and both, in MHz."""
+    for name, key in (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz")):
+        was, now = getattr(before, key), getattr(after, key)
+        if was and now and abs(now - was) > share * was:
+            yield name, was, now
+
+
+def _moved(before: GpuConditions, after: GpuConditions) -> Iterator[str]:
+    for name, clock, later in _other_clocks(before, after, CLOCK_SHARE):
+        yield f"its {name} clock went from {clock} to {later} MHz"
+    was, now = before.temperature_c, after.temperature_c
+    if was is not None and now is not None and abs(now - was) > TEMPERATURE_C:
+        yield f"its temperature went from {was} to {now} °C"
+    if before.power_limit_w != after.power_limit_w:
+        yield f"its power limit went from {before.power_limit_w} to {after.power_limit_w} W"
+    seen = {*(before.throttle_reasons or ()), *(after.throttle_reasons or ())}
+    if slowed := [reason for reason in SLOWDOWNS if reason in seen]:
+        yield f"it was throttled ({', '.join(slowed)})"
+    if others := max(before.other_processes or 0, after.other_processes or 0):
+        yield f"other processes computed on it ({others})"

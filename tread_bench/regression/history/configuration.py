@@ -1,0 +1,53 @@
+"""What of a cell's configuration its figures depend on, key by key, so that two runs of a row can be told apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from tread_bench.core.conditions import by_file_name
+from tread_bench.core.config import Cell
+from tread_bench.core.errors import UserError
+
+# The parts that change neither counts nor the time and memory of a training step; `batch` stands beside timings.
+_AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate")
+# How often something is kept or measured, and what is measured apart.
+_CHANGES_NO_QUALITY = ("training.checkpoint_every", "training.snapshots", "metrics.at", "metrics.batch")
+_MEASURED_APART = ("metrics.similarity_", "metrics.routed_")
+
+
+def of_step(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What counts, step times and memory depend on: dotted keys and their values."""
+    return {key: value for key, value in _whole(config).items() if key.partition(".")[0] not in _AFTER_THE_STEP}
+
+
+def of_quality(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the trained network and its metrics depend on: dotted keys and their values."""
+    whole = _whole(config).items()
+    return {k: v for k, v in whole if k not in _CHANGES_NO_QUALITY and not k.startswith(_MEASURED_APART)}
+
+
+def _whole(config: Mapping[str, Any]) -> dict[str, Any]:
+    return _completed(json.dumps(config, sort_keys=True))
+
+
+@cache
+def _completed(config: str) -> dict[str, Any]:
+    """With the defaults of keys that are younger than the record; as it is where this version does not read it."""
+    content = json.loads(config)
+    with suppress(UserError, ValidationError):
+        content = Cell.model_validate(content).model_dump(mode="json")
+    return dict(_flat(content, ""))
+
+
+def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict) and value:
+        for name, part in value.items():
+            yield from _flat(part, f"{key}.{name}" if key else name)
+    else:
+        yield key, by_file_name(value)

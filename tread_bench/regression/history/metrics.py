@@ -1,0 +1,127 @@
+"""The figures that a history follows: what a record gives of each, and which of them compare."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from tread_bench.core.conditions import EARLIER, TIMED, decisive
+from tread_bench.core.records import Record
+from tread_bench.regression.baseline.baseline import MARGIN, QUALITY
+from tread_bench.regression.baseline.compare import MEMORY_MIB, MEMORY_SHARE
+from tread_bench.regression.baseline.speed_rule import LIMIT
+from tread_bench.regression.history.configuration import of_quality, of_step
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure; a step below `share` of the level plus `absolute` does not matter. An exact one has no noise."""
+
+    name: str
+    title: str
+    unit: str
+    about: str
+    worse: int  # 1: where it rises, -1: where it falls, 0: neither
+    share: float = 0.0
+    absolute: float = 0.0
+    is_exact: bool = False
+
+    @property
+    def label(self) -> str:
+        """Title and unit."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    def relevant(self, level: float) -> float:
+        """The smallest step that matters."""
+        return self.share * abs(level) + self.absolute
+
+
+_PROBES = "Median training step, in units of a probe of fixed work that was timed just before"
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("step_time_probes", "Step time", "probes", _PROBES, 1, 1 - LIMIT),
+        Metric("step_time_ms", "Step time", "ms", "Median training step, of runs without a probe", 1, 1 - LIMIT),
+        Metric("speedup", "Speed-up over dense", "", "Median of dense over own step time, pair by pair", -1, 1 - LIMIT),
+        Metric("peak_memory_mib", "Peak memory", "MiB", "Peak of a training step", 1, MEMORY_SHARE, MEMORY_MIB),
+        Metric("validation_loss", "Validation loss", "", "At the last iteration, mean over seeds", 1, MARGIN),
+        Metric("fid", "FID", "", "At the last iteration, mean over seeds, under one metric protocol", 1, MARGIN),
+        Metric("params", "Parameters", "", "Counted", 0, is_exact=True),
+        Metric("train_step_macs", "MACs of a training step", "", "Counted, per image", 0, is_exact=True),
+    )
+}
+
+
+class Figure(NamedTuple):
+    """A value of a metric; only values of equal `context` compare."""
+
+    metric: str
+    value: float
+    context: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Metric and context, to look up."""
+        return self.metric, json.dumps(self.context, sort_keys=True, default=str)
+
+
+def figures(seeds: Sequence[Record]) -> list[Figure]:
+    """The figures of one row in one run: each the mean over its finished seeds that are asked for and made alike."""
+    found: dict[tuple[str, str], dict[int, Figure]] = {}
+    for record in seeds:
+        for figure in _figures(record):
+            if math.isfinite(figure.value):
+                found.setdefault(figure.key, {})[record.seed] = figure
+    return [_mean(by_seed) for by_seed in found.values()]
+
+
+def _mean(by_seed: dict[int, Figure]) -> Figure:
+    """Quality differs by seed, so that means over other seeds do not compare; seeds share all else."""
+    metric, _, context = next(iter(by_seed.values()))
+    seeds = {"seeds": sorted(by_seed)} if metric in QUALITY else {}
+    return Figure(metric, fmean(figure.value for figure in by_seed.values()), context | seeds)
+
+
+def _figures(record: Record) -> Iterator[Figure]:
+    if record.cost:
+        yield Figure("params", record.cost.params, of_step(record.config))
+        yield Figure("train_step_macs", record.cost.train_step_macs, of_step(record.config))
+    yield from _timed(record)
+    yield from _judged(record)
+
+
+def _timed(record: Record) -> Iterator[Figure]:
+    timing = record.timing
+    if timing is None:
+        return
+    where = _conditions(record.conditions.get(TIMED, record.conditions))
+    context = where | of_step(record.config) | {"batch": timing.batch}
+    if timing.probe_ms:
+        yield Figure("step_time_probes", timing.step_time_ms / timing.probe_ms, context)
+    else:
+        yield Figure("step_time_ms", timing.step_time_ms, context)
+    if record.reference not in ("", record.cell):
+        yield Figure("speedup", timing.speedup, context)
+    if timing.peak_memory_mib is not None:
+        yield Figure("peak_memory_mib", timing.peak_memory_mib, context | {"memory": timing.memory_kind})
+
+
+def _judged(record: Record) -> Iterator[Figure]:
+    last = record.last
+    if last is None:
+        return
+    earlier = {EARLIER: [_conditions(one) for one in record.conditions.get(EARLIER, [])]}
+    asked = of_quality(record.config) | {"iteration": last.iteration}
+    context = _conditions(record.conditions) | earlier | asked
+    yield Figure("validation_loss", last.validation_loss, context)
+    if last.fid is not None:
+        yield Figure("fid", last.fid, context | {"protocol": last.protocol})
+
+
+def _conditions(conditions: dict[str, Any]) -> dict[str, Any]:
+    """What changes figures, but for the version of this program, which is what a history goes along."""
+    return {key: value for key, value in decisive(conditions).items() if key != "tread-bench"}

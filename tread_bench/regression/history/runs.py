@@ -1,0 +1,96 @@
+"""Run folders in the order of their commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import Record
+from tread_bench.runner.folder import RunFolder, StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is there to compare: where it lies, what it ran with, and its finished cells."""
+
+    path: Path
+    suite: str
+    started: datetime
+    commit: str  # "" for an installed copy
+    committed: datetime | None
+    is_changed: bool  # the checkout held changes that no commit has
+    version: str
+    records: tuple[Record, ...]
+
+    @property
+    def time(self) -> datetime:
+        """Its place in the history: when its commit was made, or else when it was started. UTC."""
+        return (self.committed or self.started).astimezone(UTC)
+
+    @property
+    def label(self) -> str:
+        """Short commit, with a star where the checkout was changed; else version and date."""
+        if not self.commit:
+            return f"{self.version} {self.time:%Y-%m-%d}"
+        return f"{self.commit[:7]}{'*' if self.is_changed else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A folder, or a record in it, that is not part of the history; the reason names it."""
+
+    path: Path
+    reason: str
+
+
+def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
+    """The runs by time, and what is left out: folders that are no run, damaged, without a finished cell or given
+    before, and records that cannot be read.
+
+    Raises:
+        UserError: no folder gives a run.
+    """
+    runs, left_out, seen = [], [], set[Path]()
+    for path in folders:
+        try:
+            if path.resolve() in seen:
+                raise StoreError(f"{path} is given twice; it is read once")
+            seen.add(path.resolve())
+            run, unreadable = _read(path)
+            runs.append(run)
+            left_out += unreadable
+        except UserError as error:
+            left_out.append(LeftOut(path, str(error)))
+    if not runs:
+        raise UserError("\n".join(["no run to show:", *(left.reason for left in left_out)]))
+    return sorted(runs, key=lambda run: (run.time, run.started, run.path)), left_out
+
+
+def _read(path: Path) -> tuple[Run, list[LeftOut]]:
+    """A run, and those of its records that cannot be read."""
+    if path.exists() and not path.is_dir():
+        raise StoreError(f"{path} is no folder")
+    folder = RunFolder(path)
+    plan = folder.existing_plan()
+    if plan.get("smoke"):
+        raise StoreError(f"{path} is a smoke run, whose figures say nothing; run its suite without --smoke")
+    records, unreadable = folder.readable_records(plan["references"], or_outcomes=False)
+    done = tuple(record for record in records if record.status == "done")
+    if not done:
+        told = f"{path} has no finished cell; `tread-bench run` goes on with it"
+        raise StoreError("\n".join([*unreadable.values(), told]))
+    git = plan.get("git") or {"commit": "", "changed": False}
+    run = Run(
+        path=path,
+        suite=plan["suite"]["name"],
+        started=folder.started(plan),
+        commit=git["commit"],
+        committed=datetime.fromisoformat(git["committed"]).astimezone(UTC) if git.get("committed") else None,
+        is_changed=git["changed"],
+        version=str(plan["versions"].get("tread-bench")),
+        records=done,
+    )
+    return run, [LeftOut(path, reason) for reason in unreadable.values()]

@@ -1,0 +1,105 @@
+"""Series of one figure over the runs, and where it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from tread_bench.core.records import Record
+from tread_bench.regression.history.change_points import MIN_RUNS, Segment, exact_segments, segments
+from tread_bench.regression.history.metrics import METRICS, Figure, Metric, figures
+from tread_bench.regression.history.runs import Run
+
+Effect = Literal["worse", "better", "changed"]
+
+
+class Change(NamedTuple):
+    """From the level `before` to `after`, between the run `last` and the run `first` of a history."""
+
+    before: float
+    after: float
+    last: int
+    first: int
+    effect: Effect
+
+    @property
+    def share(self) -> float | None:
+        """Relative change; None from 0."""
+        return (self.after - self.before) / abs(self.before) if self.before else None
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric of a row, in the runs that compare: `runs` are places in the history, rising.
+
+    `apart` is what tells it from other series of the same metric and row, such as the device.
+    """
+
+    suite: str
+    row: str
+    metric: Metric
+    apart: dict[str, Any]
+    runs: tuple[int, ...]
+    values: tuple[float, ...]
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there are runs enough to tell a change."""
+        return len(self.runs) >= (2 if self.metric.is_exact else MIN_RUNS)
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """The levels it had, in order; none where it is too short to tell."""
+        if not self.is_enough:
+            return []
+        if self.metric.is_exact:
+            return exact_segments(self.values)
+        return segments(self.values, self.metric.relevant(float(np.median(self.values))))
+
+    @property
+    def changes(self) -> list[Change]:
+        return [self._change(before, after) for before, after in pairwise(self.segments)]
+
+    def _change(self, before: Segment, after: Segment) -> Change:
+        direction = self.metric.worse * (after.level - before.level)
+        effect: Effect = "worse" if direction > 0 else "better" if direction < 0 else "changed"
+        return Change(before.level, after.level, self.runs[after.start - 1], self.runs[after.start], effect)
+
+
+def series_of(runs: Sequence[Run]) -> list[Series]:
+    """Every series of a history, by suite, row (as the first run has them) and metric."""
+    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[int, Figure]]]] = {}
+    for place, run in enumerate(runs):
+        for row, seeds in _rows(run).items():
+            of_row = found.setdefault((run.suite, row), {})
+            for figure in figures(seeds):
+                of_row.setdefault(figure.key, []).append((place, figure))
+    return [one for (suite, row), of_row in found.items() for one in _of_row(suite, row, list(of_row.values()))]
+
+
+def _rows(run: Run) -> dict[str, list[Record]]:
+    rows: dict[str, list[Record]] = {}
+    for record in run.records:
+        rows.setdefault(record.row, []).append(record)
+    return rows
+
+
+def _of_row(suite: str, row: str, found: Sequence[list[tuple[int, Figure]]]) -> list[Series]:
+    return [
+        Series(suite, row, metric, apart, tuple(p for p, _ in points), tuple(f.value for _, f in points))
+        for name, metric in METRICS.items()
+        for alike in ([points for points in found if points[0][1].metric == name],)
+        for points, apart in zip(alike, _apart([points[0][1].context for points in alike]), strict=True)
+    ]
+
+
+def _apart(contexts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each context what is not the same in all."""
+    keys = sorted({key for context in contexts for key in context})
+    differing = [key for key in keys if any(c.get(key) != contexts[0].get(key) for c in contexts)]
+    return [{key: context.get(key) for key in differing} for context in contexts]

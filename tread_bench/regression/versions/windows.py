@@ -1,0 +1,99 @@
+"""One window of a version: a fresh process that runs the suite briefly and times every row alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import Record
+from tread_bench.regression.baseline.gpu_rule import moved
+from tread_bench.runner.folder import RunFolder
+
+LEAST_STEPS, MOST_STEPS = 8, 200  # timed steps of a row in one window; their median counts
+WINDOW_MS = 1000.0  # that the steps of the fastest row take together, so that no hiccup of the machine is a window
+_BRIEF = (
+    "training.iterations=1",
+    "metrics.at=[1]",
+    "metrics.num_samples=32",
+    "metrics.validation_samples=16",
+    "metrics.similarity_samples=8",
+    "metrics.kid_subset_size=16",
+    "sampling.steps=1",
+    "timing.warmup=2",
+    "seeds=1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One of the two: how people call it, and the Python that has it."""
+
+    name: str
+    python: Path
+
+
+def step_times(
+    version: Version, suite: Path, overrides: list[str], device: str, folder: Path, steps: int = LEAST_STEPS
+) -> dict[str, float]:
+    """Median over `steps` steps of the step time in ms of every row, from a run in `folder`.
+
+    Raises:
+        UserError: the run fails.
+    """
+    asked = [part for setting in settings(overrides, steps) for part in ("--set", setting)]
+    where = [str(suite), "--out", str(folder), "--device", device]
+    command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
+    status, told = _ended(command, folder.parent)
+    if status:
+        last = "\n".join(told.strip().splitlines()[-8:])
+        raise UserError(f"the {version.name} version cannot run {suite.name} (status {status}):\n{last}")
+    return read_step_times(folder)
+
+
+def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
+    """What a window sets in its suite."""
+    return [*_BRIEF, f"timing.pairs={steps}", *overrides]
+
+
+def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Status and words of a command that is run in `folder`; an interrupt of this process ends it first."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # goes before both versions
+    environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment) as process:
+        try:
+            stdout, stderr = process.communicate()
+        except BaseException:
+            process.terminate()
+            raise
+    return process.returncode, stderr or stdout
+
+
+def steps_for(times: Mapping[str, float]) -> int:
+    """How many steps a window has, by the step times in ms of a first look."""
+    return min(max(LEAST_STEPS, math.ceil(WINDOW_MS / min(times.values(), default=WINDOW_MS))), MOST_STEPS)
+
+
+def read_step_times(folder: Path) -> dict[str, float]:
+    """Row -> median step time in ms, from the records of a run."""
+    return {record.row: record.timing.step_time_ms for record in _records(folder) if record.timing}
+
+
+def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
+    """Row -> what its records say befell the GPU between both readings, a text per window in which something did."""
+    found: dict[str, list[str]] = {}
+    for record in (record for folder in folders for record in _records(folder)):
+        timing = record.timing
+        if timing and (told := moved(timing.gpu_before, timing.gpu_after)):
+            found.setdefault(record.row, []).append(", ".join(told))
+    return found
+
+
+def _records(root: Path) -> list[Record]:
+    folder = RunFolder(root)
+    return folder.records(folder.existing_plan()["references"])

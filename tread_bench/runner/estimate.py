@@ -1,0 +1,114 @@
+"""How long a run may still take: the work that is left, at the pace that its cells have shown. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from tread_bench.core.cell_costs import Work, expected_work
+from tread_bench.core.config import Cell
+from tread_bench.core.errors import UserError
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.heartbeat import Progress, read_progress
+
+if TYPE_CHECKING:
+    from tread_bench.runner.status import CellStatus
+
+
+ENDED = ("trained", "done")
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """What cells ask for, and MACs per second of one cell at a time: on its row's cells, or else on all.
+
+    Per MAC an evaluation takes longer than a training step. So only cells that have been evaluated show a pace, unless
+    there are none: then times are `is_at_least`.
+    """
+
+    works: Mapping[str, Work | None]  # by the row's key
+    by_row: Mapping[str, float]
+    overall: float | None
+    is_at_least: bool
+
+    @classmethod
+    def of(cls, folder: RunFolder, cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> Remaining:
+        asked = [(cell, work) for cell in cells if (work := works.get(cell.row_key))]
+        shown = [(cell, work, spent) for cell, work in asked if (spent := _spent(folder, cell, work))[0]]
+        evaluated = [(cell, work, spent) for cell, work, spent in shown if _is_evaluated(cell, work)]
+        by_row = defaultdict[str, list[tuple[int, float]]](list)
+        for cell, _, spent in evaluated or shown:
+            by_row[cell.row_key].append(spent)
+        paces = {key: pace for key, some in by_row.items() if (pace := _pace(some))}
+        return cls(works, paces, _pace(chain.from_iterable(by_row.values())), not evaluated)
+
+    def of_cell(self, cell: CellStatus) -> float | None:
+        """Seconds that a cell still takes; None: unknown."""
+        work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
+        pace = self._pace_of(cell, work) if work else None
+        if work is None or pace is None:
+            return None
+        return max(0.0, (work.total - work.until(done)) / pace - (cell.silent_s or 0))
+
+    def _pace_of(self, cell: CellStatus, work: Work) -> float | None:
+        """Its own, or else that of its row or of all."""
+        progress, own = cell.progress, None
+        if progress and (self.is_at_least or _is_evaluated(cell, work)):
+            own = _pace([_advanced(progress, work, progress.first_at)])
+        return own or self.by_row.get(cell.row_key, self.overall)
+
+    def of_all(self, cells: Sequence[CellStatus]) -> float | None:
+        """Seconds until the last one is trained, as many at a time as run now; None: unknown."""
+        left = {cell.cell: self.of_cell(cell) for cell in cells if not cell.is_trained}
+        running = [left[cell.cell] for cell in cells if cell.state == "running"]
+        known = [seconds for seconds in left.values() if seconds is not None]
+        if len(known) < len(left) or (left and not running):
+            return None
+        return max([sum(known) / max(1, len(running)), *(seconds or 0.0 for seconds in running)])
+
+
+def _pace(spent: Iterable[tuple[int, float]]) -> float | None:
+    """MACs per second of what was spent, (MACs, seconds) each; None where that is nothing."""
+    macs, seconds = (sum(column) for column in zip(*spent, (0, 0.0), strict=True))
+    return macs / seconds if macs else None
+
+
+def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]:
+    """(MACs, seconds) of an unbroken cell that is trained, or of what the latest attempt at one has told so far."""
+    if cell.state not in ENDED:
+        return _advanced(cell.progress, work, cell.progress.began) if cell.progress else (0, 0.0)
+    progress, outcome = read_progress(folder, cell.cell), folder.cell(cell.cell) / "outcome.json"
+    if progress is None or cell.attempts > 1 or not outcome.exists():
+        return 0, 0.0
+    seconds = outcome.stat().st_mtime - progress.began
+    return (work.total, seconds) if seconds > 0 else (0, 0.0)
+
+
+def _is_evaluated(cell: CellStatus, work: Work) -> bool:
+    """Whether its times hold an evaluation."""
+    progress = cell.progress
+    within = progress is not None and any(progress.first < at < progress.done for at in work.at)
+    return cell.state in ENDED or within
+
+
+def _advanced(progress: Progress, work: Work, since: float) -> tuple[int, float]:
+    """(MACs, seconds) of what an attempt has told of, its seconds from `since` on."""
+    if progress.done <= progress.first or progress.updated <= since:
+        return 0, 0.0
+    return work.until(progress.done) - work.until(progress.first), progress.updated - since
+
+
+@cache
+def work_of(config: str) -> Work | None:
+    """What a cell's `config` (JSON) asks for; None where it cannot be read here: its backbone is not installed, say."""
+    try:
+        return expected_work(Cell.model_validate(json.loads(config)))
+    except (UserError, ValidationError):
+        return None

@@ -1,0 +1,280 @@
+"""Tasks in processes of their own on this machine, a few at a time.
+
+Children are forked from a server that has imported torch once, so that a cell starts at once and still shares nothing
+with its neighbours. A child ends with its server, and the server with the runner, however the runner dies.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing.util
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import connection, forkserver, resource_tracker
+from typing import Any
+
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tread_bench.runner.executors.server", "tread_bench.runner.executors.preload"])
+PATIENCE_S = 5.0  # between asking a child to end and ending it
+STARTS = 3  # of one process: a server that was killed is found dead only a moment later
+LONGEST_FOLDER = 76  # of a socket's path, at most 107 bytes, multiprocessing's own names take 31
+SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+_UNGUARDED = 97  # exit code of a child that would start its runner's run once more
+_SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
+_CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
+
+
+@dataclass
+class _Running:
+    task: Task
+    process: Any
+    inbox: connection.Connection
+    gpus: tuple[str, ...]
+    deadline: float = field(init=False)  # on the monotonic clock
+    outcome: Ended | None = None
+
+    def __post_init__(self) -> None:
+        limit = self.task.limit_s
+        self.deadline = float("inf") if limit is None else time.monotonic() + limit
+
+    def seconds_left(self) -> float:
+        """Until the task's limit; no end is in sight for one that has told its own."""
+        return float("inf") if self.outcome else self.deadline - time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """On this machine, at most `workers` tasks at a time (None: one, until `sized` finds how many fit).
+
+    `gpus` is how many it has; a task sees those of them that the fewest others use, and shares one with others where
+    there are more workers than GPUs. Before it is known how many there are, a task sees all.
+    """
+
+    workers: int | None = None
+    gpus: int | None = None
+
+    @property
+    def at_once(self) -> int:
+        return self.workers or 1
+
+    def sized(self, numerics: dict[str, Any]) -> Local:
+        slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
+        gpus = (len(slices) or int(numerics["device_count"])) if numerics["device"] == "cuda" else 0
+        return Local(self.workers or (gpus or _cpus() // int(numerics["threads"])) or 1, gpus)
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        if self.gpus is None:
+            return _run([replace(task, gpus=0) for task in tasks], self.at_once, Gpus((), self.at_once))
+        return _run(tasks, self.at_once, Gpus(_visible_gpus(self.gpus), self.at_once))
+
+
+class Gpus:
+    """Which tasks use which GPUs: at most as many on each as `workers` spread over all make necessary."""
+
+    def __init__(self, names: Sequence[str], workers: int) -> None:
+        self.users = dict.fromkeys(names, 0)
+        self.most = max(1, math.ceil(workers / len(names))) if names else 0
+
+    def take(self, count: int) -> tuple[str, ...] | None:
+        """The least used `count` of them, or None while so many are not free."""
+        free = [name for name, users in sorted(self.users.items(), key=lambda item: item[1]) if users < self.most]
+        if len(free) < count:
+            return None
+        for name in free[:count]:
+            self.users[name] += 1
+        return tuple(free[:count])
+
+    def give_back(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.users[name] -= 1
+
+
+def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, None, None]:
+    _check_gpus(tasks, len(gpus.users))
+    waiting = deque(tasks)
+    running: dict[int, _Running] = {}  # by their process's sentinel
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers and (taken := gpus.take(waiting[0].gpus)) is not None:
+                started = _start(waiting.popleft(), taken)
+                running[started.process.sentinel] = started
+                yield Started(started.task.key)
+            inboxes = {r.inbox: r for r in running.values() if not r.inbox.closed}
+            patience = min(r.seconds_left() for r in running.values())
+            timeout = None if patience == float("inf") else max(patience, 0)
+            for ready in connection.wait([*inboxes, *running], timeout):
+                if isinstance(ready, connection.Connection):
+                    yield from _read(inboxes[ready])
+                elif ready in running:
+                    ended = running.pop(ready)
+                    gpus.give_back(ended.gpus)
+                    yield from _read(ended)
+                    yield _end(ended)
+            _end_overdue(running.values())
+    finally:
+        _stop(running.values())
+
+
+def _check_gpus(tasks: Sequence[Task], there: int) -> None:
+    """Raises UserError where a task asks for more GPUs than there are; it would wait for ever."""
+    most = max((task.gpus for task in tasks), default=0)
+    if most > there:
+        told = f"limits.gpus_per_cell: a cell asks for {most} GPUs and this machine has {there}"
+        raise UserError(f"{told}; ask for fewer")
+
+
+def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
+    os.environ[RUNNER] = str(os.getpid())
+    _use_short_folder()
+    for left in reversed(range(STARTS)):
+        inbox, outbox = _context.Pipe(duplex=False)
+        process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
+        try:
+            _start_server()
+            process.start()
+            break
+        except (OSError, EOFError):
+            if not left:
+                raise
+            time.sleep(1)
+        finally:
+            outbox.close()
+    return _Running(task, process, inbox, gpus)
+
+
+def _start_server() -> None:
+    """Start the server that children are forked from, if there is none; Ctrl-C, which reaches both, is the runner's."""
+    resource_tracker.ensure_running()  # here, since it unblocks what is blocked below
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the server inherits it
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _use_short_folder() -> None:
+    """Have multiprocessing keep its socket where the path is one that a socket may have."""
+    if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER:
+        return
+    before = tempfile.tempdir
+    tempfile.tempdir = next((place for place in SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), before)
+    try:
+        multiprocessing.util.get_temp_dir()  # makes a folder when it is first called, and keeps to it
+    finally:
+        tempfile.tempdir = before
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _visible_gpus(count: int) -> list[str]:
+    """What CUDA_VISIBLE_DEVICES may name: its own entries where it is set, else the numbers."""
+    return _named_gpus()[:count] or [str(number) for number in range(count)]
+
+
+def _named_gpus() -> list[str]:
+    return [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+
+
+def _read(child: _Running) -> Iterator[Told]:
+    """Everything that lies in the inbox; the task's end is kept for when its process has ended."""
+    while not child.inbox.closed and child.inbox.poll():
+        try:
+            message = child.inbox.recv()
+        except (EOFError, OSError):  # it ended, perhaps in the middle of a message
+            child.inbox.close()
+            return
+        if isinstance(message, Ended):
+            child.outcome = message
+        else:
+            yield message
+
+
+def _end(child: _Running) -> Ended:
+    child.process.join()
+    child.inbox.close()
+    return child.outcome or _without_word(child.task, child.process.exitcode)
+
+
+def end_where_the_script_is_imported() -> None:
+    """End this process if it is a child that only imports its runner's script, which therefore has no guard."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # multiprocessing's own mark
+        os._exit(_UNGUARDED)
+
+
+def _without_word(task: Task, code: int) -> Ended:
+    """The end of a task whose process said nothing of its own."""
+    if code == _UNGUARDED:
+        script = getattr(sys.modules["__main__"], "__file__", "the script")
+        rule = 'start it under `if __name__ == "__main__":`'
+        return Ended(
+            task.key, failure=f"{script} starts a run while it is imported, as every process of it does; {rule}"
+        )
+    if code == _SERVER_GONE:
+        return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
+    if code >= 0:
+        return Ended(task.key, failure=f"the process ended with status {code}; its log: {task.log.name}")
+    if -code in _CRASHES:
+        return Ended(task.key, failure=f"crash in native code ({_name(-code)}); its log: {task.log.name}")
+    hint = ": by somebody, or by the kernel because memory ran out" if -code == signal.SIGKILL else ""
+    return Ended(task.key, failure=f"the process was ended by {_name(-code)}{hint}", lost=True)
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _end_overdue(children: Collection[_Running]) -> None:
+    """What they told in the last moment still counts: it is read after this."""
+    overdue = [child for child in children if child.seconds_left() <= 0]
+    for child in overdue:
+        child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
+    _stop(overdue)
+
+
+def _stop(children: Collection[_Running]) -> None:
+    """They are gone afterwards: nothing of theirs is still being written."""
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        child.process.join(PATIENCE_S)
+        child.process.kill()
+        child.process.join(PATIENCE_S)
+
+
+def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
+    from tread_bench.runner.executors.server import PID  # imported by the server before it forks
+
+    end_with_parent(PID)
+    threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
+    if gpus:
+        # torch is imported, but reads this when it first asks for a device
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+
+    def send(news: Told | Ended) -> None:
+        try:
+            outbox.send(news)
+        except OSError:  # the runner has gone: this process ends, and its task has not failed
+            os._exit(1)
+
+    send(perform(task, send))
+
+
+def _end_with_runner() -> None:
+    runner = multiprocessing.parent_process()
+    assert runner is not None
+    connection.wait([runner.sentinel])
+    os._exit(1)

@@ -1,0 +1,112 @@
+"""Tasks on a Ray cluster: the one that `RAY_ADDRESS` names or that runs on this machine, else one of this machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors.node import end_of
+from tread_bench.runner.executors.remote import follow
+from tread_bench.runner.executors.tasks import Ended, Event, Task
+
+CALL_S = 10.0  # in which a cluster's head must answer
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """As many tasks at a time as the cluster has CPUs and GPUs for, and at most `at_once`."""
+
+    at_once: int | None = None
+
+    def sized(self, numerics: dict[str, Any]) -> Ray:
+        return self
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        ray = _connected()
+        _check_room(tasks, [node["Resources"] for node in ray.nodes() if node["Alive"]])
+        return follow(tasks, _Cluster(ray), self.at_once)
+
+
+def _check_room(tasks: Sequence[Task], nodes: Sequence[Mapping[str, float]]) -> None:
+    """Raises UserError where no node can ever run a task; Ray would wait for ever."""
+    for cpus, gpus in {(task.cpus, task.gpus) for task in tasks}:
+        if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+            raise UserError(
+                f"--executor ray: a cell asks for {cpus} CPUs (compute.threads) and {gpus} GPUs "
+                "(limits.gpus_per_cell), and no node of the cluster has both: ask for less, or add such a node"
+            )
+
+
+class _Cluster:
+    """Ray's side of `follow`. Nothing is tried again by Ray: the run folder knows what to go on from."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self.remote = ray.remote(max_retries=0, max_calls=0)(end_of)  # a worker serves task after task
+
+    def submit(self, tasks: Sequence[Task]) -> Iterator[_Submitted]:
+        for task in tasks:
+            placed = self.remote.options(num_cpus=task.cpus, num_gpus=task.gpus, name=task.key)
+            reference = placed.remote(task)
+            yield _Submitted(task.key, reference, reference.future())
+
+    def ended(self, handle: _Submitted) -> Ended | None:
+        if not handle.future.done():
+            return None
+        error = handle.future.exception()
+        return handle.future.result() if error is None else _without_word(handle.key, error, self.ray.exceptions)
+
+    def cancel(self, handles: Sequence[_Submitted]) -> None:
+        for handle in handles:
+            self.ray.cancel(handle.reference, force=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    key: str
+    reference: Any
+    future: Future[Ended]
+
+
+def _connected() -> Any:
+    """Ray, connected. Raises UserError where it is not installed or no cluster answers."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise UserError("--executor ray needs Ray: pip install 'tread-bench[ray]'") from None
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "")
+        try:
+            _call(address)
+            ray.init(log_to_driver=False, logging_level="ERROR", include_dashboard=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"--executor ray: no Ray cluster at {address or 'this machine'} ({_first_line(error)}); set "
+                "RAY_ADDRESS to that of a head node; without it a cluster of this machine is made (`ray stop` clears a "
+                "dead one)"
+            ) from None
+    return ray
+
+
+def _call(address: str) -> None:
+    """Raises OSError where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CALL_S).close()
+
+
+def _without_word(key: str, error: BaseException, kinds: Any) -> Ended:
+    """The end of a task that came back as an error of Ray's."""
+    losses = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.LocalRayletDiedError, kinds.ObjectLostError)
+    lost = isinstance(error, (*losses, kinds.OutOfMemoryError))
+    return Ended(key, failure=f"Ray: {type(error).__name__}: {_first_line(error)}", lost=lost)
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "no message")

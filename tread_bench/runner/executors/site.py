@@ -1,0 +1,36 @@
+"""Where the processes of a run are, and what each of them may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tread_bench.core.config import Limits
+from tread_bench.runner.executors.local import Local
+from tread_bench.runner.executors.ray import Ray
+from tread_bench.runner.executors.slurm import Slurm
+from tread_bench.runner.executors.tasks import Ended, Executor, Task, run_one
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An executor, and the threads and GPUs of one process; a process that is lost is started again."""
+
+    executor: Executor
+    limits: Limits
+    cpus: int
+    gpus: int
+
+    def task(self, key: str, function: str, arguments: tuple[Any, ...], log: Path, reports: bool = False) -> Task:
+        return Task(key, function, arguments, log, reports, self.limits.limit_s, self.cpus, self.gpus)
+
+    def end_of(self, task: Task) -> Ended:
+        return run_one(task, self.executor, self.limits.retries)
+
+
+def executor_named(name: str, workers: int | None, root: Path) -> Executor:
+    """`local`, `ray` or `slurm`; the latter keeps its jobs' files in the run folder `root`."""
+    if name == "slurm":
+        return Slurm(root / "slurm", workers)
+    return Ray(workers) if name == "ray" else Local(workers)

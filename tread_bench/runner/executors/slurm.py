@@ -1,0 +1,199 @@
+"""Tasks as jobs of Slurm, through submitit: an array whose jobs Slurm may stop and start again elsewhere."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors.node import end_of
+from tread_bench.runner.executors.remote import follow
+from tread_bench.runner.executors.tasks import Ended, Event, Task
+
+ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
+DEFAULT_MINUTES = 720  # of a job without limits.cell_minutes; a job that reaches its limit goes on in its next life
+START_MINUTES = 10  # that a job may take beyond its cell's limit
+LIVES = 100  # times that a job may reach its limit
+QUEUE_S = 5.0  # between two questions to Slurm
+GRACE_S = 15.0  # in which the file of a job that has left the queue may still appear on a shared disk
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """As many jobs at a time as Slurm has room for, and at most `at_once`; their scripts and logs are in `folder`.
+
+    Partition, account and the like are those of the environment variables that `sbatch` reads (SBATCH_PARTITION ...),
+    which go before what a script asks for. `cluster` "local" runs the same jobs without Slurm.
+    """
+
+    folder: Path
+    at_once: int | None = None
+    cluster: Literal["slurm", "local"] = "slurm"
+
+    def sized(self, numerics: dict[str, Any]) -> Slurm:
+        return self
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        return follow(tasks, _Jobs(self, _submitit(self.cluster)))
+
+
+class _Restartable:
+    """What a job calls; when its time is up, submitit queues the job again with what `checkpoint` gives it."""
+
+    def __init__(self, submitit: Any) -> None:
+        self.again = submitit.helpers.DelayedSubmission
+
+    def __call__(self, task: Task) -> Ended:
+        return end_of(task)
+
+    def checkpoint(self, task: Task) -> Any:
+        return self.again(self, task)  # the cell goes on from its own checkpoint
+
+
+@dataclass(slots=True)
+class _Job:
+    """A submitted task."""
+
+    key: str
+    job: Any  # of submitit
+    submitted: float
+    gone: float | None = None  # since when the queue does not have it
+
+
+class _Jobs:
+    """Slurm's side of `follow`: job arrays."""
+
+    def __init__(self, about: Slurm, submitit: Any) -> None:
+        self.about, self.submitit = about, submitit
+        self.queue = _Queue(about.cluster)
+
+    def submit(self, tasks: Sequence[Task]) -> Iterator[_Job]:
+        for first in range(0, len(tasks), ARRAY):
+            some = tasks[first : first + ARRAY]
+            for task, job in zip(some, self._array(some), strict=True):
+                yield _Job(task.key, job, time.monotonic())
+
+    def _array(self, tasks: Sequence[Task]) -> list[Any]:
+        """One job for each of the tasks, which ask for the same."""
+        first, about = tasks[0], self.about
+        about.folder.mkdir(exist_ok=True)
+        executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
+        wanted = DEFAULT_MINUTES if first.limit_s is None else math.ceil(first.limit_s / 60) + START_MINUTES
+        limit = min(wanted, longest_job_minutes()) if about.cluster == "slurm" else wanted
+        executor.update_parameters(
+            name="tread-bench",
+            timeout_min=max(1, int(limit)),
+            cpus_per_task=first.cpus,
+            slurm_array_parallelism=about.at_once or len(tasks),
+            slurm_srun_args=[f"--cpus-per-task={first.cpus}"],  # srun does not take it from sbatch since Slurm 22.05
+            **({"gpus_per_node": first.gpus} if first.gpus else {}),
+        )
+        try:
+            jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
+        except (self.submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
+            raise UserError(
+                f"--executor slurm: sbatch did not take the jobs: {_last_line(error)}; SBATCH_PARTITION, "
+                "SBATCH_ACCOUNT, SBATCH_QOS and SBATCH_TIMELIMIT say what to ask for, --shard I/N submits some"
+            ) from None
+        return jobs
+
+    def ended(self, handle: _Job) -> Ended | None:
+        """What the job has left as its result; one that was lost may still be queued again, and then goes on."""
+        told = _told(handle) if handle.job.paths.result_pickle.exists() else None
+        if told is not None and not told.lost:
+            return told
+        if self.queue.has(handle):
+            handle.gone = None
+            return None
+        handle.gone = handle.gone or time.monotonic()
+        if told is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
+            return None
+        where = f"its log: {handle.job.paths.stdout}"
+        failure = f"Slurm job {handle.job.job_id} ended without a word; {where}"
+        return told or Ended(handle.key, failure=failure, lost=True)
+
+    def cancel(self, handles: Sequence[_Job]) -> None:
+        if self.about.cluster == "local":
+            for handle in handles:
+                handle.job.cancel(check=False)
+        elif arrays := sorted({handle.job.job_id.partition("_")[0] for handle in handles}):
+            subprocess.run(["scancel", *arrays], capture_output=True)
+
+
+def _told(handle: _Job) -> Ended:
+    """The result that a job has left."""
+    error = handle.job.exception()
+    if error is None:
+        ended: Ended = handle.job.result()
+        return ended
+    before_log_paths = str(error).rpartition("\n----")[0] or str(error)
+    return Ended(handle.key, failure=f"Slurm job {handle.job.job_id}: {_last_line(before_log_paths)}")
+
+
+class _Queue:
+    """Which of the user's jobs Slurm still has: waiting, running, or about to start again."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.asked, self.jobs = -math.inf, frozenset[str]()
+        self.has_answered = False
+
+    def has(self, handle: _Job) -> bool:
+        """True also while Slurm does not answer: a controller that is away has lost nothing."""
+        if self.cluster == "local":
+            return not handle.job.done(force_check=True)
+        if time.monotonic() - self.asked >= QUEUE_S or self.asked < handle.submitted:
+            self._ask()
+        return not self.has_answered or handle.job.job_id in self.jobs
+
+    def _ask(self) -> None:
+        told = subprocess.run(
+            ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True
+        )
+        self.asked, self.has_answered = time.monotonic(), told.returncode == 0
+        self.jobs = frozenset(told.stdout.split())
+
+
+def longest_job_minutes() -> float:
+    """What the partition that jobs go to allows; a job that asks for more would wait for ever."""
+    told = subprocess.run(["sinfo", "--noheader", "--format=%P %l"], capture_output=True, text=True).stdout
+    limits = dict(line.split() for line in told.splitlines() if len(line.split()) == 2)
+    named = os.environ.get("SBATCH_PARTITION", "").split(",")
+    chosen = [limit for name, limit in limits.items() if name.rstrip("*") in named or (named == [""] and "*" in name)]
+    return min(map(_minutes, chosen), default=math.inf)
+
+
+def _minutes(limit: str) -> float:
+    """Of a time as sinfo writes it: [days-]hours:minutes:seconds, with the larger ones left out."""
+    days, _, clock = limit.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdecimal() for part in (*parts, days or "0")):
+        return math.inf  # "infinite"
+    seconds = sum(int(part) * 60**power for power, part in enumerate(reversed(parts)))
+    return int(days or 0) * 1440 + seconds / 60
+
+
+def _last_line(told: object) -> str:
+    return next(iter(str(told).strip().splitlines()[-1:]), "no message")
+
+
+def _submitit(cluster: str) -> Any:
+    """submitit. Raises UserError where it is not installed, or where there is no Slurm."""
+    try:
+        import submitit
+    except ModuleNotFoundError:
+        raise UserError("--executor slurm needs submitit: pip install 'tread-bench[slurm]'") from None
+    absent = [name for name in ("sbatch", "squeue", "scancel", "sinfo") if not shutil.which(name)]
+    if cluster == "slurm" and absent:
+        raise UserError(
+            f"--executor slurm: there is no {', '.join(absent)} on this machine's PATH; start it on a login node, or "
+            "train parts of the cells with --shard I/N under another scheduler"
+        )
+    return submitit

@@ -1,0 +1,128 @@
+"""What an executor runs and what it tells: all that a runner knows of where its processes are."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.outputs import open_plain
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """`function` ("module:name") is called with `arguments`, and with `tell` where it `reports`: a cell does, whose key
+    is its id and whose first argument is the run folder.
+
+    A task that is not done after `limit_s` seconds is ended and has failed. Its process may use `cpus` threads and sees
+    `gpus` GPUs. Paths among the arguments are absolute: it may run on another machine that shares them.
+    """
+
+    key: str
+    function: str
+    arguments: tuple[Any, ...]
+    log: Path
+    reports: bool = False
+    limit_s: float | None = None
+    cpus: int = 1
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A task's process is there."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a running task reports: a phase, how far it is, the latest loss."""
+
+    key: str
+    phase: str
+    done: int
+    of: int
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task's end: its value, or why there is none.
+
+    A `lost` one was ended from outside, by a signal or with its machine: run again, it may well succeed. Every other
+    failure is an outcome.
+    """
+
+    key: str
+    value: Any = None
+    failure: str = ""
+    lost: bool = False
+
+
+Event = Started | Told | Ended
+
+
+class Executor(Protocol):
+    """A place where tasks run, each in a process of its own."""
+
+    @property
+    def at_once(self) -> int | None:
+        """The most tasks that run at a time; None: as many as a cluster has room for."""
+        ...
+
+    def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
+        """Start tasks in their order as room becomes free, and yield what happens until all have ended.
+
+        Leaving the iterator ends what still runs.
+        """
+        ...
+
+    def sized(self, numerics: dict[str, Any]) -> Executor:
+        """The same for a run with these numerical choices, which say how many threads and GPUs there are."""
+        ...
+
+
+def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
+    """The end of one task, which is started again where it was lost."""
+    for _ in range(1 + retries):
+        with closing(executor([task])) as events:
+            ended = next(event for event in events if isinstance(event, Ended))
+        if not ended.lost:
+            break
+    return ended
+
+
+def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
+    """Call the task's function in this process, with what it prints in the task's log; an exception is its failure."""
+    try:
+        _write_to(task.log)
+        module, _, name = task.function.partition(":")
+        function = getattr(import_module(module), name)
+        extra = (lambda *news: tell(Told(task.key, *news)),) if task.reports else ()
+        return Ended(task.key, function(*task.arguments, *extra))
+    except UserError as error:
+        return Ended(task.key, failure=str(error))
+    except Exception as error:
+        traceback.print_exc()
+        text = str(error).strip().splitlines()
+        return Ended(task.key, failure=f"{type(error).__name__}: {text[0] if text else 'no message'}")
+
+
+def _write_to(log: Path) -> None:
+    if not log.parent.is_dir():
+        where = f"{platform.node()} sees no folder {log.parent}"
+        raise UserError(f"{where}: give an --out that every machine of the run sees")
+    with open_plain(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("tread_bench").setLevel(logging.INFO)

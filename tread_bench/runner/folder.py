@@ -1,0 +1,606 @@
+"""The run folder: where things stand, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from tread_bench.core import decoded
+from tread_bench.core.documents import SHOWN, Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
+from tread_bench.core.errors import UserError
+from tread_bench.core.identity import Identity, check_cell
+from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
+from tread_bench.core.outputs import make_below, open_plain, refuse_irregular, refuse_linked
+from tread_bench.core.problems import printable
+from tread_bench.core.records import Record
+from tread_bench.runner.migrations import Kind, migrated
+
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+TEMPORARY = ".tread-bench-{}.tmp"
+_TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
+_REMOVED = ".removed"
+_CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
+_DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
+_BEGINNING = re.compile(r"\.lock(-\d+-of-\d+)?|\.turn|run\.log|\.seen-\w+")  # what a runner makes before its plan
+MADE = re.compile(  # what this program makes in a cell's folder
+    rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
+    rf"|samples/\d+\.png|(\w+/)?({_TEMPORARIES.pattern})"
+)
+_NAMES = (
+    "plan.json",
+    "suite.yaml",
+    "records.jsonl",
+    "results.csv",
+    "index.html",
+    "figures",
+    "cells",
+    "timings",
+    "decoded",
+    "run.log",
+)
+_LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
+_PLAN_KEYS = ("suite", "timing", "cells")
+_CELL_KEYS = ("cell", "suite", "row", "config")
+_HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
+_FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
+LOST_WITH_RUNNER = "broken off with its runner"
+WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
+
+
+class StoreError(UserError):
+    """A run folder that cannot be used, with the way out."""
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
+
+    Makes no folder: a run folder that was moved away while its run is under way must not come back at its old place.
+
+    Raises:
+        OutputError: `path` is a link, a device or a folder.
+        OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
+    """
+    with replacing(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file to write, which takes the place of `path` in the end. Raises as `write_atomically`, and what is raised."""
+    refuse_irregular(path)
+    prefix, _, suffix = TEMPORARY.partition("{}")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            yield temporary
+            _flush(temporary)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush(path.parent)
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _flush(path: Path) -> None:
+    """A file, or the names in a folder, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def temporaries(folder: Path) -> list[Path]:
+    """What killed writers of this program have left anywhere in a folder; nothing for a link."""
+    return [path for path in files_in(folder) if _TEMPORARIES.fullmatch(path.name)] if not folder.is_symlink() else []
+
+
+def files_in(folder: Path) -> list[Path]:
+    """All plain files in a folder and in those within it; no link, and nothing behind one."""
+    found = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+
+
+@contextmanager
+def disk_errors_told(root: Path) -> Iterator[None]:
+    """Raises StoreError where the disk under a run folder is full or broken, or the folder has gone."""
+    try:
+        yield
+    except OSError as error:
+        check_there(root)
+        if error.errno not in DISK_ERRORS:
+            raise
+        raise StoreError(
+            f"{error.filename or root}: {error.strerror}; what is finished is kept. Mend the disk (`tread-bench clean` "
+            "frees space), then the same command goes on from here"
+        ) from None
+
+
+def check_there(root: Path) -> None:
+    """Raises StoreError where a run folder has gone while its run is under way."""
+    if not root.is_dir():
+        raise StoreError(
+            f"{root} has gone: it was moved or removed while its run was under way. Nothing more was written there; if "
+            "it was moved, the same command with its new place as --out resumes from what is finished"
+        )
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Indented JSON; NaN and infinity are refused, since JSON has none."""
+    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """Paths of a run and what is remembered there."""
+
+    root: Path
+
+    @property
+    def plan_path(self) -> Path:
+        return self.root / "plan.json"
+
+    def cell(self, cell_id: str) -> Path:
+        """The folder of one cell. Raises StoreError for an id that is no name and might lead out of the run folder."""
+        if cell_id in ("", ".", "..") or {"/", "\0"} & set(cell_id):
+            raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
+        return self.root / "cells" / cell_id
+
+    @property
+    def decoded(self) -> Path:
+        """The folder of the images that were decoded for its cells."""
+        return self.root / decoded.FOLDER
+
+    def made(self, cell_id: str) -> Path:
+        """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder has gone."""
+        cell = self.cell(cell_id)
+        make_below(self.root, cell)
+        return cell
+
+    def refuse_foreign(self) -> None:
+        """Raises StoreError where files of somebody else have the names that a run gives to its own."""
+        taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
+        if taken and not self._is_own():
+            raise StoreError(
+                f"--out {self.root} is not a run folder of tread-bench and holds {', '.join(taken)}, which a run would "
+                "replace; give another --out"
+            )
+
+    def _is_own(self) -> bool:
+        """Whether a runner of this program began here: it has locked the folder, or left a plan or a cell."""
+        with suppress(OSError):
+            if (self.root / ".lock").read_text(errors="replace").startswith(_LOCK_TEXT):
+                return True
+        documents = ((self.plan_path, _PLAN_KEYS), *((p, _CELL_KEYS) for p in self.root.glob("cells/*/cell.json")))
+        return any(_has(path, keys) for path, keys in documents)
+
+    def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
+        """Raises OutputError where a folder that a command may write to is a link."""
+        refuse_linked(self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "timings"))
+        for cell in map(self.cell, cell_ids):
+            refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
+
+    def progress_of(self, cell_id: str) -> str:
+        """How far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" for not begun."""
+        cell = self.cell(cell_id)
+        if (cell / "record.json").exists():
+            return "finished"
+        if (cell / "outcome.json").exists():
+            return "trained"
+        return "begun" if any(cell.glob("checkpoints/step-*")) else ""
+
+    def timing_path(self, row_key: str) -> Path:
+        """Where a row's speed and memory, shared by its seeds, are kept until its records are written."""
+        return self.root / "timings" / f"{row_key}.json"
+
+    def plan(self) -> dict[str, Any] | None:
+        """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
+        return read_document(self.plan_path, RunPlan, "plan")
+
+    def about(self, cell_id: str) -> dict[str, Any] | None:
+        """What was asked of a cell (`cell.json`), or None. Raises UserError where it cannot be read or is another's."""
+        path = self.cell(cell_id) / "cell.json"
+        about: dict[str, Any] | None = read_document(path, CellRequest, "cell")
+        if about is not None:
+            check_cell(about["cell"], path, cell_id)
+        return about
+
+    def _check_owner(self, stamp: Mapping[str, str], path: Path, cell_id: str) -> None:
+        """Raises StrangerError where a file in a cell's folder is another's; its configuration is that of cell.json."""
+        about = self.about(cell_id)
+        if about is None:
+            check_cell(stamp["cell"], path, cell_id)
+        else:
+            Identity.of(about).check(stamp, path)
+
+    def readable_abouts(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """What was asked of the plan's cells, as far as it can be read, and why the rest cannot. Raises StoreError."""
+        found, damaged = [], []
+        for cell_id in self.existing_plan()["references"]:
+            try:
+                about = self.about(cell_id)
+            except UserError as error:
+                damaged.append(str(error))
+                continue
+            if about is not None:
+                found.append(about)
+        return found, damaged
+
+    def timing(self, row_key: str) -> dict[str, Any] | None:
+        """Speed and memory of a row as they were measured last, or None."""
+        path = self.timing_path(row_key)
+        timing: dict[str, Any] | None = read_document(path, RowTiming)
+        if timing is not None:
+            check_cell(timing.get("row_key", row_key), path, row_key, "row")  # older versions do not say whose it is
+        return timing
+
+    def existing_plan(self) -> dict[str, Any]:
+        """plan.json. Raises StoreError where there is none, or it cannot be read."""
+        plan = self.plan()
+        if plan is None:
+            raise StoreError(self._why_no_plan())
+        return plan
+
+    def _why_no_plan(self) -> str:
+        lock = self.root / ".lock"
+        if not lock.exists():
+            makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
+            return f"{self.root} is no run folder: it has no plan.json; {makes_one}"
+        if is_locked(lock):
+            return f"{self.root}: a runner has just begun here and has not written its plan.json yet; wait for it"
+        return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
+
+    def started(self, plan: Mapping[str, Any]) -> datetime:
+        """When the run of this plan.json was first started; for one that does not say it, when it was written."""
+        if "started" not in plan:
+            return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
+        return datetime.fromisoformat(plan["started"]).astimezone(UTC)
+
+    def record(self, cell_id: str) -> Record | None:
+        """A cell's record, or None while it has none. Raises StoreError where it cannot be read or is another's."""
+        return self._read_record(cell_id, "record.json")
+
+    def outcome(self, cell_id: str) -> Record | None:
+        """What training left (`outcome.json`): a record that still lacks speed and memory."""
+        return self._read_record(cell_id, "outcome.json")
+
+    def _read_record(self, cell_id: str, name: str) -> Record | None:
+        path = self.cell(cell_id) / name
+        content = read_document(path, StoredRecord, "record")
+        if content is None:
+            return None
+        self._check_owner(Identity.of(content).stamp(), path, cell_id)
+        return Record.model_validate(content)
+
+    def write_record(self, record: Record, name: str = "record.json") -> None:
+        """Write a cell's record whole."""
+        write_atomically(self.made(record.cell) / name, record.model_dump_json(indent=1) + "\n")
+
+    def attempts(self, cell_id: str) -> list[str]:
+        """How each attempt at a cell that was broken off has ended, in order. Raises StrangerError: it is another's."""
+        path = self.cell(cell_id) / "attempts.json"
+        found = read_document(path, Attempts)
+        if found is None:
+            return []
+        if isinstance(found, list):  # as older versions wrote it
+            return found
+        check_cell(found["cell"], path, cell_id)
+        attempts: list[str] = found["attempts"]
+        return attempts
+
+    def _write_attempts(self, cell_id: str, attempts: Sequence[str]) -> None:
+        write_json(self.made(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
+
+    def begin_attempt(self, cell_id: str) -> None:
+        """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
+        self._write_attempts(cell_id, [*self.attempts(cell_id), LOST_WITH_RUNNER])
+
+    def end_attempt(self, cell_id: str, how: str) -> None:
+        """Say how the latest attempt ended."""
+        attempts = self.attempts(cell_id)
+        earlier = attempts[:-1] if attempts[-1:] == [LOST_WITH_RUNNER] else attempts  # it may have died before its note
+        self._write_attempts(cell_id, [*earlier, how])
+
+    def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
+        """The records that exist of a plan's cells, each with the reference that the plan gives it.
+
+        With `or_outcomes`, of a cell that is trained and has no record yet, what training left.
+
+        Raises:
+            StoreError: some cannot be read; it names all of them.
+        """
+        found, unreadable = self.readable_records(references, or_outcomes)
+        if unreadable:
+            raise StoreError("\n".join(unreadable.values()))
+        return found
+
+    def readable_records(
+        self, references: Mapping[str, str], or_outcomes: bool = True
+    ) -> tuple[list[Record], dict[str, str]]:
+        """Those of them that can be read, and why the others cannot, by cell."""
+        found: list[Record] = []
+        unreadable = {}
+        for cell_id, reference in references.items():
+            try:
+                record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
+            except UserError as error:
+                unreadable[cell_id] = str(error)
+                continue
+            if record is not None:
+                found.append(record.model_copy(update={"reference": reference}))
+        return found, unreadable
+
+    def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
+        """Before anything is done about cells (id -> key of their row).
+
+        Raises:
+            StoreError: documents of theirs are damaged; it names every one.
+        """
+        rows = dict.fromkeys(row_keys.values())
+        reads: list[tuple[Callable[[str], object], str]] = [(self.timing, key) for key in rows]
+        reads += [(read, name) for read in (self.record, self.outcome, self.attempts) for name in row_keys]
+        damaged = []
+        for read, name in reads:
+            try:
+                read(name)
+            except UserError as error:
+                damaged.append(str(error))
+        if damaged:
+            raise StoreError("\n".join(damaged))
+
+    def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
+        """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
+        cell = self.cell(cell_id)
+        refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
+        self.timing_path(row_key).unlink(missing_ok=True)
+        (cell / "record.json").unlink(missing_ok=True)
+        if not keep_training and cell.exists():
+            aside = cell.with_name(f".{uuid4().hex}{_REMOVED}")
+            cell.rename(aside)  # at once: no half-removed cell is ever taken for a whole one
+            _clear(aside, cell)
+
+    def removable(self) -> list[Path]:
+        """Files that this program made and needs no more: checkpoints of cells with a record, decoded images, and what
+        was left half written or half removed. Of a cell without a readable record it names none, and nothing behind a
+        link.
+        """
+        finished = {
+            path.parent.name for path in self.root.glob("cells/*/record.json") if self._is_finished(path.parent)
+        }
+        return [path for path in files_in(self.root) if self._is_done_with(path, finished)]
+
+    def _is_finished(self, cell: Path) -> bool:
+        """Whether its record can be read; where it cannot, the checkpoints may be all that is left of the cell."""
+        try:
+            return self.record(cell.name) is not None
+        except UserError:
+            return False
+
+    def _is_done_with(self, path: Path, finished: Container[str]) -> bool:
+        place = path.relative_to(self.root).parts
+        is_half_written = _TEMPORARIES.fullmatch(path.name) is not None
+        if place[0] != "cells" or len(place) < 3:
+            return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
+        cell, name = place[1], "/".join(place[2:])
+        if _is_aside(cell):
+            return MADE.fullmatch(name) is not None
+        return cell in finished and (is_half_written or _CHECKPOINT.fullmatch(name) is not None)
+
+    def remove(self, files: Iterable[Path]) -> None:
+        """Remove files of this folder, and the folders of decoded images and half-removed cells that are empty then."""
+        for path in files:
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.decoded.rmdir()
+        cells = self.root / "cells"
+        for aside in cells.glob(f".*{_REMOVED}") if not cells.is_symlink() else ():
+            _remove_empty(aside)
+
+    def stale(self) -> list[str]:
+        """Derived files that are missing, empty, or older than what they are made from; the page names its figures."""
+        sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
+        latest = max(source.stat().st_mtime_ns for source in sources)
+        pictures = _pictures_of(self.root / "index.html")
+        names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))
+        stale = [name for name in names if not _is_current(self.root / name, latest)]
+        return stale or (["figures"] if pictures is None else [])
+
+    def restore_suite(self, source: str) -> None:
+        """Write suite.yaml again where it is missing or empty."""
+        path = self.root / "suite.yaml"
+        if not _is_current(path, 0):
+            write_atomically(path, source)
+
+    @contextmanager
+    def lock(self, part: str = "") -> Iterator[None]:
+        """One runner at a time, or one for each `part` of the run; released by the kernel at a process's death.
+
+        Raises:
+            StoreError: another runner holds the folder, or that part of it.
+        """
+        made = [place for place in (self.root, *self.root.parents) if not place.exists()]
+        before = set() if made else set(os.listdir(self.root))
+        with self._locked(".lock", "in use by another tread-bench", shared=bool(part)) as file:
+            try:
+                if not part:
+                    yield
+                    return
+                name = f".lock-{part.replace('/', '-of-')}"
+                with self._locked(name, f"in use by another tread-bench for --shard {part}"):
+                    yield
+            except UserError:
+                self._leave_nothing(file, before, made)
+                raise
+
+    @contextmanager
+    def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[IO[str]]:
+        with self._lock_file(name, told, shared) as file:
+            if not os.fstat(file.fileno()).st_size:
+                file.write(_LOCK_TEXT)
+                file.flush()
+            yield file
+
+    def _lock_file(self, name: str, told: str, shared: bool) -> IO[str]:
+        """The lock's file, opened and locked."""
+        while True:
+            try:
+                self.root.mkdir(parents=True, exist_ok=True)
+                file = open_plain(self.root / name, "a+")
+            except OSError as error:
+                raise StoreError(f"--out {self.root} cannot be a run folder: {error.strerror}; give another") from None
+            try:
+                try_lock(file, shared)
+                if is_at(file, self.root / name):  # else a refused runner has just removed it
+                    return file
+                file.close()
+            except BlockingIOError:
+                file.close()
+                raise StoreError(f"{self.root} is {told}; wait for it or give another --out") from None
+            except OSError as error:
+                file.close()
+                raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
+
+    def _leave_nothing(self, lock: IO[str], before: Collection[str], made: Sequence[Path]) -> None:
+        """Remove what a runner that was refused before its plan has made here, unless another one works beside it."""
+        with suppress(OSError):
+            if self.plan_path.exists() or not is_at(lock, self.root / ".lock"):
+                return
+            try_lock(lock)  # alone
+            for name in set(os.listdir(self.root)) - set(before):
+                if _BEGINNING.fullmatch(name):
+                    (self.root / name).unlink()
+            for place in made:
+                place.rmdir()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """One runner of a part at a time: a second one waits."""
+        with waited_for(self.root / ".turn"):
+            yield
+
+    def is_taken(self, cell_id: str) -> bool:
+        """Whether a process works on a cell, as far as can be seen from here."""
+        return is_locked(self.cell(cell_id) / ".lock") is True
+
+    @contextmanager
+    def cell_lock(self, cell_id: str) -> Iterator[None]:
+        """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
+        with waited_for(self.made(cell_id) / ".lock"):
+            yield
+
+
+def _has(path: Path, keys: Iterable[str]) -> bool:
+    """Whether a file is a JSON object with these keys."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.keys() >= set(keys)
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a folder among the cells is called as what is left of a cell that was to be forgotten."""
+    return name.startswith(".") and name.endswith(_REMOVED)
+
+
+def _clear(aside: Path, cell: Path) -> None:
+    """Remove what this program made in a cell that was put aside; what else lies there goes back to where it was."""
+    for path in files_in(aside):
+        if MADE.fullmatch(path.relative_to(aside).as_posix()):
+            path.unlink()
+    _remove_empty(aside)
+    for place, folders, names in os.walk(aside):
+        for path in (Path(place) / name for name in (*folders, *names)):
+            if path.is_symlink() or not path.is_dir():
+                back = cell / path.relative_to(aside)
+                back.parent.mkdir(parents=True, exist_ok=True)
+                path.rename(back)
+    _remove_empty(aside)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder and those within it, as far as they are empty."""
+    if folder.is_symlink():
+        return
+    for place, *_ in os.walk(folder, topdown=False):
+        with suppress(OSError):
+            os.rmdir(place)
+
+
+def _is_current(path: Path, since_ns: int) -> bool:
+    """Whether there is such a file, with content, and not older than `since_ns`."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_size > 0 and found.st_mtime_ns >= since_ns
+
+
+def _pictures_of(page: Path) -> list[str] | None:
+    """Names of the files that were drawn with a page, which its head tells; None where it does not."""
+    try:
+        with open(page, encoding="utf-8", errors="replace") as file:
+            told = _FIGURES.search(file.read(_HEAD_CHARACTERS))
+    except OSError:
+        return None
+    return told.group(1).split() if told else None
+
+
+def read_document(path: Path, model: type[BaseModel], kind: Kind | None = None) -> Any:
+    """The JSON of a stored document as this version writes it, or None where there is no file.
+
+    Args:
+        model: its shape; kind: where documents of its kind say their version.
+
+    Raises:
+        UserError: the file cannot be read, or is not such a document; its message names file and fields.
+    """
+    content = read_json(path)
+    if content is None:
+        return None
+    if kind is not None:
+        if not isinstance(content, dict):
+            raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
+        content = migrated(content, kind, path)
+    refuse_unfit(path, problems_of(content, model))
+    return content
+
+
+def refuse_unfit(path: Path, problems: Sequence[str], way_out: str = WAY_OUT) -> None:
+    """Raises StoreError with the problems of a document, unless there are none."""
+    if problems:
+        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+        raise StoreError(f"{path}: {'; '.join(problems[:SHOWN])}{more}; {way_out}")
+
+
+def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
+    """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable") from None
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
+    if content is None:
+        raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
+    return content

@@ -1,0 +1,104 @@
+"""How far a running cell is, in `cells/<id>/progress.json`: for whoever looks, never for figures. No torch."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
+
+from tread_bench.core.identity import Identity
+from tread_bench.core.outputs import OutputError, open_plain, refuse_irregular
+from tread_bench.runner.folder import TEMPORARY, RunFolder
+
+EVERY_S = 1.0  # between two notes in the same phase, at least
+SHARE = 0.005  # of a cell's time that notes may take where the disk is slow
+STARTING = "starting"  # the phase before the first news
+_NAME = "progress.json"
+
+Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
+
+
+class Progress(BaseModel):
+    """How far an attempt at a cell is, and where it runs; times in seconds since 1970, by the clock of `host`."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    cell: str = ""  # "": written by an older version
+    config_sha256: str = ""
+    phase: str
+    done: NonNegativeInt
+    of: NonNegativeInt  # 0: not known yet
+    loss: float | None
+    rate: PositiveFloat | None  # iterations per second of this attempt, evaluations aside
+    host: str
+    pid: int
+    device: str  # CUDA_VISIBLE_DEVICES of the process
+    began: float  # this attempt
+    first: NonNegativeInt  # iterations that were done when it told of some for the first time
+    first_at: float  # when that was
+    updated: float
+
+
+def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
+    """What the latest attempt at a cell has told last; None where that is nothing, cannot be read, or is another's."""
+    try:
+        found = Progress.model_validate_json((folder.cell(cell_id) / _NAME).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return found if found.cell in ("", cell_id) else None
+
+
+class Heartbeat:
+    """A cell's `tell` that also notes the news in the cell's folder: a new phase at once, else now and then.
+
+    A disk that fails loses a note and nothing else.
+    """
+
+    def __init__(self, folder: Path, tell: Tell, owner: Identity) -> None:
+        self.path, self.tell, self.owner = folder / _NAME, tell, owner.stamp()
+        device = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
+        self.began = self.first_at = time.time()
+        self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
+        self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between news of one phase
+        self._note(0, None)
+
+    def __call__(self, phase: str, done: int, of: int, loss: float | None) -> None:
+        self.tell(phase, done, of, loss)
+        now, is_new = time.monotonic(), phase != self.phase
+        if self.phase == STARTING:
+            self.first, self.first_at = done, time.time()
+        elif not is_new and done > self.done:
+            self.iterations += done - self.done
+            self.seconds += now - self.heard
+        self.phase, self.done, self.heard = phase, done, now
+        if is_new or now >= self.due:
+            self._note(of, loss)
+
+    def _note(self, of: int, loss: float | None) -> None:
+        start = time.monotonic()
+        rate = self.iterations / self.seconds if self.iterations and self.seconds else None
+        since = {"began": self.began, "first": self.first, "first_at": self.first_at, "updated": time.time()}
+        news = {"phase": self.phase, "done": self.done, "of": of, "loss": loss, "rate": rate}
+        progress = Progress.model_validate({**self.owner, **news, **self.place, **since})
+        _replace(self.path, progress.model_dump_json())
+        now = time.monotonic()
+        self.due = now + max(EVERY_S, (now - start) / SHARE)
+
+
+def _replace(path: Path, content: str) -> None:
+    """Renamed into place, so that no reader sees half; not flushed to the disk, since a lost note costs nothing."""
+    half = path.with_name(TEMPORARY.format("progress"))
+    try:
+        refuse_irregular(path)
+        with open_plain(half, "w") as file:
+            file.write(content)
+        os.replace(half, path)
+    except (OSError, OutputError):
+        with suppress(OSError):
+            half.unlink(missing_ok=True)

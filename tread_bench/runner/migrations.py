@@ -1,0 +1,46 @@
+"""Documents of older versions, brought up to this one: each step a pure function from one version to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.records import SCHEMA_VERSION
+
+Kind = Literal["record", "plan", "cell"]  # record.json and outcome.json, plan.json, cell.json: one version for all
+
+
+class VersionError(UserError):
+    """A document of a version that this program does not know."""
+
+
+def migrated(content: dict[str, Any], kind: Kind, path: Path) -> dict[str, Any]:
+    """`content`, read from `path`, as this version writes it.
+
+    Raises:
+        VersionError: it was written by a newer version, or its version is none.
+    """
+    version = content.get("schema_version", 1)  # plan.json and cell.json of version 1 do not say it
+    if type(version) is not int or version < 1:
+        raise VersionError(
+            f"{path}: schema_version {version!r} is not a version; restore the file, or move it away and run its suite "
+            "again"
+        )
+    if version > SCHEMA_VERSION:
+        raise VersionError(
+            f"{path} was written by a newer tread-bench (schema version {version}; this one reads up to "
+            f"{SCHEMA_VERSION}): update tread-bench, or give another --out"
+        )
+    for step in range(version, SCHEMA_VERSION):
+        content = _STEPS[step](content, kind)
+    return {**content, "schema_version": SCHEMA_VERSION}
+
+
+def _from_1(content: dict[str, Any], kind: Kind) -> dict[str, Any]:
+    """Attempts were not kept."""
+    return {**content, "attempts": []} if kind == "record" else content
+
+
+_STEPS: dict[int, Callable[[dict[str, Any], Kind], dict[str, Any]]] = {1: _from_1}

@@ -1,0 +1,234 @@
+"""Before the first cell of a run: numerical choices, refusals, free space, and what each cell's process reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.conditions import conditions, differences
+from tread_bench.core.config import files_of
+from tread_bench.core.data_files import check_unchanged, joined, known_files, look_at
+from tread_bench.core.decoded import MOST_BYTES, decoded_bytes
+from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
+from tread_bench.core.outputs import refuse_irregular
+from tread_bench.core.records import SCHEMA_VERSION, DataFile
+from tread_bench.runner.executors.site import Site
+from tread_bench.runner.folder import RunFolder, StoreError, temporaries, write_atomically, write_json
+from tread_bench.runner.options import Options
+from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
+
+MIB = 2**20
+
+
+def settle(plan: Plan, folder: RunFolder, site: Site, options: Options) -> dict[str, Any]:
+    """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
+
+    Parts of a run have the choices of the one that began it, and each record says on which machine it came about.
+
+    Raises:
+        StoreError: they cannot be had there, the run folder cannot be seen there, or, unless accepted or begun afresh,
+            the folder was begun under others.
+    """
+    found = _settled_there(plan, folder, site, options.device)
+    before = None if options.fresh else folder.plan()
+    changed = differences(conditions(before), conditions(found)) if before is not None else []
+    if changed and not options.accept_other_numerics:
+        raise StoreError(
+            f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
+            "compare: give another --out, or --accept-other-numerics to go on and have every record say so"
+        )
+    if before is None or options.shard is None:
+        return {**found, "accept_other_numerics": options.accept_other_numerics}
+    _check_same_run(before, plan, folder, options.device)
+    numerics = {**before["numerics"], "device_count": found["numerics"]["device_count"]}
+    accepts = options.accept_other_numerics or before.get("accept_other_numerics", False)
+    return {"numerics": numerics, "versions": before["versions"], "accept_other_numerics": accepts}
+
+
+def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder, device: str) -> None:
+    """Raises StoreError where cells of the run are none of this plan's, since shards may add some and not take any
+    away, or where it was begun on another kind of device.
+    """
+    absent = set(before["cells"]) - {cell.id for cell in plan.cells}
+    if absent:
+        raise StoreError(
+            f"{folder.root} has {len(before['cells'])} cells, {len(absent)} of which this suite does not have "
+            f"({sorted(absent)[0]}, say): give every shard the same suite, --set and --seeds, or another --out"
+        )
+    if (begun := before["numerics"]["device"]) != device:
+        raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
+
+
+def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str) -> dict[str, Any]:
+    """Where the executor runs its tasks. Raises StoreError."""
+    seen = folder.root / f".seen-{uuid4().hex}"
+    task = site.task("numerics", "tread_bench.cell.numerics:settle", (plan.suite.compute, device), seen)
+    settled = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
+    is_shared = seen.exists()
+    if is_shared:
+        refuse_irregular(folder.root / "run.log")
+        seen.replace(folder.root / "run.log")
+    if settled.failure:
+        raise StoreError(settled.failure)
+    if not is_shared:
+        raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
+    found: dict[str, Any] = settled.value
+    return found
+
+
+def write_plan(
+    plan: Plan,
+    missing: Iterable[PlannedCell],
+    source: str,
+    folder: RunFolder,
+    about: dict[str, Any],
+    fresh: bool = False,
+) -> None:
+    """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes.
+
+    A run that goes on keeps the time of its first start, unless it begins afresh.
+    """
+    before = None if fresh else folder.plan()
+    started = folder.started(before) if before else datetime.now(UTC)
+    trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
+    for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
+        left.unlink(missing_ok=True)
+    write_atomically(folder.root / "suite.yaml", source)
+    write_json(
+        folder.plan_path,
+        {
+            "schema_version": SCHEMA_VERSION,
+            "suite": {"name": plan.suite.name, "description": plan.suite.description},
+            "smoke": plan.is_smoke,
+            "timing": plan.suite.timing.model_dump(mode="json"),
+            "cells": [cell.id for cell in plan.cells],
+            "references": references(plan),
+            "rows": {cell.id: (cell.row, cell.seed) for cell in plan.cells},
+            "started": started.isoformat(timespec="seconds"),
+            "git": git_state(),
+            "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
+            **about,
+        },
+    )
+    for cell in missing:
+        write_json(folder.made(cell.id) / "cell.json", _about(plan, cell))
+
+
+def references(plan: Plan) -> dict[str, str]:
+    """Each cell and the dense cell it is compared with, as the suite has it now."""
+    return {cell.id: cell.reference for cell in plan.cells}
+
+
+def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "cell": cell.id,
+        "suite": plan.suite.name,
+        "row": cell.row,
+        "seed": cell.seed,
+        "reference": cell.reference,
+        "backbone": cell.cell.backbone.label,
+        "config": cell.cell.model_dump(mode="json"),
+        "sources": cell.sources,
+    }
+
+
+def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
+    """Raises StrangerError where a checkpoint that a cell would resume from is another cell's.
+
+    The cell's process looks again. Nothing is refused for what a damaged one says: training passes it over.
+    """
+    for cell in untrained:
+        for path in folder.cell(cell.id).glob("checkpoints/step-*.safetensors"):
+            try:
+                if stamp := stamp_of(path):
+                    cell.identity.check(stamp, path, iteration_of(path))
+            except StrangerError:
+                if _is_whole(path):
+                    raise
+
+
+def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
+    """What the run's cells read, by path, as it was when the run began; of files that nobody has read yet, as they are.
+
+    Raises:
+        ChangedDataError: a file that a cell is about to read is not what it was.
+    """
+    before = known_files(None if fresh else folder.plan())
+    if not fresh:
+        for record in folder.readable_records(references(plan))[0]:
+            before = joined(before, record.data_files)  # with hashes of contents, which a cell has in its end
+    now = look_at({path for cell in untrained for _, path in files_of(cell.cell)})
+    check_unchanged(before, now, "the run began")
+    return joined(before, now)
+
+
+def _is_whole(path: Path) -> bool:
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    return path.with_suffix(".sha256").read_text(errors="replace") == found
+
+
+def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> None:
+    """Raises StoreError where the disk has no room for what the cells may still write."""
+    need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
+    if need > free:
+        raise StoreError(
+            f"{folder.root}: the {len(untrained)} cells to train may need {need / MIB:,.0f} MiB more and "
+            f"{free / MIB:,.0f} MiB are free: free some (`tread-bench clean RUN_DIR` removes checkpoints of finished "
+            "cells), or give an --out on another disk"
+        )
+
+
+def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
+    """What the cells may write beyond what they have, and one checkpoint more for each that is just being written.
+
+    Args:
+        workers: how many write at a time, the largest ones in the worst case; None: all.
+    """
+    by_row = {cell.row_key: cell for cell in untrained}
+    params = {key: cell_cost(cell.cell).stored_params for key, cell in by_row.items()}
+    missing = (disk_bytes(cell, params[cell.row_key]) - _size(folder.cell(cell.id)) for cell in untrained)
+    written = sorted((checkpoint_bytes(params[cell.row_key]) for cell in untrained), reverse=True)[:workers]
+    return sum(max(0, rest) for rest in missing) + sum(written) + _decoded_bytes(untrained, folder)
+
+
+def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:
+    """What the run may yet keep of decoded images."""
+    choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in untrained}
+    sizes = (decoded_bytes(choice) for choice in choices.values())
+    kept = sum(size for size in sizes if size <= MOST_BYTES)
+    return max(0, min(kept, MOST_BYTES) - _size(folder.decoded))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of this program's checkout, its date, and whether it was changed; None for an installed copy.
+
+    An environment often stands inside some checkout, so what counts is whether git tracks this very file.
+    """
+
+    def git(*arguments: str) -> str:
+        command = ["git", *arguments]
+        return subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout
+
+    try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
+        commit, committed = git("show", "--no-patch", "--format=%H %cI", "HEAD").split()
+        return {"commit": commit, "committed": committed, "changed": bool(git("status", "--porcelain").strip())}
+    except (OSError, subprocess.CalledProcessError):
+        return None

@@ -1,0 +1,254 @@
+"""A suite's life: which cells are missing, train them, measure speed alone, write records. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tread_bench.cli.display import Display
+from tread_bench.core.blank import blank_record
+from tread_bench.core.cell_costs import expected_macs
+from tread_bench.core.outputs import open_plain
+from tread_bench.core.records import Record
+from tread_bench.runner.executors.local import end_where_the_script_is_imported
+from tread_bench.runner.executors.site import Site, executor_named
+from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
+from tread_bench.runner.folder import RunFolder, check_there, disk_errors_told
+from tread_bench.runner.options import Options
+from tread_bench.runner.prepare import check_owners, check_space, data_files, references, settle, write_plan
+from tread_bench.runner.signals import signals_interrupt
+from tread_bench.runner.speed_phase import complete
+from tread_bench.suite.plan import Plan, PlannedCell
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What there is of this runner's cells, how many of them this call finished, and how many another one still has."""
+
+    records: list[Record]
+    finished_now: int
+    taken: int = 0
+
+
+def run(
+    plan: Plan,
+    source: str,
+    root: Path,
+    options: Options,
+    display: Display,
+    agree: Callable[[str], None] = lambda told: None,
+) -> Result:
+    """Bring the run folder to the state that the plan asks for; what is there already is kept.
+
+    What the user wants again is forgotten when nothing can be refused any more.
+
+    Args:
+        agree: is told what `options.fresh` forgets, and raises UserError unless the user agrees.
+
+    Raises:
+        StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
+            is full.
+    """
+    end_where_the_script_is_imported()
+    folder = RunFolder(root.absolute())
+    folder.refuse_foreign()
+    with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():
+        mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
+        folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
+        forgotten = _to_forget(mine, folder, options)
+        missing = _missing(mine, plan, folder, options, forgotten)
+        if not missing and _is_what_was_asked(folder.plan(), plan, options):
+            folder.restore_suite(source)
+            return _result(mine, plan, folder, options, 0)
+        folder.refuse_links(cell.id for cell in mine)
+        if options.fresh and (begun := _begun(missing, folder)):
+            agree(f"--fresh drops what these cells have:\n{begun}")
+        site = _site(plan, folder, options)
+        try:
+            with folder.turn():
+                untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
+                check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
+                files = data_files(plan, untrained, folder, options.fresh)
+                about = _settled(plan, folder, site, options, display)
+                about |= {"files": {path: file.model_dump() for path, file in sorted(files.items())}}
+                site = replace(site, executor=site.executor.sized(about["numerics"]))
+                check_space(untrained, folder, site.executor.at_once)
+                for cell in missing:
+                    if cell.id in forgotten:
+                        folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
+                write_plan(plan, missing, source, folder, about, options.fresh)
+            for wave in placed(untrained):
+                _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
+            trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
+            complete(plan, _to_complete(trained, plan, folder, options), folder, site, display)
+        finally:
+            display.end()
+        return replace(_result(mine, plan, folder, options, len(trained)), taken=len(missing) - len(trained))
+
+
+def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
+    executor = executor_named(options.executor, options.workers, folder.root)
+    gpus = plan.suite.limits.gpus_per_cell if options.device == "cuda" else 0
+    return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
+
+
+def _settled(plan: Plan, folder: RunFolder, site: Site, options: Options, display: Display) -> dict[str, Any]:
+    """The run's numerical choices; the display tells where they are asked for, since another machine may have a queue.
+
+    Raises StoreError.
+    """
+    if options.executor == "local":
+        return settle(plan, folder, site, options)
+    display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
+    display.started("numerics")
+    about = settle(plan, folder, site, options)
+    display.ended("numerics")
+    return about
+
+
+def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
+    """What a cell costs, by row key."""
+    return {key: expected_macs(cell.cell) for key, cell in {cell.row_key: cell for cell in cells}.items()}
+
+
+def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[PlannedCell]]:
+    """In the order in which they start: those that others may read, then those that read; what is longest first."""
+    macs = _macs(cells)
+    ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
+    return [cell for cell in ordered if not cell.sources], [cell for cell in ordered if cell.sources]
+
+
+def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
+    """Whether no other process still trains what the cell reads."""
+    read = [source["cell"] for source in cell.sources.values() if not source["run"]]
+    return all(folder.outcome(name) or folder.record(name) for name in read)
+
+
+def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
+    """All records of the run; of a part, what its own cells have left, with speed or without."""
+    if options.shard is None:
+        return Result(folder.records(references(plan)), finished_now)
+    left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
+    return Result([one for one in left if one is not None], finished_now)
+
+
+def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, bool]:
+    """The cells that the user wants again, by id, and whether the training of each is kept."""
+    if options.fresh:
+        return {cell.id: False for cell in cells}
+    if not options.retry_failed:
+        return {}
+    left = {cell.id: (folder.record(cell.id), folder.outcome(cell.id)) for cell in cells}
+    return {
+        cell_id: outcome is not None and outcome.status == "done"
+        for cell_id, (record, outcome) in left.items()
+        if (latest := record or outcome) is not None and latest.status == "failed"
+    }
+
+
+def _begun(cells: Iterable[PlannedCell], folder: RunFolder) -> str:
+    """A line for each cell that has something to lose."""
+    left = ((cell, folder.progress_of(cell.id)) for cell in cells)
+    return "\n".join(f"  {folder.cell(cell.id)}: {cell.row} seed {cell.seed}, {how}" for cell, how in left if how)
+
+
+def _missing(
+    cells: Sequence[PlannedCell],
+    plan: Plan,
+    folder: RunFolder,
+    options: Options,
+    forgotten: Collection[str],
+) -> list[PlannedCell]:
+    """Cells without a record, and those that will be forgotten. Seed by seed, so that pairs come early.
+
+    To a runner of a part, what training has left is as good as a record.
+    """
+    missing = []
+    for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
+        if cell.id in forgotten:
+            missing.append(cell)
+            continue
+        record = folder.record(cell.id)
+        there = record if options.shard is None else record or folder.outcome(cell.id)
+        untimed = cell.trains and there is not None and there.status == "done" and there.timing is None
+        if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
+            missing.append(cell)
+    return missing
+
+
+def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
+    """All; for a runner of a part, those whose speed is not measured."""
+    if options.shard is None or not plan.suite.timing.pairs:
+        return cells
+    return [c for c in cells if not c.trains or ((left := folder.outcome(c.id)) and left.status == "failed")]
+
+
+def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Options) -> bool:
+    """Whether plan.json says what this call asks for."""
+    if written is None:
+        return False
+    asked = (references(plan), plan.suite.timing.model_dump(mode="json"), options.device, plan.is_smoke)
+    found = (written.get("references"), written["timing"], written["numerics"]["device"], written.get("smoke", False))
+    return found == asked
+
+
+def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
+    """Train in parallel, in this order; a cell that has no outcome in the end keeps a row with the reason.
+
+    Cells whose process was lost go on from their checkpoint after all others, where there is more room.
+    """
+    left, retries = {cell.id: cell for cell in cells}, site.limits.retries
+    for retries_left in reversed(range(1 + retries)):
+        if not left:
+            return
+        phase = "training" if cells[0].trains else "evaluating"
+        phase = phase if retries_left == retries else f"{phase}, what was lost"
+        display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
+        with closing(site.executor(_tasks(left, folder, site))) as events:
+            for event in _shown(events, folder, display):
+                _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
+        left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
+
+
+def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:
+    function = "tread_bench.cell.run:run_cell"
+    return [site.task(c, function, (folder.root, c), folder.cell(c) / "log", reports=True) for c in cell_ids]
+
+
+def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
+    """Show how an attempt ended; one without an outcome is noted in the cell's log, and a final one gets its row.
+
+    It gets none while a process still works on the cell. What is tried again waits for that one, often its own dying.
+    """
+    outcome = folder.outcome(event.key)
+    if outcome is None and not event.failure:
+        outcome = event.value  # a shared disk may show the file only later
+        folder.write_record(event.value, "outcome.json")
+    if outcome is not None or (is_final and folder.is_taken(event.key)):
+        display.ended(event.key, outcome.reason if outcome else "another process still works on it")
+        return
+    folder.end_attempt(event.key, event.failure)
+    attempts = folder.attempts(event.key)
+    told = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
+    if is_final:
+        blank = blank_record(folder.about(event.key) or {}, folder.plan() or {}, reason=told, attempts=attempts)
+        folder.write_record(blank, "outcome.json")
+    display.ended(event.key, told if is_final else f"{told}, it will be tried again")
+    with open_plain(folder.cell(event.key) / "log", "a") as log:
+        log.write(f"runner: {told}\n")
+
+
+def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
+    """Pass what happens to the display; yield the ends. Raises StoreError where the run folder has gone."""
+    for event in events:
+        check_there(folder.root)
+        match event:
+            case Started(key):
+                display.started(key)
+            case Told(key, phase, done, of, loss):
+                display.told(key, phase, done, of, loss)
+            case Ended():
+                yield event

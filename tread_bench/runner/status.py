@@ -1,0 +1,170 @@
+"""Where a run stands, from its folder alone: what is done, what runs where, what was lost. No torch."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from tread_bench.core.cell_costs import Work
+from tread_bench.core.errors import UserError
+from tread_bench.core.locks import is_locked
+from tread_bench.core.records import Record
+from tread_bench.runner.estimate import Remaining, work_of
+from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
+from tread_bench.runner.heartbeat import Progress, read_progress
+
+State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
+STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")
+HEARD_S = 600.0  # since the last news of a cell elsewhere, whose lock may not be seen here
+
+
+@dataclass(frozen=True, slots=True)
+class CellStatus:
+    """One cell: `lost` was broken off and goes on, `trained` waits for the speed and memory of its row."""
+
+    cell: str
+    row: str
+    seed: int | None
+    state: State
+    reason: str = ""  # of a failure or a loss
+    attempts: int = 0  # that were begun
+    has_record: bool = False
+    progress: Progress | None = None  # of the latest attempt, unless the cell has ended
+    silent_s: float | None = None  # of a running cell: since its last news
+    seconds_left: float | None = None  # of a running cell; None: unknown
+
+    @property
+    def row_key(self) -> str:
+        return self.cell.rpartition("-")[2]
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it has an outcome, be it a failure."""
+        return self.state not in ("running", "lost", "waiting")
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A run: its cells in the order of its plan, and what is left of it."""
+
+    suite: str | None  # None: a runner has just begun, and has not said
+    is_smoke: bool
+    device: str | None
+    is_held: bool | None  # whether a runner holds the folder; None: the file system cannot tell
+    cells: tuple[CellStatus, ...] = ()
+    rows_to_measure: int = 0  # whose speed and memory are asked for
+    rows_measured: int = 0
+    seconds_left: float | None = None  # until the last cell is trained; None: unknown
+    is_at_least: bool = False  # such times leave out what no cell has shown yet: how long starts and evaluations take
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """How many cells are in each state that one of them is in."""
+        counts = Counter(cell.state for cell in self.cells)
+        return {state: counts[state] for state in STATES if counts[state]}
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every cell has its record."""
+        return bool(self.cells) and all(cell.has_record for cell in self.cells)
+
+
+def status_of(folder: RunFolder) -> Status:
+    """Look at a run folder, and change nothing there.
+
+    Raises:
+        StoreError: it is no run folder, or its plan cannot be read.
+    """
+    is_held = is_locked(folder.root / ".lock")
+    if is_held and not folder.plan_path.exists():  # by a runner that has just begun
+        return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
+    plan, now = folder.existing_plan(), time.time()
+    rows = plan.get("rows", {})
+    looked = [_look(folder, cell_id, rows.get(cell_id), now) for cell_id in plan["cells"]]
+    works = _works(folder, looked)
+    remaining = Remaining.of(folder, looked, works)
+    to_measure = _to_measure(looked, works) if plan["timing"]["pairs"] else set()
+    return Status(
+        suite=plan["suite"]["name"],
+        is_smoke=plan.get("smoke", False),
+        device=plan["numerics"]["device"],
+        is_held=is_held,
+        cells=tuple(
+            replace(cell, seconds_left=remaining.of_cell(cell)) if cell.state == "running" else cell for cell in looked
+        ),
+        rows_to_measure=len(to_measure),
+        rows_measured=sum(folder.timing_path(key).exists() for key in to_measure),
+        seconds_left=remaining.of_all(looked),
+        is_at_least=remaining.is_at_least,
+    )
+
+
+def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
+    """`named` is its row and seed; None: the plan is an older version's, and cell.json says it."""
+    try:
+        about = _read(folder, cell_id, "cell.json") or {}
+        record = _read(folder, cell_id, "record.json")
+        ended = record or _read(folder, cell_id, "outcome.json")
+        attempts = folder.attempts(cell_id)
+    except UserError as error:
+        row, seed = named or (cell_id, None)
+        return CellStatus(cell_id, row, seed, "unreadable", str(error))
+    row, seed = named or (about.get("row", cell_id), about.get("seed"))
+    looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
+    if ended is not None:
+        state: State = "trained" if record is None and ended["status"] == "done" else ended["status"]
+        attempts = ended["attempts"] or attempts
+        return replace(
+            looked, state=state, reason=ended["reason"], attempts=len(attempts), has_record=record is not None
+        )
+    progress = read_progress(folder, cell_id)
+    silent_s = max(0.0, now - progress.updated) if progress else 0.0
+    if folder.is_taken(cell_id) or _is_heard_elsewhere(progress, silent_s):
+        return replace(looked, state="running", progress=progress, silent_s=silent_s)
+    if not attempts and not progress:
+        return looked
+    return replace(looked, state="lost", reason=(attempts or [LOST_WITH_RUNNER])[-1], progress=progress)
+
+
+def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
+    return progress is not None and progress.host != platform.node() and silent_s < HEARD_S
+
+
+def _read(folder: RunFolder, cell_id: str, name: str) -> dict[str, Any] | None:
+    """What is needed of a file of a cell; kept while the file does not change. Raises UserError."""
+    try:
+        return _parsed(folder, cell_id, name, (folder.cell(cell_id) / name).stat().st_mtime_ns)
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def _parsed(folder: RunFolder, cell_id: str, name: str, changed_ns: int) -> dict[str, Any] | None:
+    if name == "cell.json":
+        about = folder.about(cell_id)
+        return (
+            None
+            if about is None
+            else {"row": about["row"], "seed": about["seed"], "config": json.dumps(about["config"])}
+        )
+    record: Record | None = (folder.record if name == "record.json" else folder.outcome)(cell_id)
+    return None if record is None else {"status": record.status, "reason": record.reason, "attempts": record.attempts}
+
+
+def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
+    """What the cells of each row ask for, by the row's key."""
+    first = {cell.row_key: cell for cell in reversed(cells) if cell.state != "unreadable"}
+    abouts = {key: _read(folder, cell.cell, "cell.json") for key, cell in first.items()}
+    return {key: work_of(about["config"]) if about else None for key, about in abouts.items()}
+
+
+def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:
+    """Keys of rows that train and have not failed altogether."""
+    left = {cell.row_key for cell in cells if cell.state not in ("failed", "skipped")}
+    return {key for key in left if (work := works.get(key)) is None or work.iterations}

@@ -1,0 +1,276 @@
+"""From a suite to its cells: validated against their backbones, resolved and named. No torch, no training."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tread_bench.core.config import Cell, Evaluate, RoutingSchedule, Suite, picture_shape
+from tread_bench.core.families import BackboneSpec, Family
+from tread_bench.core.identity import Identity, canonical_json
+from tread_bench.core.problems import Loc, Problem, SuiteError
+from tread_bench.core.records import CostFigures
+from tread_bench.core.routes import Route, format_routes
+from tread_bench.suite.merge import draft_rows
+from tread_bench.suite.resolve import Resolved, Resolver
+from tread_bench.suite.weights import Source
+
+CHECKPOINTS_KEPT = 2
+ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
+SAMPLES_KEPT = 40  # images in the grid that each evaluation leaves
+_OTHER_BYTES = 2**20  # of a cell: record, log, names inside its checkpoints, its share of the page
+ENOUGH_PROBLEMS = 1_000  # after so many, further rows are not looked at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCell:
+    """One training of a plan, or one judging of what another has trained.
+
+    `routes` are block numbers. `reference` is the id of the plainly dense cell of the same seed that differs in
+    `ROUTING_KEYS` alone ("" where the suite has none; such a cell is its own); of a cell that judges, the cell that
+    judges the same weights without guidance. Cells that share `architecture_key` and seed start from the same weights;
+    cells that share `row_key` differ in their seed alone. `sources` says whose weights a cell reads: "network" those
+    that it judges, "weak" those of guidance's weak branch, each as `cell`, `iteration` and the `run` folder ("": this
+    one); the cells of this run among them must be trained first.
+    """
+
+    id: str
+    row: str
+    seed: int
+    cell: Cell
+    family: Family
+    spec: BackboneSpec
+    routes: tuple[Route, ...]
+    reference: str
+    architecture_key: str
+    row_key: str
+    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """What its files say of themselves."""
+        return Identity.of({"cell": self.id, "config": self.cell.model_dump(mode="json")})
+
+    @property
+    def trains(self) -> bool:
+        """Whether there are training steps, to be made and to be timed."""
+        return self.cell.evaluate is None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A suite and its cells: rows in the order of the suite, the seeds of a row side by side.
+
+    `is_smoke`: shortened to show that everything works, so that its figures say nothing.
+    """
+
+    suite: Suite
+    cells: tuple[PlannedCell, ...]
+    is_smoke: bool = False
+
+    @cached_property
+    def rows(self) -> dict[str, list[PlannedCell]]:
+        """The cells of each row, by the row's name."""
+        rows: dict[str, list[PlannedCell]] = {}
+        for cell in self.cells:
+            rows.setdefault(cell.row, []).append(cell)
+        return rows
+
+
+def digest(text: str) -> str:
+    """The first ten hexadecimal digits of the text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def expand(suite: Suite, *, check_files: bool = True) -> Plan:
+    """Every cell of a suite, validated against its backbone.
+
+    Args:
+        check_files: data and weight files that are not there are mistakes.
+
+    Raises:
+        SuiteError: all mistakes of all cells, each once, with their location in the suite.
+    """
+    problems: list[Problem] = []
+    resolver = Resolver(check_files, suite.seeds)
+    compute = suite.compute.model_dump(mode="json")
+    rows: dict[int, _Row] = {}
+    drafts = list(enumerate(draft_rows(suite, problems)))
+    for place, draft in sorted(drafts, key=lambda entry: "evaluate" in entry[1].draft.values):  # sources first
+        resolved = resolver.resolve(draft)
+        if isinstance(resolved, list):
+            problems += resolved
+            if len(problems) > ENOUGH_PROBLEMS:
+                break
+        else:
+            rows[place] = _Row.of(draft.name, draft.loc, resolved, compute)
+    ordered = [rows[place] for place in sorted(rows)]
+    problems += _repeated(ordered)
+    if problems:
+        raise SuiteError(problems)
+    related = _Related.of(ordered)
+    return Plan(suite, tuple(cell for row in ordered for cell in row.planned(suite.seeds, related)))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """All cells of one row: everything but the seed."""
+
+    name: str
+    loc: Loc
+    resolved: Resolved
+    key: str  # of the resolved cell and the numerical choices
+    architecture_key: str
+    comparison_key: tuple[str, str]  # of all but `ROUTING_KEYS`
+
+    @classmethod
+    def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any]) -> _Row:
+        guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
+        key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
+        architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
+        own: Any = {"backbone": True, "training": {"snapshots"}, **dict.fromkeys(ROUTING_KEYS, True)}
+        shared = resolved.cell.model_dump_json(exclude=own)
+        return cls(name, loc, resolved, key, architecture, (architecture, shared))
+
+    def id(self, seed: int) -> str:
+        slug = re.sub(r"[^a-z0-9_.]+", "-", self.name.lower())[:48].strip("-_.")
+        return f"{slug}-s{seed}-{self.key}"
+
+    @property
+    def is_plainly_dense(self) -> bool:
+        """Whether nothing of `ROUTING_KEYS` is asked for, so that others are compared with it."""
+        cell = self.resolved.cell
+        return cell.method.name == "dense" and not cell.auxiliary and cell.schedule == RoutingSchedule()
+
+    @property
+    def unguided_key(self) -> str:
+        """Of the weights and of how they are judged, guidance aside."""
+        cell = self.resolved.cell
+        judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations)
+        aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
+        return f"{judged.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
+
+    def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
+        reference = related.reference(self)
+        cell, family, spec = self.resolved[:3]
+        for seed in seeds:
+            yield PlannedCell(
+                id=self.id(seed),
+                row=self.name,
+                seed=seed,
+                cell=cell,
+                family=family,
+                spec=spec,
+                routes=cell.routes,
+                reference=reference.id(seed) if reference else "",
+                architecture_key=self.architecture_key,
+                row_key=self.key,
+                sources=related.sources(self, seed),
+            )
+
+
+@dataclass(frozen=True)
+class _Related:
+    """What rows are to each other."""
+
+    dense: Mapping[tuple[str, str], _Row]  # by comparison key
+    unguided: Mapping[str, _Row]  # by unguided key
+    by_name: Mapping[str, _Row]
+
+    @classmethod
+    def of(cls, rows: Sequence[_Row]) -> _Related:
+        trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
+        judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
+        plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.name == "none"]
+        return cls(
+            {row.comparison_key: row for row in trained if row.is_plainly_dense},
+            {row.unguided_key: row for row in plain},
+            {row.name: row for row in rows},
+        )
+
+    def reference(self, row: _Row) -> _Row | None:
+        """The row that it is compared with."""
+        if row.resolved.cell.evaluate is None:
+            return self.dense.get(row.comparison_key)
+        return self.unguided.get(row.unguided_key)
+
+    def sources(self, row: _Row, seed: int) -> dict[str, dict[str, Any]]:
+        """Whose weights the cell of that seed reads."""
+        read = {"network": row.resolved.judged, "weak": row.resolved.weak}
+        return {
+            name: {"cell": self._cell(weights.source, seed), "iteration": weights.iteration, "run": weights.source.run}
+            for name, weights in read.items()
+            if weights is not None
+        }
+
+    def _cell(self, source: Source, seed: int) -> str:
+        return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
+
+
+def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
+    """Rows that would train the same cells again, or that share a name."""
+    by_key: dict[str, _Row] = {}
+    names: set[str] = set()
+    for row in rows:
+        first = by_key.setdefault(row.key, row)
+        if first is not row:
+            message = f"row {row.name!r} has the same cells as row {first.name!r}: change one of them or remove it"
+            yield Problem(message, row.loc, at_key=True)
+        elif row.name in names:
+            yield Problem(f"two rows are called {row.name!r}: rename one", row.loc, at_key=True)
+        names.add(row.name)
+
+
+def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
+    """What each row of a plan costs, without training: one JSON-able mapping per row.
+
+    MACs are those of one image, `train_step_macs` of forward and backward under the routes, `mean_train_step_macs` over
+    the schedule; `ideal_speedup` is dense over routed forward MACs; `disk_bytes` is the most that the row's cells keep.
+
+    Args:
+        cell_cost: (cell) -> CostFigures, as `cell_costs.cell_cost`, which stands above.
+    """
+    return [_costs(cells, cell_cost) for cells in plan.rows.values()]
+
+
+def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -> dict[str, Any]:
+    first = cells[0]
+    cost = cell_cost(first.cell)
+    return {
+        "row": first.row,
+        "cells": len(cells),
+        "backbone": first.cell.backbone.label,
+        "method": first.cell.method.name,
+        "routes": format_routes(first.routes),
+        "params": cost.params,
+        "method_params": cost.method_params,
+        "auxiliary_params": cost.auxiliary_params,
+        "forward_macs": cost.forward_macs,
+        "judged_forward_macs": cost.judged_forward_macs,
+        "train_step_macs": cost.train_step_macs,
+        "mean_train_step_macs": cost.mean_train_step_macs,
+        "tokens_per_block": cost.tokens_per_block,
+        "ideal_speedup": cost.ideal_speedup,
+        "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),
+    }
+
+
+def disk_bytes(planned: PlannedCell, params: int) -> int:
+    """The most that a cell keeps: its last checkpoints, the weights of its snapshots, a grid of 8-bit samples per
+    evaluation, and small files.
+    """
+    training = planned.cell.training
+    channels, side = picture_shape(planned.cell.data)
+    grid = SAMPLES_KEPT * channels * (side + 1) ** 2
+    evaluations = len(planned.cell.metrics.at or (training.iterations,))
+    weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
+    return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
+
+
+def checkpoint_bytes(params: int) -> int:
+    """Weights, their average and both Adam moments, in float32."""
+    return 4 * 4 * params

@@ -1,0 +1,266 @@
+"""From a merged row to a resolved cell: validated against its backbone's sizes and route rules. No torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from tread_bench.core.config import MAX_NUMBER, Cell, LatentsData, files_of, iteration_at
+from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
+from tread_bench.core.names import unknown
+from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
+from tread_bench.core.routed import Setting, with_blocks
+from tread_bench.core.routes import Route, format_routes, resolve_routes
+from tread_bench.suite.merge import Draft, DraftRow
+from tread_bench.suite.method_rules import method_problems
+from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
+
+MAX_BLOCKS = 10_000
+
+
+class Resolved(NamedTuple):
+    """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
+
+    `judged` are the weights of a cell that trains none, `weak` those of guidance's weak branch.
+    """
+
+    cell: Cell
+    family: Family
+    spec: BackboneSpec
+    judged: Weights | None = None
+    weak: Weights | None = None
+
+
+class Resolver:
+    """Resolves drafts, rows that train before those that evaluate them; what they share is worked out once.
+
+    Args:
+        check_files: data and weight files that are not there are mistakes.
+        seeds: of the suite; a row of another run must have them all.
+    """
+
+    def __init__(self, check_files: bool, seeds: Sequence[int]) -> None:
+        self.check_files, self.sources = check_files, Sources(seeds)
+        self._backbones: dict[str, tuple[Family, BackboneSpec] | list[Problem]] = {}
+        self._routes: dict[tuple[object, ...], tuple[Route, ...] | list[Problem]] = {}
+
+    def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
+        """The cell, or all that is wrong with it, located in the suite."""
+        draft = row.draft
+        cell, problems = _validated(draft.values)
+        wrong = {problem.loc[0] for problem in problems}
+        problems += [
+            *_cell_problems(cell, draft),
+            *_objective_problems(cell, draft),
+            *(_missing_files(cell) if self.check_files else ()),
+        ]
+        backbone = [] if wrong & {"backbone", "data"} else self._backbone(cell)
+        routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
+        problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
+        if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
+            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
+        if problems or isinstance(backbone, list) or isinstance(routes, list):
+            return draft.moved(problems)
+        last = cell.training.iterations
+        changes: dict[str, Any] = {"routes": routes}
+        if cell.metrics.at is None:
+            changes["metrics"] = cell.metrics.model_copy(update={"at": (last,)})
+        if cell.training.snapshots:
+            kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
+            changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
+        cell = cell.model_copy(update=changes)
+        resolved = self._with_weights(Resolved(cell, *backbone), row)
+        if isinstance(resolved, list):
+            return draft.moved(resolved)
+        if cell.evaluate is None:
+            self.sources.rows[row.name] = resolved.cell
+        return resolved
+
+    def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
+        """Whose weights are judged and guide, and all that follows from them."""
+        cell, family, spec = resolved[:3]
+        judged = None
+        if cell.evaluate is not None:
+            if cell.evaluate.run is not None and not self.check_files:
+                return resolved
+            try:
+                source = self.sources.find(cell.evaluate.row, row.label, cell.evaluate.run)
+            except ValueError as error:
+                return [Problem(str(error), ("evaluate", "row"))]
+            taken = adopted(cell, row.draft, source)
+            if isinstance(taken, list):
+                return taken
+            cell, judged = taken
+        weak = weak_weights(cell, judged, self.sources, row.label)
+        if isinstance(weak, Weights):
+            cell = guided_by(cell, weak)
+        complete = with_blocks(Setting(cell, family, spec))
+        if isinstance(weak, Problem) or isinstance(complete, list):
+            return [*([weak] if isinstance(weak, Problem) else []), *(complete if isinstance(complete, list) else [])]
+        return Resolved(complete, family, spec, judged, weak)
+
+    def _backbone(self, cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
+        key = cell.model_dump_json(include={"backbone", "data"})
+        if key not in self._backbones:
+            self._backbones[key] = _find_backbone(cell)
+        return self._backbones[key]
+
+    def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[Route, ...] | list[Problem]:
+        key = (cell.routes, cell.selector, id(spec))  # the cache above keeps every spec alive
+        if key not in self._routes:
+            self._routes[key] = _resolve_routes(cell, family, spec)
+        return self._routes[key]
+
+
+def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
+    """The cell and its mistakes; where there are some, what is sound of it, so that the rest is checked as well."""
+    if "evaluate" in values:
+        values = {"training": {"iterations": 1}, **values}  # its source's takes this place
+    try:
+        return Cell.model_validate(values), []
+    except ValidationError as error:
+        problems = list(validation_problems(error, Cell))
+    wrong = {problem.loc[0] for problem in problems}
+    sound = {key: value for key, value in values.items() if key not in wrong}
+    if "backbone" in wrong:
+        sound["backbone"] = "unknown"
+    if "training" in wrong:
+        sound["training"] = {"iterations": 1}
+        sound.pop("metrics", None)
+        sound.pop("schedule", None)
+    if "objective" in wrong:
+        sound.pop("sampling", None)
+        sound.pop("metrics", None)
+    if wrong & {"method", "routes"}:
+        sound["method"] = "tread" if sound.get("routes") else "dense"
+    return Cell.model_validate(sound), problems
+
+
+def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
+    """The family and its sizes for the cell's data, or what is wrong with them."""
+    try:
+        family = cell.backbone.family()
+    except ValueError as error:
+        return [Problem(str(error), ("backbone", "name"))]
+    shape = {key: getattr(cell.data, key) for key in ("image_size", "channels", "num_classes")}
+    problems = [
+        Problem(f"backbone.{key} {value!r}: the data has {shape[key]}; leave the key out", ("backbone", key))
+        for key, value in cell.backbone.sizes.items()
+        if key in shape and value != shape[key]
+    ]
+    unread = list(_unread_text(cell, shape))
+    if unread:
+        return problems + unread
+    try:
+        spec = cell.backbone.spec(cell.data)
+    except ValidationError as error:
+        return [*problems, *validation_problems(error, family.spec, ("backbone",))]
+    problems += _too_large(family, spec)
+    return problems or (family, spec)
+
+
+def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
+    for key, value in spec:
+        if isinstance(value, int | float) and value > MAX_NUMBER:
+            message = f"backbone.{key} {shortened(value)}: must be at most {MAX_NUMBER}"
+            yield Problem(message, ("backbone", key))
+    if family.num_blocks(spec) > MAX_BLOCKS:
+        yield Problem(f"backbone: more than {MAX_BLOCKS} blocks; make it shallower", ("backbone", "depth"))
+
+
+def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
+    """A backbone that takes text, where data have labels or nothing."""
+    try:
+        spec = make_spec(cell.backbone.name, **{**shape, **cell.backbone.sizes, "num_classes": 0})[1]
+    except ValidationError:
+        return
+    if spec.context_shape is not None:
+        tokens, width = spec.context_shape
+        yield Problem(
+            f"backbone {cell.backbone.label} takes text ({tokens} tokens of width {width}), but data {cell.data.name} "
+            f"has {shape['num_classes'] or 'no'} labels and no text: choose a backbone without text, or set "
+            "context_tokens: 0",
+            ("backbone", "context_tokens" if "context_tokens" in cell.backbone.sizes else "name"),
+        )
+
+
+def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[Route, ...] | list[Problem]:
+    problems = list(_broken(("routes",), resolve_routes, cell.routes, family.num_blocks(spec)))
+    if cell.routes:
+        problems += _broken(("selector",), family.check_selector, cell.selector)
+    problems = problems or list(_broken(("routes",), family.resolve, spec, cell.routes, cell.selector))
+    return problems or family.resolve(spec, cell.routes, cell.selector)
+
+
+def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[Problem]:
+    try:
+        rule(*values)
+    except ValueError as error:
+        yield Problem(str(error), loc)
+
+
+def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Rules that join several keys of a cell."""
+    if cell.evaluate is None:
+        yield from _training_problems(cell, draft)
+    if cell.selector not in SELECTORS:
+        yield Problem(unknown("selector", cell.selector, SELECTORS), ("selector",))
+    if cell.metrics.generate:
+        yield from _generation_problems(cell, draft)
+
+
+def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    if cell.data.name == "random_latents":
+        message = "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
+        yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
+    if isinstance(cell.data, LatentsData) and not (cell.data.decoder and cell.data.images):
+        missing = " and ".join(f"data.{key}" for key in ("decoder", "images") if not getattr(cell.data, key))
+        message = (
+            f"data latents without {missing}: samples are judged as decoded images, against real ones; give both "
+            "decoder and images, or set metrics.generate: false"
+        )
+        yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
+    for key, least in (("kid_subset_size", cell.metrics.kid_subset_size), ("neighbours", cell.metrics.neighbours + 1)):
+        if cell.metrics.num_samples < least:
+            message = f"metrics.num_samples {cell.metrics.num_samples}: metrics.{key} needs {least} or more; change one"
+            yield Problem(message, draft.latest(("metrics", "num_samples"), ("metrics", key)))
+
+
+def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    last, at = cell.training.iterations, cell.metrics.at or ()
+    for k, moment in enumerate(cell.training.snapshots):
+        if moment > last:
+            message = f"training.snapshots {moment:g}: must lie in 1..{last} (training.iterations)"
+            yield Problem(message, draft.latest(("training", "snapshots", k), ("training", "iterations")))
+    if list(at) != sorted(set(at)) or not all(1 <= iteration <= last for iteration in at):
+        message = f"metrics.at {list(at)}: must ascend and lie in 1..{last} (training.iterations)"
+        yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
+    method = cell.method.name
+    if method == "dense" and cell.routes:
+        message = f"method dense takes no routes, here {format_routes(cell.routes)}: set routes: [] or method: tread"
+        yield Problem(message, draft.latest(("method",), ("routes",)))
+    if method != "dense" and not cell.routes:
+        message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
+        yield Problem(message, draft.latest(("method",), ("routes",)))
+
+
+def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Times and samplers that the objective does not have."""
+    name, times, (low, high) = cell.objective.name, cell.metrics.similarity_times, cell.objective.time_range
+    if not all(low <= time <= high for time in times):
+        rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
+        loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
+        yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
+    if cell.sampling.churn and name != "edm":
+        rule = f"objective {name} has no noise level that churn could raise; set churn: null or objective: edm"
+        yield Problem(f"sampling.churn: {rule}", draft.latest(("sampling", "churn"), ("objective", "name")))
+
+
+def _missing_files(cell: Cell) -> Iterator[Problem]:
+    for loc, file in files_of(cell):
+        if not os.path.isfile(file):  # unlike Path.is_file, quiet where a name is too long
+            way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
+            yield Problem(f"no such file: {file}; correct the path{way_out}", loc)

@@ -1,0 +1,53 @@
+"""The JSON Schema of a suite file, for editors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tread_bench.core.config import ROW_NAME, Cell, Suite
+from tread_bench.core.families import SELECTORS
+from tread_bench.suite.merge import CHOICES
+
+
+def json_schema() -> dict[str, Any]:
+    """A suite file's schema (draft 2020-12); base, rows and overrides hold any part of a cell, nested or dotted."""
+    suite, cell = Suite.model_json_schema(), Cell.model_json_schema()
+    parts = {**cell.pop("$defs"), "Cell": cell}
+    for name in CHOICES:
+        *above, key = name.split(".")
+        holder = parts[above[0].capitalize()] if above else cell
+        holder["properties"][key] = _or_name(holder["properties"][key], parts)
+    cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # the row alone
+    cell["properties"]["selector"]["enum"] = list(SELECTORS)
+    cell["patternProperties"] = {r"\.": {"description": "dotted key of a cell"}}
+    for part in parts.values():
+        part.pop("required", None)  # another layer may give it
+    reference = {"$ref": "#/$defs/Cell"}
+    properties = suite["properties"]
+    for name in ("base", "overrides"):
+        properties[name] = {"description": properties[name]["description"], **reference}
+    parts["Row"] = {**cell, "properties": {**cell["properties"], "matrix": properties["matrix"]}}
+    properties["rows"]["patternProperties"] = {ROW_NAME: {"anyOf": [{"$ref": "#/$defs/Row"}, {"type": "null"}]}}
+    properties["rows"]["additionalProperties"] = False
+    definitions = {**suite.pop("$defs"), **parts}
+    schema: dict[str, Any] = _plain({**suite, "$defs": definitions})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _or_name(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """A choice as a mapping, or as its name alone."""
+    about: dict[str, Any] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
+    references = [choice["$ref"].rpartition("/")[2] for choice in schema.get("oneOf", [schema])]
+    names = [parts[reference]["properties"]["name"].get("const") for reference in references]
+    name = {"type": "string", "enum": names} if all(names) else {"type": "string"}
+    return {**about, "anyOf": [schema, name]}
+
+
+def _plain(schema: Any) -> Any:
+    """Without titles, and with `anyOf` for tagged unions, since a part without its tag may fit several."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: value for key, value in schema.items() if key not in ("title", "discriminator")}
+    return {"anyOf" if key == "oneOf" else key: _plain(value) for key, value in kept.items()}

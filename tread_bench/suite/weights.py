@@ -1,0 +1,163 @@
+"""Cells that judge what others have trained: whose weights they take, and at which iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tread_bench.core.config import Cell, iteration_at
+from tread_bench.core.errors import UserError
+from tread_bench.core.names import unknown
+from tread_bench.core.problems import Loc, Problem
+from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.merge import Draft
+
+SAME = ("backbone", "data", "objective")  # of both: what the weights fit, and what they were trained for
+TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training")  # as the source has them
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Weights of a row, with the cell that describes them.
+
+    `run` is another run's folder, and `cells` then holds its cells by seed; "" is this run.
+    """
+
+    row: str
+    cell: Cell
+    run: str = ""
+    cells: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> list[int]:
+        """The iterations whose weights it keeps."""
+        training = self.cell.training
+        return sorted({*(int(iteration) for iteration in training.snapshots), training.iterations})
+
+    def iteration(self, moment: float | None, name: str) -> int:
+        """The iteration of a moment of its training. Raises ValueError where its weights are not kept."""
+        last = self.cell.training.iterations
+        found = last if moment is None else iteration_at(moment, last)
+        if found not in self.kept:
+            kept = ", ".join(map(str, self.kept))
+            raise ValueError(
+                f"{name} {moment:g}: row {self.row!r} keeps its weights of iteration {kept} alone; "
+                f"choose one of them or add {found} to its training.snapshots"
+            )
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What a cell reads: the weights of a source at an iteration."""
+
+    source: Source
+    iteration: int
+
+
+class Sources:
+    """The trained rows of a suite, and those of other runs where a cell names them."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.seeds, self.rows, self._others = seeds, dict[str, Cell](), dict[tuple[str, str], Source]()
+
+    def find(self, row: str, label: str, run: str | None) -> Source:
+        """The row, in a suite with a matrix that of the same combination. Raises ValueError."""
+        if run is not None:
+            if (run, row) not in self._others:
+                self._others[run, row] = _in_other_run(run, row, self.seeds)
+            return self._others[run, row]
+        for name in (f"{row} {label}".rstrip(), row):
+            if name in self.rows:
+                return Source(name, self.rows[name])
+        raise ValueError(unknown("trained row", row, self.rows))
+
+
+def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
+    folder = RunFolder(Path(run))
+    try:
+        plan = folder.plan()
+        abouts = [folder.about(cell) for cell in plan["references"]] if plan else []
+    except UserError as error:
+        raise ValueError(str(error)) from None
+    if not plan:
+        raise ValueError(f"{run} is no run folder: it has no plan.json")
+    trained = [about for about in abouts if about and not about["config"].get("evaluate")]
+    found = {about["seed"]: about for about in trained if about["row"] == row}
+    if not found:
+        raise ValueError(f"{run}: {unknown('trained row', row, {about['row'] for about in trained})}")
+    if missing := [seed for seed in seeds if seed not in found]:
+        raise ValueError(f"{run}: row {row!r} has no cell of seed {', '.join(map(str, missing))}; set seeds")
+    cell = Cell.model_validate(found[seeds[0]]["config"])
+    return Source(row, cell, run, {seed: about["cell"] for seed, about in found.items()})
+
+
+def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | list[Problem]:
+    """The cell with all that its source's training settled, and the weights that it judges; or what contradicts it."""
+    asked = cell.evaluate
+    assert asked is not None
+    problems = list(_contradictions(cell, draft, source))
+    try:
+        iteration = source.iteration(asked.iteration, "evaluate.iteration")
+    except ValueError as error:
+        return [*problems, Problem(str(error), ("evaluate", "iteration"))]
+    if problems:
+        return problems
+    taken = {
+        **{key: getattr(source.cell, key) for key in TAKEN},
+        "evaluate": asked.model_copy(update={"row": source.row, "iteration": iteration}),
+        "metrics": cell.metrics.model_copy(update={"at": (iteration,), "ema": source.cell.metrics.ema}),
+    }
+    return cell.model_copy(update=taken), Weights(source, iteration)
+
+
+def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Problem]:
+    for key in SAME:
+        if getattr(cell, key) != getattr(source.cell, key):
+            message = f"{key}: row {source.row!r}, which this one evaluates, was trained with another; set the same"
+            yield Problem(message, draft.latest((key,), ("evaluate", "row")))
+    for key in TAKEN:
+        if any(path[0] == key and spot[0] == "rows" for path, spot in draft.origins.items()):
+            message = f"{key} has no effect: this row takes over what row {source.row!r} was trained with; remove it"
+            yield Problem(message, (key,), at_key=True)
+
+
+def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
+    """The weights of the weak branch, where guidance asks for other ones than the judged."""
+    rule: Any = cell.sampling.guidance
+    if not any(branch and branch.other_weights for branch in rule.branches):
+        return None
+    row = getattr(rule, "row", None)
+    loc: Loc = ("sampling", "guidance", "snapshot" if row is None else "row")
+    if judged is None or cell.evaluate is None:
+        message = f"sampling.guidance {rule.name} reads other weights, which are not there while a row trains: "
+        return Problem(f"{message}give it a row of its own with evaluate: ROW", loc)
+    try:
+        weak = judged.source if row is None else sources.find(row, label, cell.evaluate.run)
+        return guiding(cell, judged, weak)
+    except ValueError as error:
+        return Problem(str(error), loc)
+
+
+def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
+    """The weights of `weak` that guide the judged ones, by the cell's rule. Raises ValueError."""
+    rule: Any = cell.sampling.guidance
+    iteration = weak.iteration(rule.snapshot, "sampling.guidance.snapshot")
+    if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
+        raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
+    if weak.row == judged.source.row and iteration >= judged.iteration:
+        message = f"sampling.guidance.snapshot {iteration}: must come before the judged iteration, {judged.iteration}"
+        raise ValueError(message)
+    return Weights(weak, iteration)
+
+
+def guided_by(cell: Cell, weak: Weights) -> Cell:
+    """The cell with the weak branch's row and iteration written out."""
+    rule: Any = cell.sampling.guidance
+    found: dict[str, Any] = {"snapshot": weak.iteration}
+    if getattr(rule, "row", None) is not None:
+        found["row"] = weak.source.row
+    sampling = cell.sampling.model_copy(update={"guidance": rule.model_copy(update=found)})
+    return cell.model_copy(update={"sampling": sampling})

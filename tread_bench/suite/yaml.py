@@ -1,0 +1,192 @@
+"""YAML read safely and with places: plain data, where each key and value was written, and what is wrong with it.
+
+Scalars follow YAML 1.2's core schema (`1e-4` is a number, `on` and `yes` are text), since most people expect it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import Any, ClassVar
+
+import yaml
+
+from tread_bench.core.errors import LARGEST
+from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError
+
+MAX_NODES = 5_000
+MAX_DEPTH = 32
+MAX_CHARACTERS = 250_000
+_TAG = "tag:yaml.org,2002:"
+
+
+class _Loader(yaml.SafeLoader):
+    """Composes nodes, with YAML 1.2's plain scalars and a bound on their number and depth."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]  # declared without ClassVar there
+    depth = nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self.depth, self.nodes = self.depth + 1, self.nodes + 1
+        if self.depth > MAX_DEPTH or self.nodes > MAX_NODES:
+            rule = f"more than {MAX_NODES} values, or nested deeper than {MAX_DEPTH} levels: make the file simpler"
+            raise yaml.MarkedYAMLError(problem=rule, problem_mark=self.peek_event().start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+for _name, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"[-+]?[0-9]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+):
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"^(?:{_pattern})$"), list(_first))
+
+
+_NO_CONTROL = "a control character or half of a surrogate pair: remove it"
+
+
+def _has_control(text: str) -> bool:
+    return any(unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" for c in text)
+
+
+def _levels(loc: Loc) -> int:
+    return sum(part.count(".") + 1 if isinstance(part, str) else 1 for part in loc)
+
+
+def read_yaml(text: str, source: str, at: Loc = (), whole: Place | None = None) -> tuple[Any, Places, list[Problem]]:
+    """Read one YAML document.
+
+    Args:
+        source: what the document is called in messages.
+        at: location of the document's top in the suite.
+        whole: the place of everything in it, where lines and columns mean nothing to the reader.
+
+    Returns:
+        plain data, the places of its keys and values, and mistakes that leave the rest readable.
+
+    Raises:
+        SuiteError: the text is no YAML document, or one that could exhaust the machine.
+    """
+    reader = _Reader(text, source, whole)
+    return reader.value(reader.compose(), at, ()), reader.places, reader.problems
+
+
+class _Reader:
+    def __init__(self, text: str, source: str, whole: Place | None) -> None:
+        self.text, self.source, self.whole = text, source, whole
+        self.lines = text.splitlines()
+        self.places = Places()
+        self.problems: list[Problem] = []
+        self.count = 0
+
+    def compose(self) -> yaml.Node:
+        if len(self.text) > MAX_CHARACTERS:
+            raise self._refusal(f"longer than {MAX_CHARACTERS} characters: a suite is a short file", self._at(0, 0))
+        loader = None
+        try:
+            loader = _Loader(self.text)
+            node = loader.get_single_node()
+        except yaml.reader.ReaderError as error:
+            before = self.text[: error.position].splitlines(keepends=True)
+            raise self._refusal("a control character: remove it", self._at_end(before)) from None
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            raise self._refusal(" ".join(filter(None, (error.problem, error.context))), self._at_mark(mark)) from None
+        except (ValueError, OverflowError) as error:  # escapes beyond Unicode
+            mark = loader.get_mark() if loader else None
+            raise self._refusal(f"not readable as YAML: {error}", self._at_mark(mark)) from None
+        if node is None:
+            raise self._refusal("empty: write at least name and base", self._at(0, 0))
+        return node
+
+    def value(self, node: yaml.Node, loc: Loc, above: tuple[yaml.Node, ...]) -> Any:
+        """Plain data of a node; its place and those below are noted on the way."""
+        self.count += 1
+        place = self._at_mark(node.start_mark)
+        self.places.values[loc] = place
+        if node in above:
+            raise self._refusal("an alias to something that contains it: write the value out", place)
+        if self.count > MAX_NODES or _levels(loc) > MAX_DEPTH:
+            rule = f"aliases and dotted keys unfold to more than {MAX_NODES} values or {MAX_DEPTH} levels: write less"
+            raise self._refusal(rule, place)
+        if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
+            return self._mapping(node, loc, above)
+        if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
+            return [self.value(item, (*loc, i), (*above, node)) for i, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, loc)
+        self._unread_tag(node, loc)
+        return None
+
+    def _mapping(self, node: yaml.MappingNode, loc: Loc, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key, place = key_node.value, self._at_mark(key_node.start_mark)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.problems.append(Problem("a key must be text: put it in quotes", loc, place=place))
+            elif _has_control(key):
+                self.problems.append(Problem(_NO_CONTROL, loc, place=place))
+            elif key == "<<":
+                self.problems.append(Problem("merge keys (<<) are not read: put shared keys in base", loc, place=place))
+            elif key in data:
+                self.problems.append(Problem(f"key {key!r} is written twice: keep one of the two", loc, place=place))
+            else:
+                data[key] = self.value(value_node, (*loc, key), (*above, node))
+                self.places.keys[(*loc, key)] = place
+                if isinstance(data[key], dict) and not value_node.flow_style:
+                    self.places.values[(*loc, key)] = place
+        return data
+
+    def _scalar(self, node: yaml.ScalarNode, loc: Loc) -> object:
+        text = node.value
+        if _has_control(text):
+            self._note(_NO_CONTROL, loc)
+            return None
+        match node.tag.removeprefix(_TAG):
+            case "str":
+                return text
+            case "null":
+                return None
+            case "bool" if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            case "int" | "float" as kind:
+                return self._number(text, kind, loc)
+        self._unread_tag(node, loc)
+        return None
+
+    def _unread_tag(self, node: yaml.Node, loc: Loc) -> None:
+        tag = node.tag.replace(_TAG, "!!")
+        self._note(f"tag {tag!r} is not read: write plain text, numbers, lists and mappings", loc)
+
+    def _number(self, text: str, kind: str, loc: Loc) -> int | float | None:
+        try:
+            number = int(text) if kind == "int" else float(text)
+            if abs(number) <= LARGEST if kind == "int" else math.isfinite(number):
+                return number
+        except ValueError:
+            pass
+        rule = f"an integer of at most {LARGEST:.0e}" if kind == "int" else "a finite number"
+        self._note(f"{text[:40]!r} is not {rule}: correct it or put it in quotes", loc)
+        return None
+
+    def _note(self, message: str, loc: Loc) -> None:
+        self.problems.append(Problem(message, loc, place=self.places.values[loc]))
+
+    def _refusal(self, message: str, place: Place) -> SuiteError:
+        return SuiteError([*self.problems, Problem(message, place=place)])
+
+    def _at(self, line: int, column: int) -> Place:
+        text = self.lines[line] if line < len(self.lines) else ""
+        return self.whole or Place(self.source, line + 1, column + 1, text)
+
+    def _at_mark(self, mark: yaml.Mark | None) -> Place:
+        return self._at(mark.line, mark.column) if mark else self._at(0, 0)
+
+    def _at_end(self, before: list[str]) -> Place:
+        if not before or before[-1].endswith("\n"):
+            return self._at(len(before), 0)
+        return self._at(len(before) - 1, len(before[-1]))
