@@ -16,6 +16,16 @@ CASES = [(family, {}) for family in families().values()]
 CASES += [(family, TEXT) for family in families().values() if TEXT.keys() <= family.spec.model_fields.keys()]
 
 
+VARIANTS = [
+    ("DiT", {}, {"attention": "math"}),
+    ("U-ViT", {}, {"attention": "math"}),
+    ("LightningDiT", {}, {"attention": "math"}),
+    ("ZigMa", {"scan": "v2"}, {}),
+    ("DRWKV", {"q_shift": "self"}, {}),
+    ("DRWKV", {"q_shift": "grid"}, {}),
+]
+
+
 def case_name(case):
     family, sizes = case
     return f"{family.name} with text" if sizes else family.name
@@ -45,6 +55,15 @@ def subject(request):
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_every_registered_backbone_keeps_the_contract(subject, check):
     assert run_check(check, subject) == []
+
+
+@pytest.mark.parametrize(("family", "sizes", "kernels"), VARIANTS, ids=str)
+def test_every_formulation_and_choice_routes_at_rate_zero_as_dense(family, sizes, kernels):
+    found = families()[family]
+    subject = Subject(found, small_spec(found, sizes), kernels)
+    for check in CHECKS:
+        if check.__name__ in ("check_rate_zero", "check_order", "check_autocast"):
+            assert run_check(check, subject) == []
 
 
 @pytest.mark.gpu

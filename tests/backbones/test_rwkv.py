@@ -1,95 +1,24 @@
 from __future__ import annotations
 
-import csv
 import math
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
 
+from tests.backbones import networks
+from tests.backbones.networks import drawn, inputs
 from tread_bench import Route, create_backbone
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import find_family, make_spec
-from tread_bench.measure.macs import count_cost
+from tread_bench.core.families import make_spec
 from tread_bench.model.ops.qshift import q_shift
 from tread_bench.model.ops.wkv_reference import bi_wkv_reference
 
-PUBLISHED = [
-    row
-    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
-    if row["family"] == "Diffusion-RWKV"
-]
-SMALL = {"depth": 5, "hidden": 32, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
+FAMILY = "DRWKV"
+SMALL, ROUTES = networks.SMALL[FAMILY], networks.ROUTES[FAMILY]
+small = partial(networks.small, FAMILY)
+
+
 CHOICES = ("neighbours", "self", "grid")
-ROUTES = [
-    [Route(1, 2, 0.5)],  # a skip made inside ends outside
-    [Route(2, 3, 0.5)],  # a skip made outside ends inside
-    [Route(1, 3, 0.75)],  # made and ended inside
-    [Route(0, 1, 0.25), Route(3, 4, 0.5)],  # made inside one route, ended inside the other
-]
-
-
-def small(**changes):
-    """A DRWKV whose zero-initialised layers are not zero, so that its blocks do something; drop path off."""
-    model = create_backbone("DRWKV", seed=0, **{**SMALL, **changes})
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return model.eval()
-
-
-def inputs(batch=3, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(batch, 1, 8, 8, generator=generator, dtype=dtype)
-    return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
-
-
-def drawn(routes, batch=3, seed=3):
-    """Ascending ids (B, K) of each route over the 16 patches."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.rand(batch, 16, generator=generator).argsort(1)[:, : r.kept(16)].sort(1).values for r in routes]
-
-
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row['model']} {row['input']}")
-def test_parameters_and_macs_are_the_published_ones(row):
-    channels, size, _ = map(int, row["input"].split()[1].split("x"))
-    family, spec = make_spec(row["model"], channels=channels, image_size=size, num_classes=int(row["num_classes"]))
-    cost = cost_of(family, spec)
-    assert (spec.patch, family.num_blocks(spec), spec.hidden) == tuple(
-        int(row[key]) for key in ("patch", "blocks", "hidden")
-    )
-    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
-    assert cost.forward.linear / 1e9 == pytest.approx(float(row["gmacs_recounted"]), abs=6e-4)  # without the recurrence
-    assert cost.forward.scan == 6 * spec.depth * spec.num_tokens * spec.hidden and cost.forward.attention == 0
-
-
-def test_every_published_size_was_looked_at():
-    assert {row["model"] for row in PUBLISHED} == set(find_family("RWKV")[0].published)
-
-
-@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0}, {"learn_sigma": False, "channels": 3}], ids=str)
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
-    family, spec = make_spec("DRWKV", **{**SMALL, **sizes})
-    resolved = family.resolve(spec, routes, "random")
-    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
-
-
-def test_fresh_model_predicts_zero():
-    x, t, y = inputs()
-    assert torch.equal(create_backbone("DRWKV", **SMALL)(x, t, y), torch.zeros_like(x))
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
-def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(choice, routes):
-    model = small(q_shift=choice)
-    seen = []
-    run_block = model.run_block
-    model.run_block = lambda block, state: (seen.append(state.ids is not None), run_block(block, state))[1]
-    assert torch.equal(model(*inputs(), routes=routes), model(*inputs()))
-    assert any(seen), "the route was never entered"
 
 
 def by_hand(model, x, t, y, routes, ids):
@@ -175,13 +104,6 @@ def test_shifting_on_a_kept_grid_is_accepted_where_there_is_one(selector, rate):
     assert small(q_shift="grid")(*inputs(), routes=[Route(1, 3, rate)], selector=selector).isfinite().all()
 
 
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_every_parameter_gets_a_gradient_dense_and_routed(routes):
-    model = small()
-    model(*inputs(), routes=routes).square().mean().backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
 def test_spatial_mix_equals_its_written_out_formula():
     mix = small().double().in_blocks[1].att
     x, shifted = torch.randn(2, 2, 7, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
@@ -233,25 +155,13 @@ def test_initial_decays_and_mixes_are_the_released_ones():
 
 
 def test_drop_path_grows_with_depth_and_acts_in_training_alone():
-    model = small(drop_path=0.5)
+    model = small(drop_path=0.5).eval()
     blocks = [*model.in_blocks, model.mid_block, *model.out_blocks]
     assert [block.drop_path.drop_prob for block in blocks] == pytest.approx([0, 0.1, 0.2, 0.3, 0.4])
     assert torch.equal(model(*inputs()), model(*inputs()))
     model.train()
     torch.manual_seed(0)
     assert any(not torch.equal(model(*inputs()), model(*inputs())) for _ in range(5))
-
-
-def test_label_dropout_row_is_what_no_label_means():
-    model = small()
-    x, t, _ = inputs()
-    assert torch.equal(model(x, t), model(x, t, torch.full((3,), 10)))
-
-
-def test_unconditional_model_takes_no_labels():
-    model = small(num_classes=0)
-    x, t, _ = inputs()
-    assert model(x, t).shape == x.shape
 
 
 def test_parameter_names_are_those_of_the_release():
@@ -276,24 +186,6 @@ def test_parameter_names_are_those_of_the_release():
     }
 
 
-@pytest.mark.parametrize("choice", ["neighbours", "self"])
-def test_bf16_autocast_is_finite(choice):
-    model = small(q_shift=choice).train()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = model(*inputs(), routes=ROUTES[0]).float().square().mean()
-    loss.backward()
-    assert loss.isfinite() and all(p.grad.isfinite().all() for p in model.parameters())
-
-
 def test_an_unknown_kernel_is_not_replaced():
     with pytest.raises(ValueError, match="wkv kernel"):
         small(kernels={"wkv": "cuda"})(*inputs())
-
-
-@pytest.mark.parametrize(
-    ("sizes", "rule"),
-    [({"depth": 4}, "must be odd"), ({"hidden": 30}, "multiple of 4"), ({"q_shift": "zeros"}, "q_shift")],
-)
-def test_wrong_sizes_are_named(sizes, rule):
-    with pytest.raises(ValueError, match=rule):
-        create_backbone("DRWKV", **{**SMALL, **sizes})

@@ -1,104 +1,18 @@
 from __future__ import annotations
 
-import csv
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
 
-from tread_bench import Route, create_backbone
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import make_spec
-from tread_bench.measure.macs import count_cost
+from tests.backbones import networks
+from tests.backbones.networks import drawn, inputs, text_inputs
+from tread_bench import Route
 from tread_bench.model.ops.patching import unpatchify
 
-PUBLISHED = [
-    row
-    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
-    if row["family"] == "U-ViT"
-]
-SMALL = {"depth": 4, "hidden": 32, "heads": 2, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
-ROUTES = [
-    [Route(1, 2, 0.5)],  # a skip made inside ends outside
-    [Route(2, 3, 0.5)],  # a skip made outside ends inside
-    [Route(1, 3, 0.75)],  # made and ended inside
-    [Route(0, 1, 0.25), Route(3, 4, 0.5)],  # made inside one route, ended inside the other
-]
-TEXT = {"num_classes": 0, "context_tokens": 5, "context_dim": 6}
-
-
-def small(**changes):
-    """A U-ViT with weights large enough that its attention is no average and its skips count."""
-    model = create_backbone("U-ViT", seed=0, **{**SMALL, **changes})
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return model
-
-
-def inputs(batch=3, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(batch, 1, 8, 8, generator=generator, dtype=dtype)
-    return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
-
-
-def text_inputs(batch=3, dtype=torch.float32):
-    x, t, _ = inputs(batch, dtype)
-    return x, t, torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(4), dtype=dtype)
-
-
-def drawn(routes, batch=3, seed=3):
-    """Ascending ids (B, K) of each route over the 16 patches."""
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.rand(batch, 16, generator=generator).argsort(1)[:, : r.kept(16)].sort(1).values for r in routes]
-
-
-def published_spec(row):
-    channels, size, _ = map(int, row["input"].split()[1].split("x"))
-    rows = int(row["num_classes"])  # of the label table
-    text = {"U-ViT-S/2 MS-COCO": "U-ViT-S/2-T2I", "U-ViT-S/2-Deep MS-COCO": "U-ViT-S-Deep/2-T2I"}
-    name = text.get(row["model"], row["model"].split()[0])
-    return make_spec(name, channels=channels, image_size=size, num_classes=max(rows - 1, 0))
-
-
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
-def test_parameters_and_macs_are_the_published_ones(row):
-    family, spec = published_spec(row)
-    cost = cost_of(family, spec)
-    assert (spec.patch, family.num_blocks(spec), spec.hidden, spec.heads) == tuple(
-        int(row[key]) for key in ("patch", "blocks", "hidden", "heads")
-    )
-    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
-    if row["gmacs_recounted"]:
-        assert cost.forward.total / 1e9 == pytest.approx(float(row["gmacs_recounted"]), abs=6e-4)
-
-
-@pytest.mark.parametrize(
-    "sizes", [{}, {"num_classes": 0}, TEXT, {"final_conv": False, "mlp_ratio": 2.5, "channels": 3}], ids=str
-)
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
-    family, spec = make_spec("U-ViT", **{**SMALL, **sizes})
-    resolved = family.resolve(spec, routes, "random")
-    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
-
-
-def test_closed_form_equals_the_count_of_the_largest():
-    family, spec = make_spec("U-ViT-H/2")
-    resolved = family.resolve(spec, [Route(2, -4, 0.5)], "random")
-    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
-
-
-@pytest.mark.parametrize("attention", ["sdpa", "math"])
-@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
-def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(attention, routes):
-    model = small(kernels={"attention": attention})
-    seen = []
-    run_block = model.run_block
-    model.run_block = lambda block, state: (seen.append(state.ids is not None), run_block(block, state))[1]
-    assert torch.equal(model(*inputs(), routes=routes), model(*inputs()))
-    assert any(seen), "the route was never entered"
+FAMILY = "U-ViT"
+ROUTES, TEXT = networks.ROUTES[FAMILY], networks.TEXT[FAMILY]
+small = partial(networks.small, FAMILY)
 
 
 def by_hand(model, x, t, y, routes, ids):
@@ -197,22 +111,6 @@ def test_text_stays_in_front_whatever_is_drawn():
     assert torch.equal(states[3].streams["x"][bypassed], states[0].streams["x"][bypassed])
 
 
-def test_order_of_kept_tokens_does_not_matter():
-    model = small().double()
-    x, t, y = inputs(dtype=torch.float64)
-    routes = [Route(1, 2, 0.5)]
-    one, other = (model(x, t, y, routes=routes, ids=[i]) for i in (drawn(routes)[0], drawn(routes)[0].flip(1)))
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_every_parameter_gets_a_gradient_dense_and_routed(routes, sizes, condition):
-    model = small(**sizes)
-    model(*condition(), routes=routes).square().mean().backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
 @pytest.mark.parametrize("attention", ["sdpa", "math"])
 def test_block_equals_its_written_out_formula(attention):
     block = small(kernels={"attention": attention}).double().out_blocks[0]
@@ -240,12 +138,6 @@ def test_unconditional_model_has_the_time_alone_in_front():
     x, t, _ = inputs()
     assert model.start(x, t, None).num_prefix == model.family.num_prefix(model.spec) == 1
     assert model(x, t, routes=[Route(1, 2, 0.5)]).shape == x.shape
-
-
-def test_label_dropout_row_is_what_no_label_means():
-    model = small()
-    x, t, _ = inputs()
-    assert torch.equal(model(x, t), model(x, t, torch.full((3,), 10)))
 
 
 def test_parameter_names_are_those_of_the_release():
@@ -286,25 +178,3 @@ def test_a_condition_of_another_kind_or_shape_is_refused(sizes, y, rule):
     x, t, _ = inputs()
     with pytest.raises(ValueError, match=rule):
         small(**sizes)(x, t, y)
-
-
-def test_bf16_autocast_is_finite():
-    model = small()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss = model(*inputs(), routes=ROUTES[0]).float().square().mean()
-    loss.backward()
-    assert loss.isfinite() and all(p.grad.isfinite().all() for p in model.parameters())
-
-
-@pytest.mark.parametrize(
-    ("sizes", "rule"),
-    [
-        ({"depth": 5}, "must be even"),
-        ({"hidden": 30, "heads": 4}, "multiple of heads"),
-        ({"hidden": 33, "heads": 3}, "must be even"),
-        ({"context_tokens": 5}, "num_classes 10 and context_tokens 5: a model takes labels or text"),
-    ],
-)
-def test_wrong_sizes_are_named(sizes, rule):
-    with pytest.raises(ValueError, match=rule):
-        create_backbone("U-ViT", **{**SMALL, **sizes})

@@ -1,94 +1,27 @@
 from __future__ import annotations
 
-import csv
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.backbones import networks
+from tests.backbones.networks import drawn, inputs, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import make_spec
-from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import run_blocks
 from tread_bench.model.ops.patching import unpatchify
 
-PUBLISHED = [
-    row
-    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
-    if row["family"] == "ZigMa"
-]
-SMALL = {"depth": 10, "hidden": 16, "patch": 2, "image_size": 8, "channels": 1, "num_classes": 10}
-TEXT = {"num_classes": 0, "context_tokens": 5, "context_dim": 6, "learned_positions": True}
-ROUTES = [[Route(1, 8, 0.5)], [Route(0, 9, 0.75)], [Route(0, 3, 0.25), Route(4, 6, 0.5)]]
-
-
-def small(**changes):
-    """A ZigMa whose zero-initialised gates are not zero, without drop path."""
-    model = create_backbone("ZigMa", seed=0, **{**SMALL, "drop_path": 0.0, **changes})
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-    return model
-
-
-def inputs(batch=3, dtype=torch.float32):
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(batch, 1, 8, 8, generator=generator, dtype=dtype)
-    return x, torch.rand(batch, generator=generator), torch.randint(0, 11, (batch,), generator=generator)
-
-
-def text_inputs(batch=3, dtype=torch.float32):
-    x, t, _ = inputs(batch, dtype)
-    return x, t, torch.randn(batch, 5, 6, generator=torch.Generator().manual_seed(4), dtype=dtype)
-
-
-def drawn(routes, batch=3):
-    """Ascending ids (B, K) of each route over the 16 patches."""
-    generator = torch.Generator().manual_seed(3)
-    return [torch.rand(batch, 16, generator=generator).argsort(1)[:, : r.kept(16)].sort(1).values for r in routes]
-
-
-def published_spec(row):
-    channels, size, _ = map(int, row["input"].split()[-1].split("x"))
-    written = {
-        "ZigMa README demo 640x18 text": "ZigMa-Demo/1-T2I",
-        "ZigMa __main__ 768x24 text": "ZigMa-B/1-T2I",
-        "ZigMa s1024_zigzag8_b2": "ZigMa-B/2",
-    }
-    name = written.get(row["model"]) or f"{row['model'].split()[0].replace('H/XL', 'XL')}/{row['patch']}"
-    scan = "v2" if "v2" in row["model"] else "zigzagN8"
-    return make_spec(name, channels=channels, image_size=size, num_classes=0, scan=scan)
+FAMILY = "ZigMa"
+SMALL, ROUTES, TEXT = networks.SMALL[FAMILY], networks.ROUTES[FAMILY], networks.TEXT[FAMILY]
+small = partial(networks.small, FAMILY)
 
 
 def test_the_demo_of_the_readme_brings_all_its_sizes():
     assert cost_of(*make_spec("ZigMa-Demo/1-T2I")).params == 116_996_483
-
-
-@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: row["model"])
-def test_parameters_are_the_published_ones(row):
-    family, spec = published_spec(row)
-    assert (spec.depth, spec.hidden, spec.patch) == tuple(int(row[key]) for key in ("blocks", "hidden", "patch"))
-    cost = cost_of(family, spec)
-    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
-
-
-@pytest.mark.parametrize("sizes", [{}, {"num_classes": 0, "channels": 3}, {"scan": "v2"}, TEXT], ids=str)
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_closed_form_equals_the_count_on_the_meta_device(sizes, routes):
-    family, spec = make_spec("ZigMa", **{**SMALL, **sizes})
-    resolved = family.resolve(spec, routes, "random")
-    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
-
-
-@pytest.mark.parametrize("name", ["ZigMa-XL/4", "ZigMa-B/1-T2I"])
-def test_closed_form_equals_the_count_of_the_largest(name):
-    family, spec = make_spec(name)
-    resolved = family.resolve(spec, [Route(2, -4, 0.5)], "random")
-    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
 
 
 @pytest.mark.parametrize("side", [2, 3, 4, 16])
@@ -126,31 +59,6 @@ def test_a_restricted_path_is_the_path_filtered_to_the_kept_tokens(path):
         present = kept[0][sample].tolist()
         filtered = [present.index(cell) for cell in zigzag_paths((4, 4))[path].tolist() if cell in present]
         torch.testing.assert_close(seen["scanned"][sample], normed[sample, filtered])
-
-
-@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
-@pytest.mark.parametrize("scan", ["zigzagN8", "v2"])
-def test_rate_zero_is_the_dense_output_bit_for_bit_through_gather_and_scatter(routes, scan):
-    model = small(scan=scan)
-    seen = []
-    run_block = model.run_block
-    model.run_block = lambda block, state: (seen.append(state.ids is not None), run_block(block, state))[1]
-    assert torch.equal(model(*inputs(), routes=routes), model(*inputs()))
-    assert any(seen), "the route was never entered"
-
-
-@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
-@pytest.mark.parametrize("routes", [[Route(r.start, r.end, 0.0) for r in routes] for routes in ROUTES], ids=str)
-def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(routes, sizes, condition):
-    results = []
-    for chosen in ([], routes):
-        model = small(drop_path=0.5, **sizes).train()
-        with torch.random.fork_rng(), torch.autocast("cpu", dtype=torch.bfloat16):
-            torch.manual_seed(0)  # of drop path
-            output = model(*condition(), routes=chosen, ids=drawn(chosen))
-        output.float().square().mean().backward()
-        results.append([output, *(p.grad for p in model.parameters() if p.grad is not None)])
-    assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
 
 
 def by_hand(model, x, t, y, routes, ids):
@@ -262,23 +170,12 @@ def test_what_is_no_text_is_refused(y):
         small(**TEXT)(x, t, y)
 
 
-def test_labels_and_text_at_once_are_refused():
-    with pytest.raises(ValueError, match="num_classes 10 and context_tokens 5: a model takes labels or text"):
-        small(context_tokens=5)
-
-
 def test_ranks_correct_ids_that_are_not_ascending():
     model = small().double()
     state = model.start(*inputs(dtype=torch.float64))
     route, kept = Route(1, 8, 0.5), drawn([Route(1, 8, 0.5)])[0]
     one, other = (model.finish(run_blocks(model, state, [route], [ids])) for ids in (kept, kept.flip(1)))
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_ids_that_are_not_ascending_are_refused():
-    routes = [Route(1, 8, 0.5)]
-    with pytest.raises(ValueError, match="ascending"):
-        small()(*inputs(), routes=routes, ids=[drawn(routes)[0].flip(1)])
 
 
 def test_bypassed_tokens_keep_both_streams():
@@ -299,14 +196,6 @@ def test_a_path_is_restricted_once_per_route():
     assert sorted(caches[0]) == [f"path {path}" for path in range(8)]
 
 
-@pytest.mark.parametrize(("sizes", "condition"), [({}, inputs), (TEXT, text_inputs)], ids=["labels", "text"])
-@pytest.mark.parametrize("routes", [[], *ROUTES], ids=str)
-def test_every_parameter_gets_a_gradient(routes, sizes, condition):
-    model = small(**sizes)
-    model(*condition(), routes=routes, ids=drawn(routes)).square().mean().backward()
-    assert [n for n, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
-
-
 @pytest.mark.parametrize("sizes", [{}, TEXT], ids=["labels", "text"])
 def test_gates_begin_at_zero(sizes):
     model = create_backbone("ZigMa", **{**SMALL, **sizes})
@@ -314,17 +203,6 @@ def test_gates_begin_at_zero(sizes):
         assert not block.adaLN_modulation[1].weight.any() and not block.adaLN_modulation[1].bias.any()
         assert block.mixer.out_proj.weight.any()
     assert model.final_layer.linear.weight.any()
-
-
-@pytest.mark.parametrize("routes", [[], [Route(1, 8, 0.5)]], ids=str)
-def test_bfloat16_autocast_is_finite_and_near_float32(routes):
-    model = small()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        computed = model(*inputs(), routes=routes, ids=drawn(routes))
-    computed.float().square().mean().backward()
-    assert all(p.grad.isfinite().all() for p in model.parameters())
-    expected = model(*inputs(), routes=routes, ids=drawn(routes))
-    assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
 
 
 def test_drop_path_grows_linearly_after_two_blocks_without_as_released():

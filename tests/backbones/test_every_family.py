@@ -1,0 +1,155 @@
+"""What holds of every family beside the contract: published sizes and costs, closed forms, labels, precision."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.backbones.networks import ROUTES, SMALL, TEXT, drawn, inputs, small, text_inputs
+from tread_bench import Route, create_backbone
+from tread_bench.core.costs import cost_of
+from tread_bench.core.families import find_family, make_spec
+from tread_bench.measure.macs import count_cost
+
+FAMILIES = ("DiT", "SiT", "LightningDiT", "U-ViT", "DiS", "ZigMa", "Diffusion-RWKV")
+PUBLISHED = [
+    row
+    for row in csv.DictReader((Path(__file__).parents[1] / "published_models.csv").read_text().splitlines())
+    if row["family"] in FAMILIES
+]
+NAMES = {  # in this package, of models that their releases name otherwise
+    "U-ViT-S/2 MS-COCO": "U-ViT-S/2-T2I",
+    "U-ViT-S/2-Deep MS-COCO": "U-ViT-S-Deep/2-T2I",
+    "ZigMa README demo 640x18 text": "ZigMa-Demo/1-T2I",
+    "ZigMa __main__ 768x24 text": "ZigMa-B/1-T2I",
+    "ZigMa s1024_zigzag8_b2": "ZigMa-B/2",
+}
+VARIANTS = [
+    *[(family, {}) for family in SMALL],
+    *[(family, {"num_classes": 0, "channels": 3}) for family in SMALL],
+    *TEXT.items(),
+    ("DiS", {"learn_sigma": False}),
+    ("DRWKV", {"learn_sigma": False}),
+    ("LightningDiT", {"learn_sigma": True, "mlp_ratio": 2.5}),
+    ("U-ViT", {"final_conv": False, "mlp_ratio": 2.5}),
+    ("ZigMa", {"scan": "v2"}),
+]
+LARGEST = ["DiS-H/4", "LightningDiT-1p6B/1", "U-ViT-H/2", "ZigMa-XL/4", "ZigMa-B/1-T2I"]
+
+
+def published_spec(row):
+    """The family and the sizes of a row of the published table."""
+    model, family = row["model"], row["family"]
+    if family in ("DiT", "SiT"):
+        sizes = {"learn_sigma": False} if "learn_sigma=False" in model else {}
+        return make_spec(model.split()[0], image_size=64 if "512px" in model else 32, **sizes)
+    if family == "LightningDiT":
+        return make_spec(model)
+    channels, side, _ = map(int, row["input"].split()[-1 if family == "ZigMa" else 1].split("x"))
+    sizes = {"channels": channels, "image_size": side, "num_classes": int(row["num_classes"])}
+    if family == "U-ViT":
+        sizes["num_classes"] = max(sizes["num_classes"] - 1, 0)  # the table gives rows of the label table
+    if family == "ZigMa":
+        sizes |= {"num_classes": 0, "scan": "v2" if "v2" in model else "zigzagN8"}
+        written = f"{model.split()[0].replace('H/XL', 'XL')}/{row['patch']}"
+        return make_spec(NAMES.get(model, written), **sizes)
+    return make_spec(NAMES.get(model, model.split()[0]), **sizes)
+
+
+@pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row['model']} {row['input']}")
+def test_parameters_and_macs_are_the_published_ones(row):
+    family, spec = published_spec(row)
+    cost = cost_of(family, spec)
+    sizes = (spec.patch, family.num_blocks(spec), spec.hidden)
+    assert sizes == tuple(int(row[key]) for key in ("patch", "blocks", "hidden"))
+    assert (cost.params, cost.trainable_params) == (int(row["params_total"]), int(row["params_trainable"]))
+    recurrent = row["family"] in ("DiS", "Diffusion-RWKV")  # published without the recurrence
+    if row["gmacs_recounted"]:
+        macs = cost.forward.linear if recurrent else cost.forward.total
+        assert macs / 1e9 == pytest.approx(float(row["gmacs_recounted"]), abs=6e-4)
+
+
+def test_every_published_size_was_looked_at():
+    models = {row["model"].split()[0] for row in PUBLISHED}
+    assert models >= {f"DiT-{size}/{patch}" for size in ("B", "XL") for patch in (2, 4, 8)}
+    assert models >= set(find_family("RWKV")[0].published)
+
+
+@pytest.mark.parametrize(("family", "sizes"), VARIANTS, ids=str)
+def test_closed_form_equals_the_count_on_the_meta_device(family, sizes):
+    found, spec = make_spec(family, **{**SMALL[family], **sizes})
+    for routes in ([], *ROUTES[family]):
+        resolved = found.resolve(spec, routes, "random")
+        assert cost_of(found, spec, resolved) == count_cost(found, spec, resolved)
+
+
+@pytest.mark.parametrize("name", LARGEST)
+def test_closed_form_equals_the_count_of_the_largest(name):
+    family, spec = make_spec(name)
+    resolved = family.resolve(spec, [Route(2, -4, 0.5)], "random")
+    assert cost_of(family, spec, resolved) == count_cost(family, spec, resolved)
+
+
+@pytest.mark.parametrize("family", ["DiT", "LightningDiT", "DRWKV"])
+def test_fresh_model_predicts_zero(family):
+    x, t, y = inputs()
+    assert torch.equal(create_backbone(family, **SMALL[family])(x, t, y), torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_the_row_behind_the_last_class_is_what_no_label_means(family):
+    model, (x, t, _) = small(family).eval(), inputs()
+    assert torch.equal(model(x, t), model(x, t, torch.full((3,), 10)))
+    assert small(family, num_classes=0)(x, t).shape == x.shape
+
+
+@pytest.mark.parametrize("family", SMALL)
+def test_bfloat16_autocast_is_near_float32(family):
+    model = small(family).eval()
+    for routes in ([], ROUTES[family][0]):
+        expected = model(*inputs(), routes=routes, ids=drawn(routes))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            computed = model(*inputs(), routes=routes, ids=drawn(routes))
+        assert (computed.float() - expected).abs().max() < 0.1 * expected.abs().max()
+
+
+@pytest.mark.parametrize(("family", "condition"), [("DiS", inputs), ("ZigMa", inputs), ("ZigMa", text_inputs)])
+def test_rate_zero_is_dense_in_training_under_bfloat16_with_every_gradient(family, condition):
+    """Also where a second stream stays in float32 and drop path draws."""
+    sizes = TEXT[family] if condition is text_inputs else {}
+    for routes in ROUTES[family]:
+        results = []
+        for chosen in ([], [Route(route.start, route.end, 0.0) for route in routes]):
+            model = small(family, **{"drop_path": 0.5, **sizes}).train()
+            with torch.random.fork_rng(), torch.autocast("cpu", dtype=torch.bfloat16):
+                torch.manual_seed(0)  # of drop path
+                output = model(*condition(), routes=chosen, ids=drawn(chosen))
+            output.float().square().mean().backward()
+            results.append([output, *(p.grad for p in model.parameters() if p.grad is not None)])
+        assert all(torch.equal(dense, routed) for dense, routed in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("family", "sizes", "rule"),
+    [
+        ("DiT", {"hidden": 30, "heads": 4}, "multiple of heads"),
+        ("DiT", {"patch": 3}, "must divide image_size"),
+        ("DiT", {"deepth": 3}, "deepth"),
+        ("U-ViT", {"depth": 5}, "must be even"),
+        ("U-ViT", {"hidden": 30, "heads": 4}, "multiple of heads"),
+        ("U-ViT", {"hidden": 33, "heads": 3}, "must be even"),
+        ("U-ViT", {"context_tokens": 5}, "num_classes 10 and context_tokens 5: a model takes labels or text"),
+        ("ZigMa", {"context_tokens": 5}, "num_classes 10 and context_tokens 5: a model takes labels or text"),
+        ("DiS", {"depth": 5}, "must be even"),
+        ("DiS", {"hidden": 15}, "must be even"),
+        ("DRWKV", {"depth": 4}, "must be odd"),
+        ("DRWKV", {"hidden": 30}, "multiple of 4"),
+        ("DRWKV", {"q_shift": "zeros"}, "q_shift"),
+    ],
+)
+def test_wrong_sizes_are_named(family, sizes, rule):
+    with pytest.raises(ValueError, match=rule):
+        create_backbone(family, **{**SMALL[family], **sizes})
