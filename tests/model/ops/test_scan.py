@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.model.ops.scan import CHUNK, selective_scan
+from tread_bench.model.ops.scan import selective_scan
 from tread_bench.model.ops.scan_reference import selective_scan_reference
+from tread_bench.model.ops.scan_torch import CHUNK
 
 NAMES = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")
 LENGTHS = [1, 7, CHUNK, 63]

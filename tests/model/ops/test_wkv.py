@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.model.ops import wkv
+from tread_bench.model.ops import wkv_torch
 from tread_bench.model.ops.wkv import bi_wkv
 from tread_bench.model.ops.wkv_reference import bi_wkv_reference
 
@@ -61,7 +61,7 @@ def report(capsys, title, errors):
 @pytest.mark.parametrize("case", CASES)
 def test_float32_is_within_1e_5_of_the_sum_over_all_pairs(case, kernel, capsys):
     arguments, grad_y = inputs(*CASES[case])
-    assert wkv._one_scale_will_do(arguments[0], arguments[1], arguments[2].transpose(0, 1)) == CASES[case][-1]
+    assert wkv_torch._one_scale_will_do(arguments[0], arguments[1], arguments[2].transpose(0, 1)) == CASES[case][-1]
     exact = with_gradients(bi_wkv_reference, arguments, grad_y, torch.float64)
     errors = relative_errors(with_gradients(bi_wkv, arguments, grad_y, kernel=kernel), exact)
     report(capsys, f"Bi-WKV {kernel}, {case}", errors)
@@ -149,7 +149,7 @@ def test_one_token_is_its_own_value(kernel):
 def test_both_scalings_agree_where_both_apply(monkeypatch):
     arguments, grad_y = inputs(*CASES["long"])
     one = with_gradients(bi_wkv, arguments, grad_y)
-    monkeypatch.setattr(wkv, "SAFE_SPREAD", -1.0)
+    monkeypatch.setattr(wkv_torch, "SAFE_SPREAD", -1.0)
     assert all(error < 1e-5 for error in relative_errors(with_gradients(bi_wkv, arguments, grad_y), one).values())
 
 
@@ -159,7 +159,7 @@ def test_without_the_guard_a_wide_spread_would_be_wrong(monkeypatch):
     w.fill_(30.0)
     exact = bi_wkv_reference(*(x.double() for x in (w, u, k, v)))
     torch.testing.assert_close(bi_wkv(w, u, k, v).double(), exact, rtol=1e-5, atol=1e-6)
-    monkeypatch.setattr(wkv, "SAFE_SPREAD", torch.inf)
+    monkeypatch.setattr(wkv_torch, "SAFE_SPREAD", torch.inf)
     assert not torch.allclose(bi_wkv(w, u, k, v).double(), exact, rtol=1e-2)
 
 

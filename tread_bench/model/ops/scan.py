@@ -2,23 +2,15 @@
 
     h_t = exp(delta_t A) h_{t-1} + delta_t u_t B_t,    y_t = C_t h_t
 
-Shapes: B batch, D channels, L length, N states per channel. The formulation in PyTorch runs over time-major data with
-the state (B, N, D) updated in place; it keeps the state before every `CHUNK`-th step, and its backward pass computes
-those between again, so that no (B, L, D, N) tensor ever exists.
+Shapes: B batch, D channels, L length, N states per channel.
 """
 
 from __future__ import annotations
 
-import math
-
-import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
 from tread_bench.core.names import unknown
-
-CHUNK = 16  # steps from one kept state to the next
+from tread_bench.model.ops.scan_torch import selective_scan_torch
 
 
 def selective_scan(
@@ -59,7 +51,7 @@ def selective_scan(
     if reverse:
         u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
         z = z if z is None else z.flip(1)
-    scan = _mamba_ssm if kernel == "mamba_ssm" else _torch
+    scan = _mamba_ssm if kernel == "mamba_ssm" else selective_scan_torch
     y = scan(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
     return y.flip(1) if reverse else y
 
@@ -87,142 +79,3 @@ def _mamba_ssm(
 
     gate = None if z is None else z.mT
     return selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT
-
-
-def _torch(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    delta_bias: Tensor | None,
-    delta_softplus: bool,
-) -> Tensor:
-    wide = torch.promote_types(u.dtype, torch.float32)
-    u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
-    if delta_bias is not None:
-        delta_LBD = delta_LBD + delta_bias
-    if delta_softplus:
-        delta_LBD = F.softplus(delta_LBD)
-    y_LBD, _ = _scan(u_LBD, delta_LBD, A.to(wide), B_LBN, C_LBN)
-    if D is not None:
-        y_LBD = torch.addcmul(y_LBD, u_LBD, D.to(wide))
-    y = y_LBD.transpose(0, 1)
-    return (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
-
-
-@torch.library.custom_op(
-    "tread_bench::selective_scan",
-    mutates_args=(),
-    schema="(Tensor u_LBD, Tensor delta_LBD, Tensor A, Tensor B_LBN, Tensor C_LBN) -> (Tensor, Tensor)",
-)
-def _scan(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor) -> tuple[Tensor, Tensor]:
-    """y (L, B, D) and the states (ceil(L / CHUNK), B, N, D) before every CHUNK-th step."""
-    y_LBD, states = _empty_outputs(u_LBD, A)
-    a_BND, h_BND, A_ND = torch.empty_like(states[0]), torch.zeros_like(states[0]), A.T.contiguous()
-    x_LBD = delta_LBD * u_LBD
-    steps = zip(_rows(delta_LBD), _rows(x_LBD), _columns(B_LBN), _rows(C_LBN), _rows(y_LBD), strict=True)
-    with _full_precision(u_LBD):
-        for t, (delta_t, x_t, B_t, C_t, y_t) in enumerate(steps):
-            if t % CHUNK == 0:
-                states[t // CHUNK] = h_BND
-            torch.mul(delta_t, A_ND, out=a_BND).exp_()
-            h_BND.mul_(a_BND).addcmul_(x_t, B_t)
-            torch.bmm(C_t, h_BND, out=y_t)
-    return y_LBD, states
-
-
-@torch.library.custom_op(
-    "tread_bench::selective_scan_backward",
-    mutates_args=(),
-    schema="(Tensor grad_y, Tensor u_LBD, Tensor delta_LBD, Tensor A, Tensor B_LBN, Tensor C_LBN, Tensor states)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-def _scan_backward(
-    grad_y: Tensor, u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor, states: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of u, delta, A, B and C, chunk by chunk from the end; g is the gradient of the state."""
-    x_LBD, A_ND = delta_LBD * u_LBD, A.T.contiguous()
-    grad_x, grad_delta, grad_B, grad_C = (torch.empty_like(v) for v in (x_LBD, delta_LBD, B_LBN, C_LBN))
-    g_BND, grad_A_BND = torch.zeros_like(states[0]), torch.zeros_like(states[0])
-    a, h = states.new_empty(CHUNK, *states.shape[1:]), states.new_empty(CHUNK + 1, *states.shape[1:])
-    with _full_precision(u_LBD):
-        for chunk in reversed(range(len(states))):
-            now = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
-            delta, x, B, C, gy, gx, gdelta = (
-                _rows(v[now]) for v in (delta_LBD, x_LBD, B_LBN, C_LBN, grad_y, grad_x, grad_delta)
-            )
-            gB, gC = _columns(grad_B[now]), _columns(grad_C[now])
-            h[0] = states[chunk]
-            for k in range(len(x)):
-                torch.mul(delta[k], A_ND, out=a[k]).exp_()
-                torch.mul(h[k], a[k], out=h[k + 1]).addcmul_(x[k], B[k].mT)
-                torch.bmm(h[k + 1], gy[k].mT, out=gC[k])
-            for k in reversed(range(len(x))):
-                g_BND.addcmul_(C[k].mT, gy[k])
-                torch.bmm(g_BND, x[k].mT, out=gB[k])
-                torch.bmm(B[k], g_BND, out=gx[k])
-                h[k].mul_(g_BND.mul_(a[k]))  # h[k] becomes the gradient of delta_t A
-                grad_A_BND.addcmul_(h[k], delta[k])
-                torch.sum(h[k].mul_(A_ND), 1, keepdim=True, out=gdelta[k])
-    grad_delta.addcmul_(grad_x, u_LBD)
-    return grad_x.mul_(delta_LBD), grad_delta, grad_A_BND.sum(0).T.contiguous(), grad_B, grad_C
-
-
-def _empty_outputs(u_LBD: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
-    length, batch, width = u_LBD.shape
-    return torch.empty_like(u_LBD), u_LBD.new_empty(-(-length // CHUNK), batch, A.shape[1], width)
-
-
-def _rows(v_LBX: Tensor) -> tuple[Tensor, ...]:
-    """Per step (B, 1, X)."""
-    return v_LBX.unsqueeze(2).unbind(0)
-
-
-def _columns(v_LBX: Tensor) -> tuple[Tensor, ...]:
-    """Per step (B, X, 1)."""
-    return v_LBX.unsqueeze(3).unbind(0)
-
-
-def _full_precision(x: Tensor) -> torch.autocast:
-    return torch.autocast(x.device.type, enabled=False)
-
-
-@_scan.register_fake
-def _(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor) -> tuple[Tensor, Tensor]:
-    return _empty_outputs(u_LBD, A)
-
-
-@_scan_backward.register_fake
-def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(v) for v in inputs[:5])
-
-
-def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    ctx.save_for_backward(*inputs, output[1])
-    ctx.set_materialize_grads(False)  # only y has one
-
-
-def _backward(ctx, grad_y, _grad_states):  # type: ignore[no-untyped-def]
-    if grad_y is None:
-        return (None,) * 5
-    return _scan_backward(grad_y.contiguous(), *ctx.saved_tensors)
-
-
-_scan.register_autograd(_backward, setup_context=_save)
-
-
-def forward_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Three multiply-adds per token, channel and state, two flops each: a h, x B and C h."""
-    return 2 * 3 * math.prod(u_shape) * A_shape[1]
-
-
-def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Each product has two gradients; what is computed again is no new work."""
-    return 2 * forward_flops(*shapes)
-
-
-register_flop_formula(torch.ops.tread_bench.selective_scan)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.selective_scan_backward)(backward_flops)

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-from tread_bench.model.ops.wkv import backward_flops, forward_flops
+from tread_bench.model.ops.wkv_torch import backward_flops, forward_flops
 
 CHANNELS = 32  # per program: one per thread of a warp
 

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import register_flop_formula
 from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
 from tread_bench.model.ops.cpu.conv import conv_kernels
 from tread_bench.model.ops.cpu.scan import CHUNK, scan_kernels
-from tread_bench.model.ops.scan import backward_flops, forward_flops
+from tread_bench.model.ops.scan_torch import backward_flops, forward_flops
 
 
 def selective_scan_numba(

@@ -14,7 +14,12 @@ from torch.utils.flop_counter import register_flop_formula
 
 from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
 from tread_bench.model.ops.cpu.wkv import wkv_kernels
-from tread_bench.model.ops.wkv import backward_flops, forward_flops, gradients_with_running_scales, with_running_scales
+from tread_bench.model.ops.wkv_torch import (
+    backward_flops,
+    forward_flops,
+    gradients_with_running_scales,
+    with_running_scales,
+)
 
 
 @torch.library.custom_op(
