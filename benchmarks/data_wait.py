@@ -23,10 +23,11 @@ from tread_bench.cell.step import Batch, Trainer
 from tread_bench.core.config import Cell, StepOptions
 from tread_bench.core.families import create_backbone
 from tread_bench.data.loader import BATCHES_PER_WORKER
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.speed.throughput import time_loop
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 TRAIN = 2_562_334
 COUNT = 3_202_917  # the last fifth is held out

@@ -12,11 +12,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import is_own, refuse_linked
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import number, plural
 from tread_bench.reports.tables import flat
-from tread_bench.runner.folder import write_atomically
 
 
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:

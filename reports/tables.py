@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tread_bench.core.files import write_atomically
 from tread_bench.core.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.core.routes import parse_routes
 from tread_bench.reports import asked
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
-from tread_bench.runner.folder import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NoReturn
 
-VARIABLE = ("timing", "train_seconds", "attempts")  # in a record, what another run of the cell may change
+VARIABLE = (
+    "timing",
+    "train_seconds",
+    "data_wait_seconds",
+    "attempts",
+)  # in a record, what another run of the cell may change
 
 
 def command(*arguments: object) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import shutil
 import subprocess
@@ -9,10 +11,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import grimp
+import networkx as nx
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-PACKAGES = ("tread_bench", "backbones", "reports")
+ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
+AT_THE_ROOT = {"__init__.py", "__main__.py", "contract.py", "py.typed", "backbones", "reports", "suites", *ROOMS}
 LIGHT = (
     "tread_bench",
     "tread_bench.cli.app",
@@ -52,9 +57,9 @@ def heavy_imports(statement: str, folder: Path = CHECKOUT) -> list[str]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The packages and their contracts, to break."""
-    for package in PACKAGES:
-        shutil.copytree(CHECKOUT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    """The package and its contracts, to break."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CHECKOUT / "tread_bench", tmp_path / "tread_bench", ignore=ignored)  # what links name, too
     shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -67,14 +72,18 @@ def test_the_floors_hold() -> None:
 @pytest.mark.parametrize(
     ("file", "statement", "contract"),
     [
-        ("tread_bench/model/ops/__init__.py", "import tread_bench.cell.run", "floors"),
+        ("tread_bench/model/ops/routing.py", "import tread_bench.cell.run", "floors"),
+        ("tread_bench/core/routes.py", "def late():\n    import tread_bench.suite.plan", "floors"),
         ("tread_bench/core/routes.py", "import torch", "torch-free"),
         ("tread_bench/suite/plan.py", "def late():\n    import timm", "torch-free"),
-        ("reports/__init__.py", "import torch", "torch-free"),
-        ("reports/__init__.py", "import tread_bench.runner.runner", "reports"),
+        ("tread_bench/runner/status.py", "import torch", "torch-free"),
+        ("tread_bench/backbones/dit/family.py", "import torch", "torch-free"),
+        ("tread_bench/reports/__init__.py", "import torch", "torch-free"),
+        ("tread_bench/reports/__init__.py", "import tread_bench.runner.runner", "reports"),
         ("tread_bench/cell/run.py", "import tread_bench.backbones.dit.network", "engine"),
-        ("tread_bench/runner/runner.py", "import reports", "engine"),
-        ("backbones/__init__.py", "import tread_bench.cell", "backbones"),
+        ("tread_bench/runner/runner.py", "import tread_bench.reports.page", "engine"),
+        ("tread_bench/backbones/dit/network.py", "import tread_bench.runner.folder", "beside"),
+        ("tread_bench/data/source.py", "import tread_bench.runner.folder", "beside"),
     ],
 )
 def test_an_import_across_the_floors_is_seen(copy: Path, file: str, statement: str, contract: str) -> None:
@@ -85,11 +94,56 @@ def test_an_import_across_the_floors_is_seen(copy: Path, file: str, statement: s
     assert f"{CONTRACTS[contract]} BROKEN" in " ".join(done.stdout.split())
 
 
-def test_a_module_without_a_floor_is_seen(copy: Path) -> None:
+def test_a_room_without_a_floor_is_seen(copy: Path) -> None:
     (copy / "tread_bench" / "homeless.py").touch()
     done = lint_imports(copy)
     assert done.returncode == 1
     assert "homeless" in done.stdout
+
+
+def test_the_directory_listing_is_the_table_of_contents() -> None:
+    files = (path.relative_to(CHECKOUT) for path in (CHECKOUT / "tread_bench").rglob("*") if path.is_file())
+    there = {path.parts[1] for path in files if "__pycache__" not in path.parts} | {"backbones", "reports", "suites"}
+    assert there == AT_THE_ROOT
+
+
+def test_rooms_say_what_belongs_there_and_import_nothing() -> None:
+    for room in ROOMS:
+        (said,) = ast.parse((CHECKOUT / "tread_bench" / room / "__init__.py").read_text()).body
+        assert isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant), room
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """Imports inside functions count, and so does the package that a module's import runs first."""
+    graph = grimp.build_graph("tread_bench", exclude_type_checking_imports=True, cache_dir=None)
+    importing = nx.DiGraph()
+    for module in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(module):
+            parts = imported.split(".")
+            packages = (".".join(parts[:n]) for n in range(1, len(parts)))
+            run_first = [package for package in packages if not f"{module}.".startswith(f"{package}.")]
+            importing.add_edges_from((module, one) for one in (imported, *run_first))
+    assert [sorted(circle) for circle in nx.strongly_connected_components(importing) if len(circle) > 1] == []
+
+
+def test_nothing_imports_the_folders_at_the_top() -> None:
+    """A second copy of a module fails `isinstance` and registers its operators twice."""
+    found = []
+    folders = ("tread_bench", "backbones", "reports", "tests", "benchmarks")
+    for path in (path for folder in folders for path in (CHECKOUT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            found += [(path.name, name) for name in names if name.split(".")[0] in ("backbones", "reports", "suites")]
+    assert found == []
+
+
+def test_old_names_give_the_same_modules_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match=r"tread_bench\.ops(\.routing)? has moved"):
+        old = importlib.import_module("tread_bench.ops.routing")
+    assert old is importlib.import_module("tread_bench.model.ops.routing")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tread_bench.opsies")
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -1,6 +1,6 @@
 """tread-bench: decide whether, where and how to route tokens in a diffusion backbone.
 
-Importing this package is light: torch is imported when a backbone is built, not before.
+Importing this package is light: what a name needs is imported when the name is asked for, torch with the first network.
 """
 
 from __future__ import annotations
@@ -8,24 +8,86 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from tread_bench.core.old_names import redirect_old_names
+
 if TYPE_CHECKING:
-    from tread_bench.core.families import BackboneSpec, Cost, Family, TokenOrder, create_backbone
+    from tread_bench.core.families import (
+        BackboneSpec,
+        Cost,
+        Family,
+        Macs,
+        TokenOrder,
+        create_backbone,
+        mirrored_skips,
+        no_skips,
+    )
     from tread_bench.core.routes import Route
+    from tread_bench.model.backbone import Backbone, TokenState
+    from tread_bench.model.contract.run import check_backbone
+    from tread_bench.model.ops.conv import causal_conv
+    from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
+    from tread_bench.model.ops.qshift import q_shift
+    from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
+    from tread_bench.model.ops.scan import selective_scan
+    from tread_bench.model.ops.wkv import bi_wkv
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "create_backbone": "registry",
-    "Route": "routes",
-    "Family": "registry",
-    "BackboneSpec": "registry",
-    "Cost": "registry",
-    "TokenOrder": "registry",
+_NAMES_BY_MODULE = {
+    "core.families": (
+        "BackboneSpec",
+        "Cost",
+        "Family",
+        "Macs",
+        "TokenOrder",
+        "create_backbone",
+        "mirrored_skips",
+        "no_skips",
+    ),
+    "core.routes": ("Route",),
+    "model.backbone": ("Backbone", "TokenState"),
+    "model.contract.run": ("check_backbone",),
+    "model.ops.conv": ("causal_conv",),
+    "model.ops.patching": ("sincos_positions", "sinusoids", "unpatchify"),
+    "model.ops.qshift": ("q_shift",),
+    "model.ops.routing": ("gather_tokens", "scatter_tokens"),
+    "model.ops.scan": ("selective_scan",),
+    "model.ops.wkv": ("bi_wkv",),
 }
-__all__ = ["__version__", *_HOMES]
+_MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
+__all__ = [
+    "Backbone",
+    "BackboneSpec",
+    "Cost",
+    "Family",
+    "Macs",
+    "Route",
+    "TokenOrder",
+    "TokenState",
+    "__version__",
+    "bi_wkv",
+    "causal_conv",
+    "check_backbone",
+    "create_backbone",
+    "gather_tokens",
+    "mirrored_skips",
+    "no_skips",
+    "q_shift",
+    "scatter_tokens",
+    "selective_scan",
+    "sincos_positions",
+    "sinusoids",
+    "unpatchify",
+]
+
+redirect_old_names()
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

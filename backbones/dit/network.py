@@ -1,7 +1,7 @@
 """DiT (Peebles and Xie, "Scalable Diffusion Models with Transformers", ICCV 2023); SiT is the same network.
 
 Parameter names are those of the authors' releases, so that their weights load. They do not sample as they are: released
-SiT counts time from noise to data, released DiT counts DDPM's steps 0 to 999. `tread_bench.backbones.released` converts both.
+SiT counts time from noise to data, released DiT counts DDPM's steps 0 to 999; `backbones.released` converts both.
 """
 
 from __future__ import annotations

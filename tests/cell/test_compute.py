@@ -18,7 +18,7 @@ from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, Compute, StepOptions
 from tread_bench.core.errors import UserError
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.model.backbone import Backbone
 

@@ -10,7 +10,7 @@ import pytest
 from tests.command_line import tread_bench
 from tread_bench.cell.open import Job
 from tread_bench.core.conditions import conditions
-from tread_bench.runner.folder import StoreError
+from tread_bench.core.files import StoreError
 
 BRIEF = ("training.iterations=2", "metrics.at=[2]", "training.checkpoint_every=2", "timing.pairs=0", "seeds=1")
 

@@ -14,10 +14,11 @@ from tread_bench.cell.step import Trainer
 from tread_bench.core import draws
 from tread_bench.core.config import Cell
 from tread_bench.core.schedule import warmup_factor
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
-from tread_bench.model.methods import Network, Rows, build_method
-from tread_bench.model.methods.base import draw_ids
+from tread_bench.model.methods.base import Rows, draw_ids
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}
 

@@ -20,6 +20,7 @@ from tread_bench.runner.folder import MADE
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
+    "loop_time_ms", "data_wait_share", "data_wait_seconds",
 }  # fmt: skip
 TOY = toy_suite(iterations=60, checkpoint_every=20, at="30, ", pairs=3)
 
@@ -208,7 +209,7 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
         (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile knows one backbone"),
         (("profile", "U-ViT-S/2", "--guidance", "{name: path_drop, blocks: '1:2'}"), "long skip of U-ViT"),
-        (("sample", "nowhere", "--cell", "dense"), "nowhere is no run folder"),
+        (("sample", "nowhere", "--cell", "dense"), "nowhere is not a run folder"),
         (("report", "."), "plan.json"),
     ],
 )

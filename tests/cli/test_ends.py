@@ -13,9 +13,10 @@ import pytest
 from tests.command_line import command, hear_signals, wait_for
 from tread_bench.cli.display import Lines
 from tread_bench.core.blank import blank_record
+from tread_bench.core.files import StoreError
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
-from tread_bench.runner.folder import RunFolder, StoreError
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.suite.load import find_suite, load_plan
 

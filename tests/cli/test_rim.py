@@ -246,3 +246,11 @@ def test_an_interrupt_that_a_library_swallows_or_changes_still_ends_the_command(
     swallowed = f"{say}\n    {unlucky}\n    Unlucky()\n    time.sleep(60)"
     status, told = interrupted(in_place_of_a_command(tmp_path, swallowed), lambda: wait_for(mark.exists))
     assert (status, told) == (130, "interrupted\n")
+
+
+def test_what_was_typed_is_quoted_printably_and_not_for_ever():
+    odd = tread_bench("profile", "a\u2028b\x1b[2J")
+    assert odd.returncode == 2 and "\u2028" not in odd.stderr and "\x1b" not in odd.stderr
+    for arguments in ([f"command-{'x' * 9000}"], ["profile", f"--option-{'x' * 9000}"], [f"--option-{'x' * 9000}"]):
+        long = tread_bench(*arguments)
+        assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr

@@ -78,11 +78,8 @@ def every_source(tmp_path):
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
     files = files_of_run(plan, plan.cells, folder, fresh=False)
-    about = {
-        "numerics": {"device": "cpu", "threads": 1},
-        "versions": {},
-        "files": {p: f.model_dump() for p, f in files.items()},
-    }
+    about = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+    about["files"] = {path: file.model_dump() for path, file in files.items()}
     write_plan(plan, plan.cells, EVERY_SOURCE, folder, about)
     return plan, folder
 

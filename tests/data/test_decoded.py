@@ -17,7 +17,7 @@ from tread_bench.core import decoded
 from tread_bench.core.config import DigitsData, ParquetData
 from tread_bench.data import decoded as kept
 from tread_bench.data import parquet
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 

@@ -16,8 +16,9 @@ from PIL import Image
 
 from tread_bench.core.config import ParquetData
 from tread_bench.core.errors import UserError
+from tread_bench.data.open import open_data
 from tread_bench.data.parquet import _decode
-from tread_bench.data.source import DataSource, open_data
+from tread_bench.data.source import DataSource
 
 SIDE = 4
 RANDOM = np.random.default_rng(0)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tread_bench.core.config import DigitsData
-from tread_bench.data.source import ImageSet, flip, from_uint8, open_data, to_uint8
+from tread_bench.data.open import open_data
+from tread_bench.data.source import ImageSet, flip, from_uint8, to_uint8
 
 
 def test_every_pixel_value_survives_the_way_to_the_model_and_back() -> None:

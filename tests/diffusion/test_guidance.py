@@ -18,7 +18,8 @@ from tread_bench.core.routes import Route
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, Samples, without_blocks
 from tread_bench.diffusion.objectives import build_objective
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 TIMES = [1.0, 0.75, 0.5, 0.25, 0.0]
 RULES = {

@@ -9,7 +9,8 @@ import torch
 from torch_fidelity import FeatureExtractorInceptionV3
 
 from tread_bench.core.config import DigitsData
-from tread_bench.data.source import DataSource, open_data
+from tread_bench.data.open import open_data
+from tread_bench.data.source import DataSource
 
 
 @pytest.fixture(scope="session")

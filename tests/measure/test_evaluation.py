@@ -6,7 +6,8 @@ from tread_bench.core.config import Cell
 from tread_bench.core.kernels import resolve_kernels
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.evaluation import Evaluator
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 METRICS = {"num_samples": 16, "validation_samples": 8, "kid_subset_size": 8, "kid_subsets": 2}
 OF_SAMPLES = ("fid", "sfid", "kid", "inception_score", "precision", "recall", "protocol", "samples")

@@ -8,7 +8,8 @@ from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 RATES = (0, 0.25, 0.5, 0.75)
 

@@ -158,7 +158,7 @@ PICTURE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 def pictures(images: list[bytes | None], labels: list[Any], label_type: Any = None) -> pa.Table:
     """A table in Hugging Face's image schema."""
-    column = pa.array([image and {"bytes": image, "path": "x.png"} for image in images], PICTURE)
+    column = pa.array([None if image is None else {"bytes": image, "path": "x.png"} for image in images], PICTURE)
     return pa.table({"image": column, "label": pa.array(labels, label_type or pa.int64())})
 
 

@@ -12,8 +12,9 @@ import typer
 from typer.testing import CliRunner
 
 from tread_bench.cli.app import FORGETS, app
+from tread_bench.core.files import StoreError, read_json
 from tread_bench.runner import folder as store
-from tread_bench.runner.folder import RunFolder, StoreError, read_json
+from tread_bench.runner.folder import RunFolder
 
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = typer.main.get_command(app).commands

@@ -15,9 +15,10 @@ from full_disk import Disk, failing
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import temporaries
 from tread_bench.core.records import Record
 from tread_bench.runner import heartbeat
-from tread_bench.runner.folder import RunFolder, temporaries
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import load_plan
@@ -33,7 +34,7 @@ base:
   metrics: {num_samples: 10, validation_samples: 4, kid_subset_size: 4, kid_subsets: 2, similarity_samples: 2}
 timing: {pairs: 0}
 """
-OF_THE_CLOCK = {"train_seconds", "attempts"}
+OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "attempts"}
 
 
 def quiet(*news, **style):

@@ -18,7 +18,8 @@ import pytest
 
 from tests.command_line import figures
 from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
-from tread_bench.runner.folder import RunFolder, temporaries
+from tread_bench.core.files import temporaries
+from tread_bench.runner.folder import RunFolder
 
 KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50
 PATIENCE_S = 10.0  # after a runner has ended, before what is left of it counts as an orphan

@@ -138,12 +138,13 @@ def import_quickly() -> None:
 
 
 def import_everything() -> None:
-    import reports
     import tread_bench.backbones.dit.network
+    import tread_bench.cell.run
+    import tread_bench.cell.speed
     import tread_bench.cli
-    import tread_bench.runner.executors.preload
+    import tread_bench.reports
 
-    for package in (tread_bench.cli, reports):
+    for package in (tread_bench.cli, tread_bench.reports):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
 

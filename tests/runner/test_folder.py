@@ -12,16 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import put
+from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.records import SCHEMA_VERSION, Record
 from tread_bench.runner import folder as store
-from tread_bench.runner.folder import (
-    LOST_WITH_RUNNER,
-    RunFolder,
-    StoreError,
-    disk_errors_told,
-    temporaries,
-    write_atomically,
-)
+from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_told
 from tread_bench.runner.migrations import VersionError, migrated
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed

@@ -9,8 +9,9 @@ import threading
 import pytest
 
 from tests.toy_suite import owner
+from tread_bench.core.files import temporaries
 from tread_bench.runner import heartbeat
-from tread_bench.runner.folder import RunFolder, temporaries
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Heartbeat, read_progress
 
 

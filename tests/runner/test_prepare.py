@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import new_folder
+from tread_bench.core.files import StoreError, read_json, write_json
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
-from tread_bench.runner.folder import RunFolder, StoreError, read_json, write_json
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import git_state, settle, write_plan
 from tread_bench.runner.shards import Shard

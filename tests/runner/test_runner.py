@@ -19,8 +19,8 @@ from tests.command_line import command, figures, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.display import Lines
 from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.files import StoreError
 from tread_bench.runner import prepare as preparation
-from tread_bench.runner.folder import StoreError
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import load_plan

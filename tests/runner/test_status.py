@@ -135,7 +135,7 @@ def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
 
 
 def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_that_is_no_run(tmp_path):
-    for place, told in ((tmp_path / "none", "is no run folder"), (tmp_path / "run", "broken off before it wrote")):
+    for place, told in ((tmp_path / "none", "is not a run folder"), (tmp_path / "run", "broken off before it wrote")):
         if place.name == "run":
             with RunFolder(place).lock():
                 pass
@@ -274,7 +274,7 @@ def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
         "import sys, time; start = time.process_time()\n"
         "from pathlib import Path; from tread_bench.cli.status import show_status\n"
         "show_status(Path(sys.argv[1]), False, False)\n"
-        "print(time.process_time() - start, 'torch' in sys.modules, 'backbones' in sys.modules)"
+        "print(time.process_time() - start, 'torch' in sys.modules, 'tread_bench.backbones' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, folder.root], capture_output=True, text=True, check=True)
     seconds, has_torch, has_families = done.stdout.splitlines()[-1].split()
@@ -313,7 +313,7 @@ def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
     killed = tread_bench("status", out)
     goes_on = "`tread-bench run` with its suite goes on from here"
     assert f"toy: nobody works on it, it was broken off; {goes_on}" in killed.stdout
-    assert "routed seed 0: lost: broken off with its runner; it goes on from its last checkpoint" in killed.stdout
+    assert "routed seed 0: lost: broken off with its runner; it resumes from its last checkpoint" in killed.stdout
     assert tread_bench("report", out).returncode == 0
     page = (out / "index.html").read_text()
     assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 trained cell is not measured" in page

@@ -5,10 +5,12 @@ from __future__ import annotations
 from tread_bench.core.config import Cell, MaeLoss, RepaLoss
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import Backbone, draw_weights
+from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae import Mae
 from tread_bench.model.losses.repa import Repa
-from tread_bench.model.methods import Auxiliary, Network, build_method
 from tread_bench.model.methods.base import init_linear
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 
 def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:

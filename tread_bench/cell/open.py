@@ -19,13 +19,16 @@ from tread_bench.core.blank import blank_record
 from tread_bench.core.conditions import conditions, differences
 from tread_bench.core.config import Cell, files_of
 from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.files import StoreError
 from tread_bench.core.identity import Identity
 from tread_bench.core.records import DataFile, Record
-from tread_bench.data.source import DataSource, open_data
+from tread_bench.data.open import open_data
+from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.model.backbone import Backbone
-from tread_bench.model.methods import Network, build_method
-from tread_bench.runner.folder import RunFolder, StoreError
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
+from tread_bench.runner.folder import RunFolder
 
 
 @dataclass(frozen=True)

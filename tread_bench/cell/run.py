@@ -22,14 +22,15 @@ from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.conditions import EARLIER, conditions
 from tread_bench.core.config import Cell, DenseMethod, RoutingSchedule
 from tread_bench.core.draws import key_of
+from tread_bench.core.files import temporaries
 from tread_bench.core.records import Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
-from tread_bench.model.methods import Network
-from tread_bench.runner.folder import DISK_ERRORS, temporaries
+from tread_bench.model.network import Network
+from tread_bench.runner.folder import DISK_ERRORS
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)

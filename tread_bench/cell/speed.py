@@ -28,13 +28,14 @@ from tread_bench.core.records import TimingFigures
 from tread_bench.core.routes import Route
 from tread_bench.core.statistics import median_interval, paired_ratio
 from tread_bench.data.loader import BATCHES_PER_WORKER
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.probe import probe_ms
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
 

@@ -22,7 +22,9 @@ from tread_bench.core.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.source import DataSource, flip
 from tread_bench.diffusion.objectives import Objective
-from tread_bench.model.methods import Images, Network, Prediction, Rows
+from tread_bench.model.losses.auxiliary import Images
+from tread_bench.model.methods.base import Prediction, Rows
+from tread_bench.model.network import Network
 
 PLAIN = StepOptions()
 

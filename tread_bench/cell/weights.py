@@ -12,9 +12,9 @@ from pathlib import Path
 from safetensors.torch import load, save
 from torch import nn
 
+from tread_bench.core.files import StoreError, write_atomically
 from tread_bench.core.identity import Identity, stamp_of
-from tread_bench.model.methods import Network
-from tread_bench.runner.folder import StoreError, write_atomically
+from tread_bench.model.network import Network
 
 
 def save_weights(folder: Path, iteration: int, network: Network, owner: Identity) -> str:

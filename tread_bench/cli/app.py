@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from tread_bench.cli.rim import Passed, main
-from tread_bench.core.errors import LARGEST
+from tread_bench.core.errors import LARGEST, printable, shortened_middle
 from tread_bench.runner.signals import STATUS as INTERRUPTED
 from tread_bench.runner.signals import ctrl_c
 
@@ -38,7 +38,21 @@ class Commands(TyperGroup):
         except Exception as error:
             if possible := getattr(error, "possibilities", None):
                 error.possibilities = sorted(set(possible) - _forgetting(error.ctx.command))  # type: ignore[attr-defined]
+            _make_readable(error)
             raise
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*arguments, **options)
+        except Exception as error:
+            _make_readable(error)
+            raise
+
+
+def _make_readable(error: Exception) -> None:
+    """The message of a mistake on the command line, which quotes what was typed, safe to print and not for ever."""
+    if isinstance(message := getattr(error, "message", None), str):
+        error.message = shortened_middle(printable(message))  # type: ignore[attr-defined]
 
 
 def _forgetting(command: Any) -> set[str]:
@@ -261,7 +275,8 @@ def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished 
 def status(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
     watch: Annotated[
-        bool, typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C, be there a runner or not")
+        bool,
+        typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C, even if no runner is active"),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -326,8 +341,8 @@ def history(
     """Find where figures changed over many runs, and draw them with the commits on the axis.
 
     A change of speed, memory or quality can be told from noise in 8 runs and more that compare, a change of counts in
-    two. Runs compare where configuration and conditions are the same. Status 3: a folder is no run, is damaged, has no
-    finished cell or was given twice, and is left out; the others are shown.
+    two. Runs compare where configuration and conditions are the same. Status 3: a folder is not a run, is damaged,
+    has no finished cell or was given twice, and is left out; the others are shown.
     """
     from tread_bench.cli.history import show_history
 

@@ -14,13 +14,14 @@ from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import refuse_foreign, try_file
 from tread_bench.core.records import Record
 from tread_bench.regression.baseline.baseline import Baseline, figures_of, read_baseline, write_baseline
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Finding, Verdict, exit_status
 from tread_bench.regression.baseline.outputs import as_json, headline, junit, markdown
-from tread_bench.runner.folder import RunFolder, write_atomically
+from tread_bench.runner.folder import RunFolder
 
 _STYLES = {Verdict.FAIL: "bold red", Verdict.INCONCLUSIVE: "yellow", Verdict.UNFIT: "yellow", Verdict.SKIPPED: "dim"}
 

@@ -15,7 +15,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
     """Name what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only name it.
 
     Raises:
-        StoreError: `root` is no run folder, or one in use.
+        StoreError: `root` is not a run folder, or one in use.
     """
     folder = RunFolder(root)
     folder.existing_plan()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -17,17 +16,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from tread_bench.runner.display import Display
+
 QUIET_S = 20.0  # between two lines about a cell that is still running
-
-
-class Display(Protocol):
-    """What the runner tells while it works."""
-
-    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None: ...
-    def started(self, key: str) -> None: ...
-    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
-    def ended(self, key: str, failure: str = "") -> None: ...
-    def end(self) -> None: ...
 
 
 def make_display(console: Console) -> Display:

@@ -15,8 +15,9 @@ from rich.table import Column, Table
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.display import make_display
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
 from tread_bench.core.records import Record
-from tread_bench.runner.folder import RunFolder, disk_errors_told, write_atomically
+from tread_bench.runner.folder import RunFolder, disk_errors_told
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import find_suite, load_plan

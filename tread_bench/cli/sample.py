@@ -17,6 +17,7 @@ from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config import Cell, picture_shape
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.names import unknown
 from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked
@@ -25,8 +26,8 @@ from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 from tread_bench.measure.quality.pictures import grid_png, image_png
-from tread_bench.model.methods import Network
-from tread_bench.runner.folder import RunFolder, write_atomically
+from tread_bench.model.network import Network
+from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
 

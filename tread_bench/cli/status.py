@@ -1,4 +1,4 @@
-"""`status`: where a run stands, once or while it goes on."""
+"""`status`: where a run stands, once or while it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def show_status(root: Path, is_watched: bool, as_json: bool) -> None:
     """Print where a run stands; watched, until every cell has its record or Ctrl-C: a runner that is gone may return.
 
     Raises:
-        StoreError: `root` is no run folder.
+        StoreError: `root` is not a run folder.
     """
     folder, console = RunFolder(root), stdout_console()
     if not is_watched:
@@ -203,5 +203,5 @@ def _name(cell: CellStatus) -> str:
 def _told(cell: CellStatus) -> str:
     """Its state, and why; a lost cell is tried again, by its runner or by the next one."""
     reason = f": {cell.reason}" if cell.reason else ""
-    again = "; it goes on from its last checkpoint" if cell.state == "lost" else ""
+    again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""
     return f"{_name(cell)}: {cell.state}{reason}{again}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from tread_bench.core.config import Cell, RepaLoss, RoutingSchedule
 from tread_bench.core.costs import cost_figures, cost_of
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import tokens_per_block
 from tread_bench.core.schedule import mean_share, stretches
@@ -113,25 +114,23 @@ def _times(macs: Macs, share: float) -> Macs:
 def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
     if cell.method.name not in WITH_MODULES:
         return Extra()
-    from tread_bench.measure.macs import count_method  # needs torch
-
-    return count_method(cell, family, spec, _backbone(cell, family, spec, share), share)
+    return named("tread_bench.measure.macs:count_method")(
+        cell, family, spec, _backbone(cell, family, spec, share), share
+    )
 
 
 def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
     if cell.method.name not in WITH_MODULES:
         return cost_of(family, spec).forward.total
-    from tread_bench.measure.macs import count_judged  # needs torch
-
-    return count_judged(cell, family, spec).total
+    return named("tread_bench.measure.macs:count_judged")(cell, family, spec).total
 
 
 def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
     for loss in cell.auxiliary:
         if isinstance(loss, RepaLoss):  # the others have neither parameters nor products
-            from tread_bench.measure.macs import count_repa  # needs torch
-
-            return count_repa(loss, family, spec, _tokens_behind(cell, family, spec, share))
+            return named("tread_bench.measure.macs:count_repa")(
+                loss, family, spec, _tokens_behind(cell, family, spec, share)
+            )
     return Extra()
 
 

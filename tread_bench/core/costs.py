@@ -7,6 +7,7 @@ from functools import cache
 
 from tread_bench.core.config.branches import Branch, calls
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routed import PLAIN, Setting
 from tread_bench.core.routes import RoutesLike, tokens_per_block
@@ -15,9 +16,7 @@ from tread_bench.core.routes import RoutesLike, tokens_per_block
 def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
     """The closed form where the family states one, else counted."""
     if family.cost is None:
-        from tread_bench.measure.macs import count_cost  # needs torch
-
-        return count_cost(family, spec, routes, selector)
+        return named("tread_bench.measure.macs:count_cost")(family, spec, routes, selector)
     tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, family.num_prefix(spec))
     return family.cost(spec, tokens)
 
@@ -26,9 +25,7 @@ def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1)
     """One image's forward pass in a branch of guidance, at one step of sampling."""
     cell, family, spec = setting
     if cell.method.name not in PLAIN:
-        from tread_bench.measure.macs import count_judged  # needs torch
-
-        return count_judged(cell, family, spec, shallow=branch.drops_path)
+        return named("tread_bench.measure.macs:count_judged")(cell, family, spec, shallow=branch.drops_path)
     cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector)
     return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)
 

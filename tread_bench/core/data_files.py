@@ -19,9 +19,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.records import DataFile, Part
-from tread_bench.runner.folder import write_atomically
 
 ENDS_BYTES = 2**16  # at each end of a file
 _SETTLED_S = 2.0  # a file written later than this before its hash may be written again under the same time

@@ -171,7 +171,7 @@ class Attempts(RootModel[OwnAttempts | list[str]]):
 def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
     """Every reason why `content` (what `json.loads` gave) is not such a document; the fields are named.
 
-    Types are strict: a text is no number, true is no count, and 1.5 no integer.
+    Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
     """
     text = _plain_text(content)
     if text is None and (values := list(unfit_values(content))):

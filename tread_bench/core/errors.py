@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import re
 
-# C0 and C1 but tab and newline, and what changes the direction of text: each can make a terminal show something else.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 LARGEST = 10**18  # of the integers that a user may give: it fits 64 bits, and products of some still are floats
+_HALF = 500  # characters of a message, of which there are at most two halves
 _WAYS_OUT = {
     errno.EACCES: "change its permissions, or name another place",
     errno.EDQUOT: "free some space, or name another place",
@@ -25,8 +23,15 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Without control characters, which could steer a terminal: each is written as its escape, such as \\x1b."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    """Without characters that a terminal would obey, or that look like others: each as its escape, such as \\x1b."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def shortened_middle(text: str) -> str:
+    """A message of at most 1,000 characters: what is wrong stands at its start, the way out at its end."""
+    return text if len(text) <= 2 * _HALF else f"{text[:_HALF]} … {text[-_HALF:]}"
 
 
 def os_error_text(error: OSError) -> str:

@@ -13,15 +13,14 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tread_bench.core.draws import key_of
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
+from tread_bench.core.plugins import named
 from tread_bench.core.routes import Route, RoutesLike, resolve_routes
 
 if TYPE_CHECKING:
@@ -197,17 +196,7 @@ class Family:
             seed: of the initial weights. The constructor runs under a generator of its own, seeded by it, and
                 `Backbone.initialise` follows; None: as the constructor leaves them.
         """
-        import torch
-
-        module, _, attribute = self.builder.partition(":")
-        construct = getattr(import_module(module), attribute)
-        with torch.random.fork_rng(devices=[], enabled=seed is not None):
-            if seed is not None:
-                torch.manual_seed(key_of(seed, "constructor") % 2**63)
-            model: Backbone = construct(spec, dict(kernels or {}))
-        model.family, model.spec = self, spec
-        if seed is not None:
-            model.initialise(seed)
+        model: Backbone = named("tread_bench.model.backbone:build_backbone")(self, spec, dict(kernels or {}), seed)
         return model
 
     def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[Route, ...]:
@@ -343,6 +332,6 @@ def create_backbone(
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
         raise ValueError(f"{name}: {problems}") from None
-    import torch
-
-    return family.build(spec, kernels, int(torch.randint(2**31, ()).item()) if seed is None else seed)
+    if seed is None:
+        seed = named("tread_bench.model.backbone:drawn_seed")()
+    return family.build(spec, kernels, seed)

@@ -17,7 +17,7 @@ LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to see wheth
 
 @contextmanager
 def waited_for(path: Path) -> Iterator[None]:
-    """Hold the lock in a file, which is made where it is missing; who comes second waits. Raises OutputError."""
+    """Hold the lock in a file, which is made where it is missing; the second process waits. Raises OutputError."""
     with open_plain(path, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -9,12 +9,11 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, shortened_middle
 from tread_bench.core.names import unknown
 
 Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
 _SHOWN = 50
-_HALF = 500  # characters of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,7 @@ class Problem:
     place: Place | None = None
 
     def __str__(self) -> str:
-        message = printable(self.message)
-        if len(message) > 2 * _HALF:  # what is wrong stands at the start, the way out at the end
-            message = f"{message[:_HALF]} … {message[-_HALF:]}"
+        message = shortened_middle(printable(self.message))
         if self.place:
             return f"{self.place}: {message}{self.place.excerpt}"
         return f"{printable(dotted(self.loc))}: {message}" if self.loc else message

@@ -64,10 +64,7 @@ class LatentSet:
     def _read(self, number: int, rows: NDArray[np.int64]) -> Tensor:
         """Rows of one file, (B, C, H, W) float32."""
         latents = self._latents[number][torch.from_numpy(rows)].float()
-        is_finite = torch.isfinite(latents).flatten(1).all(1).numpy()
-        if not is_finite.all():
-            row = rows[is_finite.argmin()]
-            raise UserError(f"{self.paths[number]}, latent {row}: holds NaN or infinite values; encode it again")
+        _check_finite(latents, self.paths[number], rows)
         return latents
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
@@ -78,6 +75,23 @@ class LatentSet:
     def sha256(self) -> str:
         """Of the files, in their order."""
         return files_sha256(self.paths)
+
+
+def check_ends(choice: LatentsData, path: str) -> None:
+    """Shape and type of a file's latents, all its labels, and its first and last latent. Raises UserError."""
+    file = _open(path)
+    latents = _latents(file, path, (choice.channels, choice.image_size, choice.image_size))
+    _labels(choice, file, path, len(latents))
+    for row in sorted({0, len(latents) - 1}) if len(latents) else ():
+        _check_finite(latents[row : row + 1], path, np.array([row]))
+
+
+def _check_finite(latents: Tensor, path: str, rows: NDArray[np.int64]) -> None:
+    """Raises UserError where one of these rows of a file holds NaN or infinite values."""
+    is_finite = torch.isfinite(latents).flatten(1).all(1).numpy()
+    if not is_finite.all():
+        row = rows[is_finite.argmin()]
+        raise UserError(f"{path}, latent {row}: holds NaN or infinite values; encode it again")
 
 
 def _open(path: str) -> Any:

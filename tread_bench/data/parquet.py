@@ -30,6 +30,7 @@ from tread_bench.data.decoded import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
 
 _ROWS_AT_A_TIME = 512
+_PAGE_BYTES = 2**16  # read at a time where a few rows are looked at
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
 _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
 
@@ -99,9 +100,25 @@ def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[s
     return ImageSet(pixels, classes)
 
 
-def _open(choice: ParquetData, path: str) -> pq.ParquetFile:
+def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size") -> None:
+    """Columns of a file, and its first row and the first of its last row group. Raises UserError."""
+    file = _open(choice, path, buffer_bytes=_PAGE_BYTES)  # page by page: a row group may be large
+    groups = sorted({0, file.num_row_groups - 1}) if file.metadata.num_rows else []
+    for group in groups:
+        first = sum(file.metadata.row_group(earlier).num_rows for earlier in range(group))
+        with _damage_told(path, first):
+            batches = file.iter_batches(1, row_groups=[group], columns=_columns(choice))
+            record = next(iter(batches)).to_pylist()[0]
+        try:
+            _decode(choice, record[choice.image_column], size_key)
+            _label(choice, record)
+        except ValueError as error:
+            raise UserError(f"{path}, row {first}: {error}") from None
+
+
+def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path)
+        file = pq.ParquetFile(path, buffer_size=buffer_bytes)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
     except (OSError, pa.ArrowException) as error:
@@ -146,15 +163,26 @@ def _rows(
 def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
     """The rows of a file, as many as its footer says."""
     first, count = 0, file.metadata.num_rows
-    try:
-        for group in range(file.num_row_groups):
-            for batch in file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice)):
-                yield from batch.to_pylist()
-                first += len(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path}, rows from {first} on: cannot be read: {error}; write the file again") from None
+    for group in range(file.num_row_groups):
+        batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice))
+        while True:
+            with _damage_told(path, first):
+                if (batch := next(batches, None)) is None:
+                    break
+                records = batch.to_pylist()
+            yield from records
+            first += len(records)
     if first != count:
         raise UserError(f"{path}: {first} rows where its footer says {count}; write the file again")
+
+
+@contextmanager
+def _damage_told(path: str, first: int) -> Iterator[None]:
+    """Raises UserError where rows from `first` on cannot be read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"{path}, rows from {first} on: cannot be read: {error}; write the file again") from None
 
 
 def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> NDArray[np.uint8]:

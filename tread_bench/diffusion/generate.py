@@ -16,7 +16,7 @@ from tread_bench.diffusion.samplers.churn import churned
 from tread_bench.diffusion.samplers.euler import euler_step
 from tread_bench.diffusion.samplers.heun import heun_step
 from tread_bench.diffusion.samplers.integrate import Step, integrate
-from tread_bench.model.methods import Network
+from tread_bench.model.network import Network
 
 __all__ = ["STEPS", "generate"]
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from tread_bench.core.config import Sampling
 from tread_bench.core.config.branches import Branch, calls
 from tread_bench.model.backbone import Backbone
-from tread_bench.model.methods import Network, Rows
-from tread_bench.model.methods.base import draw_kept
+from tread_bench.model.methods.base import Rows, draw_kept
+from tread_bench.model.network import Network
 
 
 @dataclass(frozen=True, slots=True)

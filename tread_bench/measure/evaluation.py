@@ -16,6 +16,7 @@ from torch import Tensor
 from tread_bench.core.config import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
 from tread_bench.core.records import Evaluation
 from tread_bench.core.routed import setting_of
 from tread_bench.data.source import DataSource
@@ -28,8 +29,7 @@ from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
 from tread_bench.measure.quality.pictures import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of
-from tread_bench.model.methods import Network
-from tread_bench.runner.folder import write_atomically
+from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
 
@@ -89,7 +89,7 @@ class Evaluator:
         """Figures of `network`, its samples from the seed's noise; `progress` is called with each batch of them.
 
         Raises:
-            FloatingPointError: a figure is no number.
+            FloatingPointError: a figure is NaN or infinite.
         """
         metrics = self.cell.metrics
         network.eval()

@@ -20,7 +20,9 @@ from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.losses.repa import Repa
-from tread_bench.model.methods import Network, Rows, build_method
+from tread_bench.model.methods.base import Rows
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")
 _SCAN = ("scan", "wkv")

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tread_bench.core.draws import key_of
 from tread_bench.core.families import TokenOrder
+from tread_bench.core.plugins import named
 from tread_bench.core.routes import Route, RoutesLike, as_routes
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.model.ops.selecting import select
@@ -182,6 +183,24 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
             with torch.random.fork_rng(devices=[]), torch.no_grad():
                 torch.manual_seed(key_of(seed, "weights", prefix + name) % 2**63)
                 init_module(name, part)
+
+
+def drawn_seed() -> int:
+    """A seed of initial weights, drawn from torch's global generator."""
+    return int(torch.randint(2**31, ()).item())
+
+
+def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str], seed: int | None) -> Backbone:
+    """As `Family.build`, which imports this module when it is called."""
+    construct = named(family.builder)
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(key_of(seed, "constructor") % 2**63)
+        model: Backbone = construct(spec, dict(kernels))
+    model.family, model.spec = family, spec
+    if seed is not None:
+        model.initialise(seed)
+    return model
 
 
 class Backbone(nn.Module):

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import re
-import tempfile
+import stat
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,25 +18,32 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from tread_bench.core import decoded
-from tread_bench.core.documents import SHOWN, Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
+from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import (
+    TEMPORARIES,
+    WAY_OUT,
+    StoreError,
+    files_in,
+    read_json,
+    refuse_unfit,
+    write_atomically,
+    write_json,
+)
 from tread_bench.core.identity import Identity, check_cell
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
-from tread_bench.core.outputs import make_below, open_plain, refuse_irregular, refuse_linked
-from tread_bench.core.problems import printable
+from tread_bench.core.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.records import Record
 from tread_bench.runner.migrations import Kind, migrated
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
-TEMPORARY = ".tread-bench-{}.tmp"
-_TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
 _BEGINNING = re.compile(r"\.lock(-\d+-of-\d+)?|\.turn|run\.log|\.seen-\w+")  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
-    rf"|samples/\d+\.png|(\w+/)?({_TEMPORARIES.pattern})"
+    rf"|samples/\d+\.png|(\w+/)?({TEMPORARIES.pattern})"
 )
 _NAMES = (
     "plan.json",
@@ -56,67 +63,6 @@ _CELL_KEYS = ("cell", "suite", "row", "config")
 _HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
 _FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 LOST_WITH_RUNNER = "broken off with its runner"
-WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
-
-
-class StoreError(UserError):
-    """A run folder that cannot be used, with the way out."""
-
-
-def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
-
-    Makes no folder: a run folder that was moved away while its run is under way must not come back at its old place.
-
-    Raises:
-        OutputError: `path` is a link, a device or a folder.
-        OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
-    """
-    with replacing(path) as temporary:
-        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of `path` in the end. Raises as `write_atomically`, and what is raised."""
-    refuse_irregular(path)
-    prefix, _, suffix = TEMPORARY.partition("{}")
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
-        os.close(handle)
-        temporary = Path(name)
-        try:
-            yield temporary
-            _flush(temporary)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        _flush(path.parent)
-    except OSError as error:
-        error.filename = str(path)
-        raise
-
-
-def _flush(path: Path) -> None:
-    """A file, or the names in a folder, to the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def temporaries(folder: Path) -> list[Path]:
-    """What killed writers of this program have left anywhere in a folder; nothing for a link."""
-    return [path for path in files_in(folder) if _TEMPORARIES.fullmatch(path.name)] if not folder.is_symlink() else []
-
-
-def files_in(folder: Path) -> list[Path]:
-    """All plain files in a folder and in those within it; no link, and nothing behind one."""
-    found = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 @contextmanager
@@ -129,7 +75,7 @@ def disk_errors_told(root: Path) -> Iterator[None]:
         if error.errno not in DISK_ERRORS:
             raise
         raise StoreError(
-            f"{error.filename or root}: {error.strerror}; what is finished is kept. Mend the disk (`tread-bench clean` "
+            f"{error.filename or root}: {error.strerror}; what is finished is kept. Fix the disk (`tread-bench clean` "
             "frees space), then the same command goes on from here"
         ) from None
 
@@ -141,11 +87,6 @@ def check_there(root: Path) -> None:
             f"{root} has gone: it was moved or removed while its run was under way. Nothing more was written there; if "
             "it was moved, the same command with its new place as --out resumes from what is finished"
         )
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Indented JSON; NaN and infinity are refused, since JSON has none."""
-    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +204,7 @@ class RunFolder:
         lock = self.root / ".lock"
         if not lock.exists():
             makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
-            return f"{self.root} is no run folder: it has no plan.json; {makes_one}"
+            return f"{self.root} is not a run folder: it has no plan.json; {makes_one}"
         if is_locked(lock):
             return f"{self.root}: a runner has just begun here and has not written its plan.json yet; wait for it"
         return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
@@ -396,7 +337,7 @@ class RunFolder:
 
     def _is_done_with(self, path: Path, finished: Container[str]) -> bool:
         place = path.relative_to(self.root).parts
-        is_half_written = _TEMPORARIES.fullmatch(path.name) is not None
+        is_half_written = TEMPORARIES.fullmatch(path.name) is not None
         if place[0] != "cells" or len(place) < 3:
             return is_half_written or _DECODED.fullmatch("/".join(place)) is not None
         cell, name = place[1], "/".join(place[2:])
@@ -551,7 +492,7 @@ def _is_current(path: Path, since_ns: int) -> bool:
         found = path.stat()
     except OSError:
         return False
-    return found.st_size > 0 and found.st_mtime_ns >= since_ns
+    return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_mtime_ns >= since_ns
 
 
 def _pictures_of(page: Path) -> list[str] | None:
@@ -584,23 +525,11 @@ def read_document(path: Path, model: type[BaseModel], kind: Kind | None = None) 
     return content
 
 
-def refuse_unfit(path: Path, problems: Sequence[str], way_out: str = WAY_OUT) -> None:
-    """Raises StoreError with the problems of a document, unless there are none."""
-    if problems:
-        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise StoreError(f"{path}: {'; '.join(problems[:SHOWN])}{more}; {way_out}")
-
-
-def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
-    """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable") from None
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
-    if content is None:
-        raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
-    return content
+def trained_cells(root: Path) -> list[dict[str, Any]]:
+    """cell.json of each cell that a run trains. Raises StoreError where there is no run, or it cannot be read."""
+    folder = RunFolder(root)
+    plan = folder.plan()
+    if plan is None:
+        raise StoreError(f"{root} is not a run folder: it has no plan.json")
+    cells = [folder.about(cell) for cell in plan["references"]]
+    return [cell for cell in cells if cell and not cell["config"].get("evaluate")]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
+from tread_bench.core.files import TEMPORARY
 from tread_bench.core.identity import Identity
 from tread_bench.core.outputs import OutputError, open_plain, refuse_irregular
-from tread_bench.runner.folder import TEMPORARY, RunFolder
+from tread_bench.runner.folder import RunFolder
 
 EVERY_S = 1.0  # between two notes in the same phase, at least
 SHARE = 0.005  # of a cell's time that notes may take where the disk is slow

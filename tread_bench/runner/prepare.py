@@ -17,30 +17,33 @@ import psutil
 
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.conditions import conditions, differences
-from tread_bench.core.config import files_of
+from tread_bench.core.config import DataChoice, LatentsData, files_of
 from tread_bench.core.data_files import check_unchanged, joined, known_files, look_at
 from tread_bench.core.decoded import MOST_BYTES, decoded_bytes
+from tread_bench.core.files import StoreError, temporaries, write_atomically, write_json
 from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.outputs import refuse_irregular
 from tread_bench.core.records import SCHEMA_VERSION, DataFile
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.folder import RunFolder, StoreError, temporaries, write_atomically, write_json
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
 MIB = 2**20
 
 
-def settle(plan: Plan, folder: RunFolder, site: Site, options: Options) -> dict[str, Any]:
+def settle(
+    plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
+) -> dict[str, Any]:
     """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
 
     Parts of a run have the choices of the one that began it, and each record says on which machine it came about.
 
     Raises:
-        StoreError: they cannot be had there, the run folder cannot be seen there, or, unless accepted or begun afresh,
-            the folder was begun under others.
+        StoreError: they cannot be had there, data of the `untrained` cells cannot be used there, the run folder cannot
+            be seen there, or, unless accepted or begun afresh, the folder was begun under others.
     """
-    found = _settled_there(plan, folder, site, options.device)
+    found = _settled_there(plan, folder, site, options.device, _data_read(untrained))
     before = None if options.fresh else folder.plan()
     changed = differences(conditions(before), conditions(found)) if before is not None else []
     if changed and not options.accept_other_numerics:
@@ -70,10 +73,23 @@ def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder, devic
         raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
 
 
-def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str) -> dict[str, Any]:
+def _data_read(cells: Iterable[PlannedCell]) -> list[DataChoice]:
+    """The data that cells read, each choice once; real images of latents only where images are generated."""
+    found = {}
+    for cell in (planned.cell for planned in cells):
+        data = cell.data
+        if isinstance(data, LatentsData) and not cell.metrics.generate:
+            data = data.model_copy(update={"images": ()})
+        found[data.model_dump_json()] = data
+    return [*found.values()]
+
+
+def _settled_there(
+    plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]
+) -> dict[str, Any]:
     """Where the executor runs its tasks. Raises StoreError."""
     seen = folder.root / f".seen-{uuid4().hex}"
-    task = site.task("numerics", "tread_bench.cell.numerics:settle", (plan.suite.compute, device), seen)
+    task = site.task("numerics", "tread_bench.cell.prepare:settle_with_data", (plan.suite.compute, device, data), seen)
     settled = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     is_shared = seen.exists()
     if is_shared:

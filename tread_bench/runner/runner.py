@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tread_bench.cli.display import Display
 from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import expected_macs
 from tread_bench.core.outputs import open_plain
 from tread_bench.core.records import Record
+from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
@@ -72,7 +72,7 @@ def run(
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
                 files = data_files(plan, untrained, folder, options.fresh)
-                about = _settled(plan, folder, site, options, display)
+                about = _settled(plan, untrained, folder, site, options, display)
                 about |= {"files": {path: file.model_dump() for path, file in sorted(files.items())}}
                 site = replace(site, executor=site.executor.sized(about["numerics"]))
                 check_space(untrained, folder, site.executor.at_once)
@@ -95,16 +95,23 @@ def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
     return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
 
 
-def _settled(plan: Plan, folder: RunFolder, site: Site, options: Options, display: Display) -> dict[str, Any]:
+def _settled(
+    plan: Plan,
+    untrained: Sequence[PlannedCell],
+    folder: RunFolder,
+    site: Site,
+    options: Options,
+    display: Display,
+) -> dict[str, Any]:
     """The run's numerical choices; the display tells where they are asked for, since another machine may have a queue.
 
     Raises StoreError.
     """
     if options.executor == "local":
-        return settle(plan, folder, site, options)
+        return settle(plan, folder, site, options, untrained)
     display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
     display.started("numerics")
-    about = settle(plan, folder, site, options)
+    about = settle(plan, folder, site, options, untrained)
     display.ended("numerics")
     return about
 

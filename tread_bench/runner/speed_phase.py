@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.cli.display import Display
 from tread_bench.core.conditions import TIMED, conditions, decisive, differences
+from tread_bench.core.files import write_json
 from tread_bench.core.outputs import make_below
 from tread_bench.core.records import Record
+from tread_bench.runner.display import Display
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Task
-from tread_bench.runner.folder import RunFolder, write_json
+from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
 
 

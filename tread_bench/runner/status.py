@@ -79,7 +79,7 @@ def status_of(folder: RunFolder) -> Status:
     """Look at a run folder, and change nothing there.
 
     Raises:
-        StoreError: it is no run folder, or its plan cannot be read.
+        StoreError: it is not a run folder, or its plan cannot be read.
     """
     is_held = is_locked(folder.root / ".lock")
     if is_held and not folder.plan_path.exists():  # by a runner that has just begun

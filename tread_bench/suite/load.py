@@ -44,8 +44,7 @@ def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
 
 def shipped_suites() -> dict[str, Path]:
     """The suites that come with the package, by name, such as `cifar10/route_placement`."""
-    inside = Path(__file__).parents[1] / "suites"
-    folder = inside if inside.is_dir() else inside.parents[1] / "suites"
+    folder = (Path(__file__).parents[1] / "suites").resolve()  # in a checkout a link
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
 
 

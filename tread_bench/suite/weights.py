@@ -10,8 +10,8 @@ from typing import Any
 from tread_bench.core.config import Cell, iteration_at
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
+from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
-from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.merge import Draft
 
 SAME = ("backbone", "data", "objective")  # of both: what the weights fit, and what they were trained for
@@ -76,15 +76,10 @@ class Sources:
 
 
 def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
-    folder = RunFolder(Path(run))
     try:
-        plan = folder.plan()
-        abouts = [folder.about(cell) for cell in plan["references"]] if plan else []
+        trained = named("tread_bench.runner.folder:trained_cells")(Path(run))
     except UserError as error:
         raise ValueError(str(error)) from None
-    if not plan:
-        raise ValueError(f"{run} is no run folder: it has no plan.json")
-    trained = [about for about in abouts if about and not about["config"].get("evaluate")]
     found = {about["seed"]: about for about in trained if about["row"] == row}
     if not found:
         raise ValueError(f"{run}: {unknown('trained row', row, {about['row'] for about in trained})}")

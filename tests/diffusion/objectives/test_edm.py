@@ -8,11 +8,12 @@ import torch
 
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, EdmObjective
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion import objectives
 from tread_bench.diffusion.objectives import Edm, build_objective
 from tread_bench.measure.inside.validation import validation_losses
-from tread_bench.model.methods import Network, build_method
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
 
 CONFIG = EdmObjective(sigma_data=0.7, p_mean=-0.8, p_std=1.1)
 EDM = Edm(CONFIG)

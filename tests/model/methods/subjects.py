@@ -7,9 +7,9 @@ import torch
 from tread_bench.cell.build import build_network
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, Suite
-from tread_bench.data.source import open_data
+from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
-from tread_bench.model.methods import Rows
+from tread_bench.model.methods.base import Rows
 from tread_bench.suite.plan import expand
 
 BACKBONES = {

@@ -18,9 +18,10 @@ from tread_bench.core.config import Compute, RepaLoss, Suite
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
+from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae import Mae
 from tread_bench.model.losses.repa import default_block
-from tread_bench.model.methods import Images, Prediction
+from tread_bench.model.methods.base import Prediction
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.plan import expand
 

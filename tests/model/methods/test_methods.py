@@ -16,7 +16,7 @@ from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
 from tread_bench.core import draws
 from tread_bench.model.backbone import Skip, come_back, leave
-from tread_bench.model.methods import build_method
+from tread_bench.model.methods.build import build_method
 
 every = pytest.mark.parametrize(
     ("method", "backbone"), [(m, b) for m in METHODS for b in BACKBONES], ids=lambda value: value

@@ -3,9 +3,7 @@
 import torch
 from torch import nn
 
-from tread_bench.model.backbone import Backbone, TokenState
-from tread_bench.model.ops.patching import sinusoids, unpatchify
-from tread_bench.model.ops.routing import gather_tokens
+from tread_bench import Backbone, TokenState, gather_tokens, sinusoids, unpatchify
 
 
 class Block(nn.Module):

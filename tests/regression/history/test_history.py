@@ -40,9 +40,9 @@ def test_the_changes_are_told_with_their_commits(made):
 
 def test_a_folder_that_is_no_run_is_named_and_loses_no_other(made):
     done, out = made
-    assert done.stderr.strip().startswith("left out: no-run is no run folder")
+    assert done.stderr.strip().startswith("left out: no-run is not a run folder")
     page = (out / "index.html").read_text(encoding="utf-8")
-    assert "no-run is no run folder" in page and "over 30 runs" in page
+    assert "no-run is not a run folder" in page and "over 30 runs" in page
 
 
 def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path):

@@ -18,8 +18,8 @@ from tread_bench.diffusion.objectives import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.inside.validation import held_out_batch
 from tread_bench.model.backbone import OnBlock, TokenState
-from tread_bench.model.methods import Network, Rows
-from tread_bench.model.methods.base import draw_kept
+from tread_bench.model.methods.base import Rows, draw_kept
+from tread_bench.model.network import Network
 from tread_bench.model.ops.routing import gather_tokens, with_prefix
 
 

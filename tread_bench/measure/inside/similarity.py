@@ -12,7 +12,7 @@ from tread_bench.core.records import Similarity
 from tread_bench.data.source import Samples
 from tread_bench.diffusion.objectives import Objective
 from tread_bench.measure.inside.validation import held_out_batch
-from tread_bench.model.methods import Network
+from tread_bench.model.network import Network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
 TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times are held at once

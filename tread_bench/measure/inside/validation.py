@@ -11,7 +11,7 @@ from torch import Tensor
 from tread_bench.core import draws
 from tread_bench.data.source import Samples
 from tread_bench.diffusion.objectives import Objective
-from tread_bench.model.methods import Network
+from tread_bench.model.network import Network
 
 
 @torch.no_grad()

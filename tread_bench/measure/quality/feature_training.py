@@ -15,9 +15,10 @@ from torch import Tensor
 
 from tread_bench.core.draws import integers, permuted
 from tread_bench.core.errors import UserError
-from tread_bench.data.source import DataSource, ImageSet, Samples, open_data
+from tread_bench.core.files import write_atomically
+from tread_bench.data.open import open_data
+from tread_bench.data.source import DataSource, ImageSet, Samples
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
-from tread_bench.runner.folder import write_atomically
 
 if TYPE_CHECKING:
     from tread_bench.core.config import DataChoice

@@ -15,10 +15,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.core.files import write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.generation import FeatureStatistics
-from tread_bench.runner.folder import write_atomically
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, Pictures

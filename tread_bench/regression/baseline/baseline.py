@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validato
 from tread_bench.core.conditions import BLAS_KERNELS, by_file_name, decisive
 from tread_bench.core.documents import problems_of
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import read_json, refuse_unfit, write_json
 from tread_bench.core.records import GpuConditions, Record
-from tread_bench.runner.folder import read_json, refuse_unfit, write_json
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import StoreError
 from tread_bench.core.records import Record
-from tread_bench.runner.folder import RunFolder, StoreError
+from tread_bench.runner.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)

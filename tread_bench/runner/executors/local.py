@@ -25,7 +25,10 @@ from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tread_bench.runner.executors.server", "tread_bench.runner.executors.preload"])
+# Imported once by the server that cells are forked from. scikit-learn holds the digits, timm what most adapters use;
+# both are slow to import.
+_PRELOADED = ("sklearn.datasets", "timm.layers", "tread_bench.cell.run", "tread_bench.cell.speed")
+_context.set_forkserver_preload(["tread_bench.runner.executors.server", *_PRELOADED])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a server that was killed is found dead only a moment later
 LONGEST_FOLDER = 76  # of a socket's path, at most 107 bytes, multiprocessing's own names take 31

@@ -1,0 +1,90 @@
+"""Data files that cannot be used are all named before anything is trained, wherever that can be seen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from tests.command_line import tread_bench
+from tests.data.test_parquet import COLOUR, SIDE, png, write
+from tread_bench.core.config import LatentsData, ParquetData
+from tread_bench.data.check import data_problems
+
+SUITE = """\
+name: damaged
+base:
+  backbone: {{name: DiT, depth: 1, hidden: 8, heads: 1, patch: 2}}
+  data: {{name: parquet, train: [{train}], held_out: [{held_out}], image_size: 4, num_classes: 3}}
+  training: {{iterations: 1, batch: 2}}
+  metrics: {{generate: false, validation_samples: 1, similarity_samples: 1}}
+rows: {{dense: {{}}}}
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> str:
+    return write(tmp_path / "good.parquet", [png(image) for image in COLOUR], [0, 1, 2, 0, 1])
+
+
+def images(*train: str, held_out: str) -> ParquetData:
+    return ParquetData(name="parquet", train=train, held_out=(held_out,), image_size=SIDE, num_classes=3)
+
+
+def test_good_files_have_no_problem(good: str) -> None:
+    assert data_problems([images(good, held_out=good)]) == []
+
+
+def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.parquet"
+    cut.write_bytes(Path(good).read_bytes()[:-20])
+    wrong_label = write(
+        tmp_path / "label.parquet", [png(image) for image in COLOUR], [0, 1, 2, 0, 9]
+    )  # in the last group
+    large = write(tmp_path / "large.parquet", [png(np.zeros((9, 9, 3), np.uint8))] * 3, [0, 1, 2])
+    twice = tmp_path / "twice.parquet"
+    table = pq.read_table(good)
+    pq.write_table(pa.Table.from_arrays([*table.columns, table["label"]], ["image", "label", "label"]), twice)
+    found = data_problems([images(good, str(cut), wrong_label, large, held_out=str(twice))])
+    assert [message.split(":")[0] for message in found] == [
+        str(cut),
+        f"{wrong_label}, row 4",
+        f"{large}, row 0",
+        str(twice),
+    ]
+
+
+def test_latents_are_looked_at_too(tmp_path: Path) -> None:
+    def latents(name: str, values: np.ndarray, labels: list[int]) -> str:
+        save_file({"latents": values, "labels": np.array(labels)}, tmp_path / name)
+        return str(tmp_path / name)
+
+    whole = np.zeros((3, 4, 8, 8), np.float32)
+    not_finite = whole.copy()
+    not_finite[2, 0, 0, 0] = np.nan
+    good = latents("good.st", whole, [0, 1, 2])
+    bad = [
+        latents("last.st", not_finite, [0, 1, 2]),
+        latents("label.st", whole, [0, 1, 7]),
+        latents("shape.st", whole[:, :3], [0, 1, 2]),
+    ]
+    shape = {"channels": 4, "image_size": 8, "num_classes": 3}
+    choice = LatentsData(name="latents", train=(good, *bad), held_out=(good,), scale=1.0, **shape)
+    found = data_problems([choice])
+    assert len(found) == 3 and all(path in message for path, message in zip(bad, found, strict=True))
+
+
+def test_a_run_ends_before_its_first_cell_and_leaves_nothing(good: str, tmp_path: Path) -> None:
+    cut, other = tmp_path / "cut.parquet", tmp_path / "other.parquet"
+    cut.write_bytes(Path(good).read_bytes()[:-20])
+    other.write_bytes(b"PAR1")
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(SUITE.format(train=f"{good}, {cut}", held_out=other))
+    done = tread_bench("run", suite, "--out", tmp_path / "run")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "cut.parquet" in done.stderr and "other.parquet" in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()

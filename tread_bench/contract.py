@@ -1,0 +1,15 @@
+"""The checks that the authors of plug-ins run, of all rooms.
+
+from tread_bench.contract import check_backbone
+
+def test_the_contract_holds():
+    assert check_backbone(FAMILY, FAMILY.spec(depth=4, hidden=32, image_size=8)) == []
+"""
+
+from __future__ import annotations
+
+from tread_bench.model.contract.checks import CHECKS, Check
+from tread_bench.model.contract.run import Violation, check_backbone, run_check
+from tread_bench.model.contract.subject import Subject
+
+__all__ = ["CHECKS", "Check", "Subject", "Violation", "check_backbone", "run_check"]

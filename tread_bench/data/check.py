@@ -1,0 +1,39 @@
+"""What can be seen wrong with data files before anything is trained on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from tread_bench.core.config import DataChoice, LatentsData, ParquetData
+from tread_bench.core.errors import UserError
+from tread_bench.data import latents, parquet
+
+
+def data_problems(choices: Sequence[DataChoice]) -> list[str]:
+    """Every file that cannot be used, one message each: headers, columns, labels and the first and last entries.
+
+    What only reading everything can find is found by the cell that reads it.
+    """
+    found: dict[str, None] = {}  # each once, in order
+    for choice in choices:
+        for check in _checks(choice):
+            try:
+                check()
+            except UserError as error:
+                found[str(error)] = None
+    return list(found)
+
+
+def _checks(choice: DataChoice) -> Iterator[Callable[[], None]]:
+    """One for each file."""
+    if isinstance(choice, ParquetData):
+        for path in (*choice.train, *choice.held_out):
+            yield partial(parquet.check_ends, choice, path)
+    elif isinstance(choice, LatentsData):
+        for path in (*choice.train, *choice.held_out):
+            yield partial(latents.check_ends, choice, path)
+        if choice.images:
+            pictures = parquet.ParquetPictures(choice).choice
+            for path in choice.images:
+                yield partial(parquet.check_ends, pictures, path, "data.decoded_size")

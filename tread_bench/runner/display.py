@@ -1,0 +1,16 @@
+"""What a runner reports while it works; the command line shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Display(Protocol):
+    """What shows a run to its user."""
+
+    def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None: ...
+    def started(self, key: str) -> None: ...
+    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None: ...
+    def ended(self, key: str, failure: str = "") -> None: ...
+    def end(self) -> None: ...
