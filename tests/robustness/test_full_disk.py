@@ -15,7 +15,7 @@ from full_disk import Disk, failing
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import temporaries
+from tread_bench.core.files import TEMPORARY, temporaries
 from tread_bench.core.records import Record
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
@@ -34,6 +34,7 @@ base:
   metrics: {num_samples: 10, validation_samples: 4, kid_subset_size: 4, kid_subsets: 2, similarity_samples: 2}
 timing: {pairs: 0}
 """
+NOTE = TEMPORARY.format("progress")  # what a note is called until it is in its place
 OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "attempts"}
 
 
@@ -97,7 +98,7 @@ def ending(folder: RunFolder, cell_id: str, name: str) -> tuple[dict, dict[str, 
 
 def is_harmless(operation: str) -> bool:
     """To make a folder that is there already may fail unnoticed, and so may a note for people who look."""
-    return operation.startswith("mkdir ") or "progress.json" in operation
+    return operation.startswith("mkdir ") or NOTE in operation
 
 
 def assert_nothing_torn(root: Path):
@@ -128,7 +129,7 @@ def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tm
         run_cell(whole, cell_id, quiet)
     expected, writes = ending(RunFolder(whole), cell_id, "outcome.json"), len(disk.done)
     assert 20 < writes <= MOST_WRITES, disk.done
-    assert sum("progress.json" in operation for operation in disk.done) >= 9  # three notes of three operations
+    assert sum(NOTE in operation for operation in disk.done) >= 9  # three notes of three operations
     told = 0
     for n in range(1, writes + 1):
         for error in ERRORS:
