@@ -292,8 +292,8 @@ def test_files_of_pictures_are_needed_only_where_pictures_are_judged():
     data = {"data": {**LATENTS, "decoder": "gone.pt2", "images": ["gone.parquet"]}}
     told = [(loc, message.partition(";")[0]) for loc, message in problems_of(base=data)]
     assert told == [
-        (("base", "data", "decoder"), "no such file: gone.pt2"),
         (("base", "data", "images", 0), "no such file: gone.parquet"),
+        (("base", "data", "decoder"), "no such file: gone.pt2"),
     ]
     assert plan_of(base={**data, "metrics.generate": False}).cells
 
