@@ -210,12 +210,12 @@ def calls(path: Path) -> set[str]:
 
 
 def test_files_are_written_in_one_place():
-    """Whoever needs another: it goes through `store` and `outputs`, which know links, devices and files of others."""
+    """Whoever needs another: it goes through `files` and `outputs`, which know links, devices and files of others."""
     packages = ("tread_bench", "backbones", "reports")
     modules = [path for package in packages for path in CHECKOUT.glob(f"{package}/**/*.py")]
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
+        "tread_bench/core/files.py": {"os.replace", "temporary.write_bytes"},
         "tread_bench/runner/heartbeat.py": {"os.replace"},
-        "tread_bench/runner/folder.py": {"os.replace"},
         "tread_bench/regression/versions/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
     }

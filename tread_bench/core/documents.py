@@ -180,8 +180,8 @@ def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
         model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    if model is StoredRecord:
-        return _config_problems({**_NOT_ASKED, **content["config"]})
+    if model is StoredRecord:  # perhaps of another version, which knew other keys
+        return _config_problems({**_NOT_ASKED, **content["config"]}, knows_all_keys=False)
     return _config_problems(content["config"]) if model is CellRequest else []
 
 
@@ -189,11 +189,13 @@ def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...
     return list(dict.fromkeys(problem.message.strip() for problem in validation_problems(error, model, above)))
 
 
-def _config_problems(config: dict[str, Any]) -> list[str]:
+def _config_problems(config: dict[str, Any], knows_all_keys: bool = True) -> list[str]:
     """Why that is not the configuration of a cell, written out as this program does."""
     try:
         cell = Cell.model_validate(config)
     except ValidationError as error:
+        if not knows_all_keys and all(found["type"] == "extra_forbidden" for found in error.errors()):
+            return []
         return _texts(error, Cell, ("config",))
     return [*_other_kinds(config, cell.model_dump(mode="json"), ("config",)), *_size_problems(cell)]
 

@@ -14,6 +14,7 @@ from tread_bench.reports.history import render
 def page(tmp_path_factory):
     root = tmp_path_factory.mktemp("history")
     runs, _ = read_runs(write_history(root / "runs", 30, two_changes))
+    (root / "out").mkdir()
     render(runs, series_of(runs), [LeftOut(root / "none", f"{root / 'none'} is not a run folder")], root / "out")
     return (root / "out" / "index.html").as_uri()
 
