@@ -30,7 +30,7 @@ def migrated(content: dict[str, Any], kind: Kind, path: Path) -> dict[str, Any]:
         )
     if version > SCHEMA_VERSION:
         raise VersionError(
-            f"{path} was written by a newer tread-bench (schema version {version}; this one reads up to "
+            f"{path} was written by a newer tread-bench (schema_version {version}; this one reads up to "
             f"{SCHEMA_VERSION}): update tread-bench, or give another --out"
         )
     for step in range(version, SCHEMA_VERSION):
