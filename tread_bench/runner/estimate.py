@@ -10,11 +10,8 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from tread_bench.core.cell_costs import Work, expected_work
 from tread_bench.core.config import Cell
-from tread_bench.core.errors import UserError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
@@ -110,5 +107,5 @@ def work_of(config: str) -> Work | None:
     """What a cell's `config` (JSON) asks for; None where it cannot be read here: its backbone is not installed, say."""
     try:
         return expected_work(Cell.model_validate(json.loads(config)))
-    except (UserError, ValidationError):
+    except ValueError:
         return None
