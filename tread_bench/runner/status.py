@@ -89,7 +89,7 @@ def status_of(folder: RunFolder) -> Status:
     looked = [_look(folder, cell_id, rows.get(cell_id), now) for cell_id in plan["cells"]]
     works = _works(folder, looked)
     remaining = Remaining.of(folder, looked, works)
-    to_measure = _to_measure(looked, works) if plan["timing"]["pairs"] else set()
+    to_measure = _to_measure(looked, works) if plan["timing"].get("pairs", 0) else set()
     return Status(
         suite=plan["suite"]["name"],
         is_smoke=plan.get("smoke", False),
