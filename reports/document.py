@@ -41,7 +41,7 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
 def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:
     """A template of this package, with the style and the script of all pages; its head names the pictures' files."""
     environment = Environment(
-        loader=PackageLoader("reports"),
+        loader=PackageLoader("tread_bench.reports"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.toy_suite import toy_suite, write_suite
+
 CHECKOUT = Path(__file__).parents[1]
 
 
@@ -64,6 +66,14 @@ def test_the_command_works_from_the_wheel(unpacked: Path, tmp_path: Path) -> Non
     done = run_in(tmp_path, unpacked, "-m", "tread_bench", "list", "suites")
     assert done.returncode == 0, done.stderr
     assert "route_placement" in done.stdout
+
+
+def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path) -> None:
+    """In a folder without any of the checkout's, which the tests' own Python finds on its path."""
+    write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
+    done = run_in(tmp_path, unpacked, "-P", "-m", "tread_bench", "run", "toy.yaml", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "index.html").is_file()
 
 
 def test_folders_of_the_same_names_are_not_in_the_way(unpacked: Path, tmp_path: Path) -> None:

@@ -49,6 +49,6 @@ class _OldNames(MetaPathFinder):
 
 
 def redirect_old_names() -> None:
-    """Let `import` find old names, after everything that exists."""
+    """Let `import` find old names: first, since below a moved package the import system would load modules anew."""
     if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
-        sys.meta_path.append(_OldNames())
+        sys.meta_path.insert(0, _OldNames())
