@@ -233,7 +233,7 @@ def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
     "what", [("plan", "route_placement", "--seeds", "1000"), ("profile", "DiT-S/2", "--train"), ("doctor",)]
 )
 def test_ctrl_c_in_other_commands(what, tmp_path):
-    status, told = interrupted(command(*what), lambda: time.sleep(0.5))
+    status, told = interrupted(command(*what), lambda: time.sleep(0.3))
     assert status == 130 and told.endswith("interrupted\n")
 
 
