@@ -45,6 +45,7 @@ def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
     "body",
     [
         "raise SystemExit(0)",
+        "raise KeyboardInterrupt",
         "raise KeyError('\x1b[2J')",
         "class End(BaseException): ...\nraise End",
         "print('to stdout')\nFAMILY = 'Snake'",

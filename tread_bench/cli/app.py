@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from tread_bench.cli.rim import Passed, main
 from tread_bench.core.errors import LARGEST, printable, shortened_middle
-from tread_bench.runner.signals import STATUS as INTERRUPTED
-from tread_bench.runner.signals import ctrl_c
+from tread_bench.core.signals import STATUS as INTERRUPTED
+from tread_bench.core.signals import ctrl_c
 
 __all__ = ["app", "main"]
 

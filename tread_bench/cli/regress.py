@@ -18,7 +18,7 @@ from tread_bench.regression.versions.environments import build, checkout, commit
 from tread_bench.regression.versions.windows import Version, disturbances, settings, step_times, steps_for
 from tread_bench.runner.display import Display
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.signals import signals_interrupt
+from tread_bench.core.signals import signals_interrupt
 from tread_bench.suite.load import find_suite, load_plan
 
 

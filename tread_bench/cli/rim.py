@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from tread_bench.runner.signals import STATUS, ctrl_c
+from tread_bench.core.signals import STATUS, ctrl_c
 
 if TYPE_CHECKING:
     from subprocess import CalledProcessError
@@ -17,6 +17,8 @@ WRONG = 2  # exit status: the input, or the machine, cannot be used
 MISTAKE = 70  # exit status: an error of this program; EX_SOFTWARE of sysexits.h
 READER_GONE = 1  # exit status: nobody reads stdout any more
 FEWEST_FILES, ENOUGH_FILES = 64, 1024  # that this process may have open at a time
+MIB = 2**20
+LEAST_MEMORY = 1024 * MIB  # address space, for libraries that end the process without a word where they get none
 
 
 class Passed(BaseException):
@@ -101,9 +103,9 @@ def _told(error: BaseException) -> int:
 
 
 def _say(text: str) -> None:
-    from tread_bench.core.errors import printable
+    from tread_bench.core.errors import printable, shortened_middle
 
-    sys.stderr.write(printable(text) + "\n")
+    sys.stderr.write("\n".join(shortened_middle(printable(line)) for line in text.split("\n")) + "\n")
 
 
 def _tell_undelivered(error: UndeliveredError) -> int:
@@ -126,12 +128,23 @@ def _failed_command(error: CalledProcessError) -> str:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and is_torchs)
+    """Also torch's own error, and a library that does not fit in what the process may use."""
+    told = str(error)
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in told
+    is_loaders = "failed to map segment" in told or "cannot allocate memory" in told.lower()
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, RuntimeError) and is_torchs)
+        or (isinstance(error, ImportError) and is_loaders)
+    )
 
 
 def _raise_limits() -> None:
-    """Let the process open as many files as it needs, where the system lets it. Raises UserError where that is few."""
+    """Let the process open as many files as it needs, where the system lets it.
+
+    Raises:
+        UserError: that is too few, or there is too little memory.
+    """
     from tread_bench.core.errors import UserError
 
     try:
@@ -139,6 +152,12 @@ def _raise_limits() -> None:
     except ImportError:  # a system without such limits
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if space != resource.RLIM_INFINITY and space < LEAST_MEMORY:
+        raise UserError(
+            f"a process here may use {space / MIB:,.0f} MiB of memory, and tread-bench needs {LEAST_MEMORY / MIB:,.0f} "
+            "(some commands more): raise the limit (`ulimit -v unlimited`)"
+        )
     if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
         return
     most = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)

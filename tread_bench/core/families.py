@@ -22,6 +22,7 @@ from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
 from tread_bench.core.routes import Route, RoutesLike, resolve_routes
+from tread_bench.core.signals import ctrl_c
 
 if TYPE_CHECKING:
     from tread_bench.model.backbone import Backbone
@@ -246,9 +247,9 @@ def _loaded(point: EntryPoint) -> Family | None:
     try:
         with redirect_stdout(sys.stderr):  # stdout is for results
             family = point.load()
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
+        if isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed:
+            raise
         _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
         return None
     if wrong := _wrong_with(family):

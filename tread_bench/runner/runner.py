@@ -19,7 +19,7 @@ from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.runner.folder import RunFolder, check_there, disk_errors_told
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import check_owners, check_space, data_files, references, settle, write_plan
-from tread_bench.runner.signals import signals_interrupt
+from tread_bench.core.signals import signals_interrupt
 from tread_bench.runner.speed_phase import complete
 from tread_bench.suite.plan import Plan, PlannedCell
 

@@ -24,7 +24,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self.works = False
+        self.is_installed = self.works = False
         self.heard_at: float | None = None  # on the monotonic clock
         self.status = STATUS  # of a process that ends at once
 
@@ -32,6 +32,7 @@ class Interrupts:
         """Take over Ctrl-C, unless the process was started to ignore it, and interrupts that Python cannot raise."""
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self)
+            self.is_installed = True
         # While the interpreter is taken down no handler runs; registered first, this is called last.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
         before = sys.unraisablehook
@@ -49,6 +50,11 @@ class Interrupts:
             raise KeyboardInterrupt
         if not self.works or self.heard_at is None or time.monotonic() - self.heard_at > GRACE_S:
             self.end_at_once()
+
+    @property
+    def may_have_been_pressed(self) -> bool:
+        """Whether a KeyboardInterrupt may come from the keyboard; False: code has raised it for itself."""
+        return not self.is_installed or self.heard_at is not None
 
     def end_at_once(self) -> None:
         """End without putting anything away: the processes of a run end with their runner, however that ends."""
