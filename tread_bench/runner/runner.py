@@ -12,6 +12,7 @@ from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import expected_macs
 from tread_bench.core.outputs import open_plain
 from tread_bench.core.records import Record
+from tread_bench.core.signals import signals_interrupt
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
@@ -19,7 +20,6 @@ from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.runner.folder import RunFolder, check_there, disk_errors_told
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import check_owners, check_space, data_files, references, settle, write_plan
-from tread_bench.core.signals import signals_interrupt
 from tread_bench.runner.speed_phase import complete
 from tread_bench.suite.plan import Plan, PlannedCell
 
