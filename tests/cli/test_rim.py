@@ -206,7 +206,7 @@ def test_a_mistake_of_the_program_says_so_and_where_its_log_is(tmp_path):
 
 
 def test_control_characters_are_written_as_escapes():
-    assert printable("a\tb\nc\x00\x1b\x7f\x9b\r") == "a\tb\nc\\x00\\x1b\\x7f\\x9b\\r"
+    assert printable("a\tb\nc\x00\x1b\x7f\x9b\r") == "a\\tb\\nc\\x00\\x1b\\x7f\\x9b\\r"
 
 
 def has_loaded_libraries(process: subprocess.Popen[str]) -> bool:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import sys
@@ -301,7 +302,8 @@ def _faults(case: Case, attempt: Attempt, document: Path | None) -> list[str]:
 def _is_named(attempt: Attempt, document: Path) -> bool:
     """Whether a message names the document, or something else that the command was given."""
     given = [part for part in attempt.command[1:] if not part.startswith("-")]
-    return any(name in attempt.stderr for name in (document.name, *given))
+    behind = [os.readlink(document)] if document.is_symlink() else []
+    return any(name in attempt.stderr for name in (document.name, *behind, *given))
 
 
 def _lost(case: Case, here: Path, document: Path | None, before: dict[str, str]) -> list[str]:

@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
+from tread_bench.core.files import read_plain, write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.records import DataFile, Part
 
@@ -183,7 +183,7 @@ def _hashed(path: str) -> str:
 def _cached(path: str, about: os.stat_result) -> str:
     """ "" where it is not known."""
     try:
-        entry = _Entry.model_validate(json.loads(_entry_path(path).read_bytes()))
+        entry = _Entry.model_validate(json.loads(read_plain(_entry_path(path))))
     except (OSError, ValueError, ValidationError):
         return ""
     known = (os.path.realpath(path), about.st_size, about.st_mtime_ns)

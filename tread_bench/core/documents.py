@@ -23,7 +23,8 @@ from pydantic import (
 )
 
 from tread_bench.core.config import Cell, Timing
-from tread_bench.core.problems import dotted, printable, shortened, validation_problems
+from tread_bench.core.errors import printable
+from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.records import Record, TimingFigures
 
 DEEPEST = 50  # of lists and objects inside each other

@@ -23,10 +23,8 @@ class UserError(ValueError):
 
 
 def printable(text: str) -> str:
-    """Without characters that a terminal would obey, or that look like others: each as its escape, such as \\x1b."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    """One line without characters that a terminal would obey, or that look like others: each as its escape, \\x1b."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shortened_middle(text: str) -> str:

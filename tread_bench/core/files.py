@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -12,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.documents import SHOWN
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, printable
 from tread_bench.core.outputs import refuse_irregular
-from tread_bench.core.problems import printable
 
 TEMPORARY = ".tread-bench-{}.tmp"
 TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
@@ -89,16 +89,24 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
     """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_plain(path).decode())
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}); make it readable") from None
+        way_out = way_out if error.errno == errno.EINVAL else "make it readable"
+        raise StoreError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
     if content is None:
         raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
     return content
+
+
+def read_plain(path: Path) -> bytes:
+    """A file's content. Raises OSError, also for a device or a pipe, which may have no end."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a file", str(path))
+    return path.read_bytes()
 
 
 def refuse_unfit(path: Path, problems: Sequence[str], way_out: str = WAY_OUT) -> None:

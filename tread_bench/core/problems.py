@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from tread_bench.core.errors import UserError, shortened_middle
+from tread_bench.core.errors import UserError, printable, shortened_middle
 from tread_bench.core.names import unknown
 
 Loc = tuple[str | int, ...]  # keys and list indices from the top of a suite, or of a cell
@@ -95,11 +95,6 @@ class Places:
 
 def dotted(loc: Loc) -> str:
     return ".".join(map(str, loc))
-
-
-def printable(text: str) -> str:
-    """The text with control characters and marks of writing direction spelt out."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def shortened(value: object) -> str:

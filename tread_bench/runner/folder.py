@@ -26,6 +26,7 @@ from tread_bench.core.files import (
     StoreError,
     files_in,
     read_json,
+    read_plain,
     refuse_unfit,
     write_atomically,
     write_json,
@@ -451,7 +452,7 @@ class RunFolder:
 def _has(path: Path, keys: Iterable[str]) -> bool:
     """Whether a file is a JSON object with these keys."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_plain(path))
     except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.keys() >= set(keys)

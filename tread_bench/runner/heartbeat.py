@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
-from tread_bench.core.files import TEMPORARY
+from tread_bench.core.files import TEMPORARY, read_plain
 from tread_bench.core.identity import Identity
 from tread_bench.core.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
@@ -48,7 +48,7 @@ class Progress(BaseModel):
 def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
     """What the latest attempt at a cell has told last; None where that is nothing, cannot be read, or is another's."""
     try:
-        found = Progress.model_validate_json((folder.cell(cell_id) / _NAME).read_bytes())
+        found = Progress.model_validate_json(read_plain(folder.cell(cell_id) / _NAME))
     except (OSError, ValidationError):
         return None
     return found if found.cell in ("", cell_id) else None

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tread_bench.core.config import Suite
+from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
-from tread_bench.core.problems import Loc, Problem, dotted, printable, shortened
+from tread_bench.core.problems import Loc, Problem, dotted, shortened
 
 MAX_CELLS = 100_000
 MAX_ROWS = 10_000
