@@ -30,7 +30,7 @@ def with_workers(trainer: Trainer, workers: int) -> Trainer:
 
 def digest(batch):
     """Of every tensor, masks included."""
-    tensors = [batch.x, batch.y, batch.t, batch.noise, *batch.rows.masks.values()]
+    tensors = [batch.x, batch.y, batch.t, batch.noise, *batch.range.masks.values()]
     return hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors)).hexdigest()
 
 
@@ -61,24 +61,24 @@ def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_res
 def test_masks_drawn_ahead_are_those_of_the_step_and_go_with_their_samples():
     trainer = make_trainer(make_cell(**ROUTED))
     batch, backbone, method = trainer.batch(3), trainer.network.backbone, trainer.network.method
-    (ahead,) = batch.rows.masks.values()
-    (drawn,) = method.draw(backbone, method_rows(batch), torch.device("cpu")).values()
+    (ahead,) = batch.range.masks.values()
+    (drawn,) = method.draw(backbone, range_of(batch), torch.device("cpu")).values()
     assert torch.equal(ahead, drawn)
-    parts = [method.draw(backbone, part.rows, torch.device("cpu"))[0] for part in batch.split(3)]
+    parts = [method.draw(backbone, part.range, torch.device("cpu"))[0] for part in batch.split(3)]
     assert torch.equal(torch.cat(parts), drawn)
 
 
 def test_masks_drawn_ahead_do_not_route_a_step_at_another_share():
     trainer = make_trainer(make_cell(**ROUTED))
     batch, method = trainer.batch(0), trainer.network.method
-    dense, half = (method_rows(batch, routing=share, masks=batch.rows.masks) for share in (0.0, 0.5))
+    dense, half = (range_of(batch, routing=share, masks=batch.range.masks) for share in (0.0, 0.5))
     assert method.draw(trainer.network.backbone, dense, torch.device("cpu")) == {}
     (kept,) = method.draw(trainer.network.backbone, half, torch.device("cpu")).values()
     assert kept.shape[1] == 12
 
 
-def method_rows(batch, **changes):
-    return replace(batch.rows, **{"masks": {}, **changes})
+def range_of(batch, **changes):
+    return replace(batch.range, **{"masks": {}, **changes})
 
 
 def test_the_order_of_an_epoch_is_made_once(monkeypatch):

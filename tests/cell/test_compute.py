@@ -265,7 +265,7 @@ def test_micro_batches_are_the_samples_of_the_batch_in_order():
     parts = list(batch.split(3))
     for name in ("x", "y", "t", "noise"):
         assert torch.equal(torch.cat([getattr(part, name) for part in parts]), getattr(batch, name))
-    assert [(part.rows.first, part.rows.count) for part in parts] == [(16, 3), (19, 3), (22, 2)]
+    assert [(part.range.first, part.range.count) for part in parts] == [(16, 3), (19, 3), (22, 2)]
 
 
 def test_a_micro_batch_of_the_whole_batch_changes_no_bit():

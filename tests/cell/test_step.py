@@ -16,7 +16,7 @@ from tread_bench.core.config import Cell
 from tread_bench.core.schedule import warmup_factor
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
-from tread_bench.model.methods.base import Rows, draw_ids
+from tread_bench.model.methods.base import BatchRange, draw_ids
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -68,7 +68,7 @@ def test_masks_depend_on_route_rate_and_sample_alone():
     trainer = make_trainer(make_cell(**ROUTED))
     spec_of = trainer.network.backbone
     ids = lambda first, count, seed=0: draw_ids(  # noqa: E731
-        spec_of, trainer.network.method.routes, "random", Rows(seed, first, count), torch.device("cpu")
+        spec_of, trainer.network.method.routes, "random", BatchRange(seed, first, count), torch.device("cpu")
     )[0]
     assert torch.equal(torch.cat([ids(0, 3), ids(3, 5)]), ids(0, 8))
     assert not torch.equal(ids(0, 8), ids(0, 8, seed=1))

@@ -16,8 +16,9 @@ from tread_bench.core.costs import sampling_macs
 from tread_bench.core.routed import Setting, setting_of, with_blocks
 from tread_bench.core.routes import Route
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.guidance import Guided, Samples, without_blocks
+from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives import build_objective
+from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -44,7 +45,7 @@ class Linear:
         self.gain, self.calls, self.num_blocks = gain, 0, 4
         self.spec = SimpleNamespace(num_classes=10, num_tokens=16, grid=(4, 4), channels=1, image_size=4)
         self.backbone = self
-        self.method = SimpleNamespace(selector="random", judge_shallow=self.judge_shallow)
+        self.method = SimpleNamespace(selector="random", shallow_forward=self.shallow_forward)
 
     def output(self, x, t, y, bypassed=0, dropped=0):
         self.calls += 1
@@ -54,8 +55,8 @@ class Linear:
     def __call__(self, x, t, y=None, *, routes=(), selector="random", ids=()):
         return self.output(x, t, y, bypassed=sum(16 - kept.shape[1] for kept in ids))
 
-    def judge_shallow(self, backbone, x, t, y):
-        return self.output(x, t, y, dropped=self.num_blocks)
+    def shallow_forward(self, backbone, start):
+        return self.output(*start[:3], dropped=self.num_blocks)
 
     def start(self, x, t, y):
         return x, t, y, 0
@@ -70,7 +71,7 @@ class Linear:
 def guided(rule, scale=2.5, sampler="euler", weak=None, network=None, steps=4):
     sampling = Sampling(sampler=sampler, steps=steps, guidance=rule, guidance_scale=1 if rule == "none" else scale)
     network, y = network or Linear(), torch.tensor([3, 7])
-    return network, Guided(network, sampling, TIMES, Samples(0, 0, y), weak or Linear(0.5)), y
+    return network, Guided(network, sampling, TIMES, BatchRange(0, 0, 2), y, weak or Linear(0.5)), y
 
 
 def outputs(rule, y, x, t):
@@ -250,7 +251,7 @@ def test_path_drop_is_planned_where_the_other_blocks_are_a_network_and_nowhere_e
 
 
 def test_what_a_branch_needs_must_be_there():
-    network, samples = Linear(), Samples(0, 0, None)
-    for rule, message in (("cfg", "has none"), (RULES["autoguidance"], "hand over their network")):
+    network = Linear()
+    for rule, message in (("cfg", "has none"), (RULES["autoguidance"], "pass their network")):
         with pytest.raises(ValueError, match=message):
-            Guided(network, Sampling(steps=4, guidance=rule, guidance_scale=2), TIMES, samples)
+            Guided(network, Sampling(steps=4, guidance=rule, guidance_scale=2), TIMES, BatchRange(0, 0, 2), None)

@@ -19,7 +19,7 @@ from tread_bench.core.data_files import DataFiles, known_files
 from tread_bench.core.identity import Identity
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
-NEWS_S = 1.0  # after which there is news of progress, be the next loss due or not
+REPORT_EVERY_S = 1.0  # of progress, whether the next loss is due or not
 
 
 class DivergedError(RuntimeError):
@@ -28,7 +28,7 @@ class DivergedError(RuntimeError):
 
 @dataclass
 class History:
-    """What a training has left so far; JSON values, so that a checkpoint can hold it."""
+    """What training has produced so far; JSON values, so that a checkpoint can hold it."""
 
     step: int = 0
     train_seconds: float = 0.0
@@ -58,7 +58,7 @@ def train(
     keep: Keep | None = None,
     files: DataFiles | None = None,
 ) -> History:
-    """Train to the last iteration, going on from the newest checkpoint in `folder`.
+    """Train to the last iteration, resuming from the newest checkpoint in `folder`.
 
     Args:
         owner: whose checkpoints they are.
@@ -71,42 +71,54 @@ def train(
         StrangerError: the newest checkpoint is another cell's.
         ChangedDataError: a file is not what it was.
     """
-    config, at = trainer.cell.training, trainer.cell.metrics.at or (trainer.cell.training.iterations,)
+    # Resume from the newest checkpoint.
     history = _resume(trainer, folder, owner)
     if files is not None:
         files.expect(known_files(asdict(history)), "its last checkpoint")
     _note_conditions(history, conditions or {})
+
+    # At which iterations the loss is read, the network evaluated, and its weights kept.
+    config = trainer.cell.training
     every = max(1, config.iterations // LOSS_ENTRIES)
-    kept = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
-    stops = {*at, *kept}
-    losses: list[Tensor] = []
+    evaluated_at = trainer.cell.metrics.at or (config.iterations,)
+    kept_at = {*(iteration_at(moment, config.iterations) for moment in config.snapshots), config.iterations}
+    stops = {*evaluated_at, *kept_at}
+
+    losses: list[Tensor] = []  # not read yet
     waited_before = history.data_wait_seconds
-    since = told = clock()
+    since = reported = clock()
     with trainer.batches(range(history.step, config.iterations), clock) as batches:
         for batch in batches:
+            # One step.
             losses.append(trainer.step(batch))
             history.step += 1
             stops_here = history.step in stops or history.step % config.checkpoint_every == 0
-            is_read = history.step % every == 0 or stops_here
+
+            # Read the losses since the last time, and report progress.
+            is_entry = history.step % every == 0
+            is_read = is_entry or stops_here
             if is_read:
-                _note_loss(history, losses, entry_due=history.step % every == 0)
+                _note_loss(history, losses, entry_due=is_entry)
                 if trainer.scaler.collapsed:
                     raise DivergedError(f"float16 gradients overflow at any loss scale by iteration {history.step}")
-            if is_read or clock() - told >= NEWS_S:
+            if is_read or clock() - reported >= REPORT_EVERY_S:
                 progress(history.step, history.train_loss[-1][1] if history.train_loss else None)
-                told = clock()
-            if stops_here:
-                history.train_seconds += clock() - since
-                history.data_wait_seconds = waited_before + batches.waited_s
-                if history.step in at:
-                    history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
-                    trainer.network.train()
-                if keep is not None and history.step in kept:
-                    history.weights[str(history.step)] = keep(trainer, history.step)
-                if files is not None:
-                    history.files = {path: file.model_dump() for path, file in files.verified().items()}
-                save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
-                since = clock()
+                reported = clock()
+            if not stops_here:
+                continue
+
+            # Evaluate and keep the weights where that is due, then save a checkpoint; none of it counts as training.
+            history.train_seconds += clock() - since
+            history.data_wait_seconds = waited_before + batches.waited_s
+            if history.step in evaluated_at:
+                history.evaluations.append(evaluate(trainer, history.step, history.train_seconds))
+                trainer.network.train()
+            if keep is not None and history.step in kept_at:
+                history.weights[str(history.step)] = keep(trainer, history.step)
+            if files is not None:
+                history.files = {path: file.model_dump() for path, file in files.verified().items()}
+            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
+            since = clock()
     return history
 
 
@@ -135,4 +147,5 @@ def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
         raise DivergedError(f"the training loss is {history.partial_sum} by iteration {history.step}")
     if entry_due:
         history.train_loss.append((history.step, history.partial_sum / history.partial_count))
-        history.partial_sum, history.partial_count = 0.0, 0
+        history.partial_sum = 0.0
+        history.partial_count = 0

@@ -172,12 +172,12 @@ def _gradient_norms(trainer: Trainer) -> GradientNorms:
 
 def _dense(batch: Batch) -> Batch:
     """The same samples at a step without routing; none loses SPRINT's deep path."""
-    return replace(batch, rows=replace(batch.rows, routing=0.0, path_drop=False))
+    return replace(batch, range=replace(batch.range, routing=0.0, path_drop=False))
 
 
 def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
     """The loss with drop path drawn by the batch alone: the same with routing and without, and after a break."""
-    torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.rows.first) % 2**63)
+    torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.range.first) % 2**63)
     return trainer.loss(batch)
 
 

@@ -23,7 +23,7 @@ from tread_bench.data.loader import Loader
 from tread_bench.data.source import DataSource, flip
 from tread_bench.diffusion.objectives import Objective
 from tread_bench.model.losses.auxiliary import Images
-from tread_bench.model.methods.base import Prediction, Rows
+from tread_bench.model.methods.base import BatchRange, Prediction
 from tread_bench.model.network import Network
 
 PLAIN = StepOptions()
@@ -38,14 +38,14 @@ class Batch:
     y: Tensor | None
     t: Tensor
     noise: Tensor
-    rows: Rows
+    range: BatchRange
 
     def split(self, size: int) -> Iterator[Batch]:
         """The same samples, at most `size` at a time."""
-        for first in range(0, self.rows.count, size):
-            part = slice(first, min(first + size, self.rows.count))
-            rows = replace(self.rows, first=self.rows.first + first, count=part.stop - first)
-            yield replace(self, rows=rows).each(itemgetter(part))
+        for start in range(0, self.range.count, size):
+            part = slice(start, min(start + size, self.range.count))
+            part_range = replace(self.range, first=self.range.first + start, count=part.stop - start)
+            yield replace(self, range=part_range).each(itemgetter(part))
 
     def to(self, device: torch.device) -> Batch:
         """On the device; from pinned memory without waiting for it."""
@@ -53,14 +53,14 @@ class Batch:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The same with every tensor changed."""
-        masks = {key: change(ids) for key, ids in self.rows.masks.items()}
+        masks = {key: change(ids) for key, ids in self.range.masks.items()}
         return replace(
             self,
             x=change(self.x),
             y=None if self.y is None else change(self.y),
             t=change(self.t),
             noise=change(self.noise),
-            rows=replace(self.rows, masks=masks),
+            range=replace(self.range, masks=masks),
         )
 
 
@@ -77,11 +77,21 @@ class Trainer:
         device: torch.device,
         options: StepOptions = PLAIN,
     ) -> None:
-        self.cell, self.seed, self.data, self.device = cell, seed, data, device
-        self.objective, self.options = objective, options
+        self.cell = cell
+        self.seed = seed
+        self.objective = objective
+        self.data = data
+        self.device = device
+        self.options = options
+
+        # The weights, and their average in the same order.
         self.network = network.to(device)
         self.average = copy.deepcopy(self.network).eval().requires_grad_(False)
+        averaged = dict(self.average.named_parameters())
         self.parameters = [p for _, p in self.named_parameters()]
+        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+
+        # The optimiser.
         config = cell.training
         self.optimizer = torch.optim.AdamW(
             self.parameters,
@@ -90,8 +100,8 @@ class Trainer:
             weight_decay=config.weight_decay,
             fused=True,
         )
-        averaged = dict(self.average.named_parameters())
-        self._averaged = [averaged[name] for name, _ in self.named_parameters()]
+
+        # How a step computes.
         self.network.backbone.gradient_checkpointing = options.gradient_checkpointing
         self.scaler = LossScaler(device, enabled=options.autocast == "float16")
         blocks = CompiledBlocks(network.backbone, network.method) if options.compile else None
@@ -119,19 +129,26 @@ class Trainer:
 
         They are the same for every cell of the seed; masks are drawn by route as well.
         """
-        size, spec, seed = self.cell.training.batch, self.network.spec, self.seed
+        size = self.cell.training.batch
+        seed = self.seed
         first = step * size
-        train = self.data.train
-        items = draws.permuted(seed, "order", first, size, len(train))
-        x = train.images(items)
+
+        # Images and labels, in an order drawn epoch by epoch.
+        items = draws.permuted(seed, "order", first, size, len(self.data.train))
+        x = self.data.train.images(items)
+        y = self._labels(items, first) if self.network.spec.num_classes else None
         if getattr(self.cell.data, "horizontal_flip", False):
             x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
+
+        # Noise and times.
         noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
         t = self.objective.draw_times(seed, first, size)
-        y = self._labels(items, first) if spec.num_classes else None
+
+        # Which tokens bypass which route at this step.
         share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
-        rows = self.network.method.with_masks(self.network.backbone, Rows(seed, first, size, share))
-        batch = Batch(step, x, y, t, noise, rows)
+        batch_range = self.network.method.with_masks(self.network.backbone, BatchRange(seed, first, size, share))
+
+        batch = Batch(step, x, y, t, noise, batch_range)
         return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
 
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
@@ -148,17 +165,23 @@ class Trainer:
     def loss(self, batch: Batch, network: Network | None = None) -> Tensor:
         """The training loss of a batch, a scalar; of another `network` where one is given."""
         network = network or self.network
-        made: list[Prediction] = []
+        made: list[Prediction] = []  # with what the loss needs beside the output
 
         def predict(x_t: Tensor, t: Tensor) -> Tensor:
             with self.precision():
-                made.append(network.train_forward(x_t, t, batch.y, batch.rows))
+                made.append(network.train_forward(x_t, t, batch.y, batch.range))
             return made[-1].output
 
-        loss = weighted_mean(self.objective.errors(predict, batch.x, batch.noise, batch.t), made[-1].weight)
+        # The objective's loss.
+        errors = self.objective.errors(predict, batch.x, batch.noise, batch.t)
+        prediction = made[-1]
+        loss = weighted_mean(errors, prediction.weight)
         if not network.auxiliaries:
             return loss
-        return sum(network.auxiliary_losses(made[-1], self._images(batch, made[-1].output)), loss)
+
+        # What is added to it.
+        images = self._images(batch, prediction.output)
+        return sum(network.auxiliary_losses(prediction, images), loss)
 
     def _images(self, batch: Batch, output: Tensor) -> Images:
         """Of both objectives x_t - t dx/dt is the estimate of the clean image."""
@@ -169,13 +192,18 @@ class Trainer:
     def step(self, batch: Batch) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
-        # Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
+
+        # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
         torch.manual_seed(draws.key_of(self.seed, "torch", batch.step) % 2**63)
         loss = self.backward(batch.to(self.device))
+
+        # The optimiser, at this step's learning rate.
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(batch.step, config, self.cell.schedule)
         self.scaler.step(self.optimizer, self.parameters, config.gradient_clip)
         self.optimizer.zero_grad(set_to_none=True)
+
+        # The average follows the weights.
         ema.update(self._averaged, self.parameters, ema.decay_at(batch.step, config.ema_decay))
         return loss
 
@@ -183,8 +211,8 @@ class Trainer:
         """Gradients of the batch's loss, scaled, micro batch by micro batch; the loss itself, detached."""
         total = torch.zeros((), device=self.device)
         with self._compiled():
-            for part in batch.split(self.options.micro_batch or batch.rows.count):
-                loss = self.loss(part) * (part.rows.count / batch.rows.count)
+            for part in batch.split(self.options.micro_batch or batch.range.count):
+                loss = self.loss(part) * (part.range.count / batch.range.count)
                 self.scaler.backward(loss)
                 total += loss.detach()
         return total
@@ -200,12 +228,15 @@ class Trainer:
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Take over what `tensors` gave, bit for bit."""
+        """Continue from what `tensors` gave, bit for bit."""
+        # Weights and the optimiser's moments.
         for name, parameter in self.named_parameters():
             parameter.copy_(tensors[f"weights.{name}"])
             moments = {key: f"optimizer.{key}.{name}" for key in ("step", "exp_avg", "exp_avg_sq")}
             if moments["step"] in tensors:  # a parameter that had no gradient yet has none
                 self.optimizer.state[parameter] = {key: tensors[at].to(self.device) for key, at in moments.items()}
+
+        # Their average, and the loss scale.
         for name, parameter in self.average.named_parameters():
             parameter.copy_(tensors[f"average.{name}"])
         self.scaler.restore(tensors)

@@ -44,7 +44,7 @@ def flip(images: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask[:, None, None, None], images.flip(-1), images)
 
 
-class Samples(Protocol):
+class DataSplit(Protocol):
     """What networks are trained and validated on."""
 
     def __len__(self) -> int: ...
@@ -130,8 +130,8 @@ class DataSource:
     `pictures` are what generated images are judged against; None: the training images.
     """
 
-    train: Samples
-    held_out: Samples
+    train: DataSplit
+    held_out: DataSplit
     num_classes: int
     pictures: Pictures | None = None
 

@@ -10,15 +10,14 @@ from torch import Tensor
 
 from tread_bench.core import draws
 from tread_bench.core.config import Sampling
-from tread_bench.diffusion.guidance import Guided, Samples
+from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives import Objective, Predict
 from tread_bench.diffusion.samplers.churn import churned
 from tread_bench.diffusion.samplers.euler import euler_step
 from tread_bench.diffusion.samplers.heun import heun_step
 from tread_bench.diffusion.samplers.integrate import Step, integrate
+from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
-
-__all__ = ["STEPS", "generate"]
 
 STEPS: dict[str, Step] = {"euler": euler_step, "heun": heun_step}
 
@@ -42,16 +41,25 @@ def generate(
     The network computes in float32. What is integrated is held in float64, as in EDM's code: where steps are short
     and many, rounding the state would add up, and on images this costs nothing beside the network.
     """
-    spec, device = network.spec, next(network.parameters()).device
+    spec = network.spec
+    device = next(network.parameters()).device
     shape = (spec.channels, spec.image_size, spec.image_size)
     times = objective.sampling_times(sampling.steps)
+    if labels is None:
+        labels = range(spec.num_classes)
+
     for first in range(0, num_samples, batch):
+        # Noise and labels of the samples of this batch.
         count = min(batch, num_samples - first)
         noise = torch.from_numpy(draws.normal(seed, "sampling noise", first, count, shape)).to(device)
-        y = _labels(range(spec.num_classes) if labels is None else labels, first, count, device)
-        predict = Guided(network, sampling, times, Samples(seed, first, y), weak)
+        y = _labels(labels, first, count, device)
+
+        # What is integrated: the guided prediction's velocity, with fresh noise before each step where churn is set.
+        predict = Guided(network, sampling, times, BatchRange(seed, first, count), y, weak)
         velocity = partial(objective.velocity, _in_float32(predict))
         perturb = churned(sampling.churn, sampling.steps, seed, first) if sampling.churn else None
+
+        # From noise to images.
         with torch.no_grad():
             start = objective.prior(noise.double())
             yield integrate(STEPS[sampling.sampler], velocity, start, times, perturb).float()

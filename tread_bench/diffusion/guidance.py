@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,26 +10,19 @@ from torch import Tensor
 from tread_bench.core.config import Sampling
 from tread_bench.core.config.branches import Branch, calls
 from tread_bench.model.backbone import Backbone
-from tread_bench.model.methods.base import Rows, draw_kept
+from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Samples `first` .. of a seed's endless sequence, with their labels y (B,) long, or None."""
-
-    seed: int
-    first: int
-    y: Tensor | None
 
 
 class Guided:
     """The prediction (x, t) -> (B, C, H, W) that one batch is sampled with, call after call of its sampler.
 
-    A call makes one network call where the strong branch alone is asked for, else two. Branches are combined in the
+    A call makes one network call where the strong branch alone is needed, else two. Branches are combined in the
     network's output: the flow velocity and EDM's denoiser are affine in it, so that it is the same rule for both.
 
     Args:
+        batch_range: the samples of the batch.
+        y: their labels (B,) long, or None.
         weak: the network of the weak branch where it has weights of its own.
         times: of the sampler, steps + 1.
 
@@ -43,10 +35,15 @@ class Guided:
         network: Network,
         sampling: Sampling,
         times: Sequence[float],
-        samples: Samples,
+        batch_range: BatchRange,
+        y: Tensor | None,
         weak: Network | None = None,
     ) -> None:
-        self.network, self.sampling, self.samples, self.weak_network = network, sampling, samples, weak
+        self.network = network
+        self.weak_network = weak
+        self.sampling = sampling
+        self.batch_range = batch_range
+        self.y = y
         self.calls = iter(calls(sampling, times))
         self.strong, self.weak = sampling.guidance.branches
         for branch in filter(None, (self.strong, self.weak)):
@@ -61,29 +58,36 @@ class Guided:
 
     def _predict(self, branch: Branch, step: int, x: Tensor, t: Tensor) -> Tensor:
         network = self.weak_network if branch.other_weights and self.weak_network else self.network
-        backbone, y = network.backbone, self._label(branch)
+        backbone = network.backbone
+        y = self._label(branch)
+
+        # Branches that leave out blocks, or SPRINT's deep path.
         if branch.dropped_blocks:
             return without_blocks(backbone, x, t, y, branch.dropped_blocks)
         if branch.drops_path:
-            return network.method.judge_shallow(backbone, x, t, y)
+            return network.method.shallow_forward(backbone, backbone.start(x, t, y))
+
+        # Branches that route tokens, and the plain one.
         routes = branch.routes_at(step, self.sampling.steps)
         if not routes:
             return network(x, t, y)
-        selector, rows, ids = network.method.selector, Rows(self.samples.seed, self.samples.first, len(x)), []
+        selector = network.method.selector
+        ids = []
         for route in routes:  # the stream does not know the rate: a mask that decays loses tokens one after another
             stream = f"sampling route {route.start}:{route.end} {selector} {branch.name} {step}"
-            ids.append(draw_kept(stream, rows, route, selector, backbone.spec, x.device))
+            ids.append(draw_kept(stream, self.batch_range, route, selector, backbone.spec, x.device))
         return backbone(x, t, y, routes=routes, selector=selector, ids=ids)
 
     def _label(self, branch: Branch) -> Tensor | None:
-        y = self.samples.y
-        return y if branch.label or y is None else torch.full_like(y, self.network.spec.num_classes)
+        if branch.label or self.y is None:
+            return self.y
+        return torch.full_like(self.y, self.network.spec.num_classes)
 
     def _check(self, branch: Branch) -> None:
-        if not branch.label and self.samples.y is None:
+        if not branch.label and self.y is None:
             raise ValueError("this guidance leaves out the label; this model has none (num_classes=0): choose another")
         if branch.other_weights and self.weak_network is None:
-            raise ValueError("this guidance reads other weights for its weak branch: hand over their network")
+            raise ValueError("this guidance reads other weights for its weak branch: pass their network as `weak`")
 
 
 def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, dropped: frozenset[int]) -> Tensor:

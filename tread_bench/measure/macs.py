@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.cell_costs import Extra
@@ -18,9 +19,9 @@ from tread_bench.core.config import Cell, RepaLoss
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import TokenState
 from tread_bench.model.losses.repa import Repa
-from tread_bench.model.methods.base import Rows
+from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -32,17 +33,29 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
     """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device."""
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
-        x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
-        t, y = torch.empty(1), _condition(spec)
+        x, t, y = _inputs(spec)
     counter = _counter()
-    after: list[Macs] = []
+    counts: list[Macs] = []  # before the first block, then after each
+    run_block = model.run_block
+
+    def first_count_then_run(block: int, state: TokenState) -> TokenState:
+        if not counts:
+            counts.append(_by_kind(counter))
+        return run_block(block, state)
+
+    def count_again(block: int, state: TokenState) -> None:
+        counts.append(_by_kind(counter))
+
+    # Count a forward and a backward pass.
+    model.run_block = first_count_then_run  # type: ignore[method-assign]
     with counter:
-        output = _forward(
-            model, x, t, y, routes, selector, lambda block, state: after.append(_by_kind(counter)), before=after
-        )
+        output = model(x, t, y, routes=routes, selector=selector, on_block=count_again)
         forward = _by_kind(counter)
         output.sum().backward()
-    blocks = tuple(_minus(b, a) for a, b in pairwise(after))
+    total = _by_kind(counter).total
+
+    # What each block costs, and what is left.
+    blocks = tuple(_minus(after, before) for before, after in pairwise(counts))
     outside = _minus(forward, sum(blocks, Macs()))
     parameters = list(model.parameters())
     return Cost(
@@ -50,7 +63,7 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
         trainable_params=sum(p.numel() for p in parameters if p.requires_grad),
         blocks=blocks,
         outside=outside,
-        inputs=3 * forward.total - _by_kind(counter).total,
+        inputs=3 * forward.total - total,
     )
 
 
@@ -63,16 +76,20 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
         network = Network(model, build_method(cell, model))
-        x, t, y = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1), _condition(spec)
+        x, t, y = _inputs(spec)
+
+    # Count a forward and a backward pass with the method; what the backbone alone costs is taken off.
     counter = _counter()
     with counter:
-        output = network.train_forward(x, t, y, Rows(seed=0, first=0, count=1, routing=share)).output
+        output = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share)).output
         forward = _by_kind(counter)
         output.sum().backward()
     train_step = _by_kind(counter).total - routed.train_step
-    parts = (model, network.backbone, network.method)
-    whole, left, params = (sum(p.numel() for p in part.parameters()) for part in parts)
-    return Extra(params, whole - left, _minus(forward, routed.forward), train_step)
+
+    # The method's parameters, and those of a last layer that it does without.
+    params = _num_parameters(network.method)
+    unused = _num_parameters(model) - _num_parameters(network.backbone)
+    return Extra(params, unused, _minus(forward, routed.forward), train_step)
 
 
 def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
@@ -84,8 +101,11 @@ def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Seq
     with counter:
         targets(torch.zeros(1, spec.channels, spec.image_size, spec.image_size), spec.grid)
     forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
-    params = sum(p.numel() for p in repa.parameters())
-    return Extra(params, forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
+    return Extra(_num_parameters(repa), forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
+
+
+def _num_parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
 
 
 def _counter() -> FlopCounterMode:
@@ -98,30 +118,23 @@ def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool =
     with torch.device("meta"), torch.no_grad():
         backbone = family.build(spec, {"attention": "math"})
         method = build_method(cell, backbone)
-        x, t = torch.empty(1, spec.channels, spec.image_size, spec.image_size), torch.empty(1)
+        x, t, y = _inputs(spec)
         with FlopCounterMode(display=False) as counter:
-            (method.judge_shallow if shallow else method.judge)(backbone, x, t, _condition(spec))
+            start = backbone.start(x, t, y)
+            if shallow:
+                method.shallow_forward(backbone, start)
+            else:
+                method.eval_forward(backbone, start)
     return _by_kind(counter)
 
 
-def _condition(spec: BackboneSpec) -> torch.Tensor | None:
-    """One image's text or label."""
+def _inputs(spec: BackboneSpec) -> tuple[Tensor, Tensor, Tensor | None]:
+    """One image, its time, and its text or label."""
+    x = torch.empty(1, spec.channels, spec.image_size, spec.image_size)
+    t = torch.empty(1)
     if spec.context_shape is not None:
-        return torch.empty(1, *spec.context_shape)
-    return torch.zeros(1, dtype=torch.long) if spec.num_classes else None
-
-
-def _forward(model: Backbone, x, t, y, routes, selector, on_block, before):  # type: ignore[no-untyped-def]
-    """The dense or routed forward pass; the count before the first block opens the list."""
-    run_block = model.run_block
-
-    def first_then_run(block: int, state: TokenState) -> TokenState:
-        if not before:
-            on_block(-1, state)
-        return run_block(block, state)
-
-    model.run_block = first_then_run  # type: ignore[method-assign]
-    return model(x, t, y, routes=routes, selector=selector, on_block=on_block)
+        return x, t, torch.empty(1, *spec.context_shape)
+    return x, t, torch.zeros(1, dtype=torch.long) if spec.num_classes else None
 
 
 def _convolution_backward(grad_shape, x_shape, w_shape, *args, out_shape, **kwargs):  # type: ignore[no-untyped-def]
@@ -134,9 +147,12 @@ def _by_kind(counter: FlopCounterMode) -> Macs:
     counts = {"linear": 0, "attention": 0, "scan": 0}
     for operation, flops in counter.get_flop_counts().get("Global", {}).items():
         name = str(operation)
-        kind = (
-            "attention" if any(a in name for a in _ATTENTION) else "scan" if any(s in name for s in _SCAN) else "linear"
-        )
+        if any(part in name for part in _ATTENTION):
+            kind = "attention"
+        elif any(part in name for part in _SCAN):
+            kind = "scan"
+        else:
+            kind = "linear"
         counts[kind] += flops // 2
     return Macs(**counts)
 

@@ -56,6 +56,11 @@ class TokenState:
     cache: dict[str, Any] = field(default_factory=dict)
     residual: tuple[str, ...] = ()  # the streams whose sum is the residual stream; empty: all
 
+    @property
+    def device(self) -> torch.device:
+        """Where the tokens are."""
+        return next(iter(self.streams.values())).device
+
     def stream(self) -> Tensor:
         """The residual stream (B, P + K, D) that similarity is measured on."""
         first, *others = (self.streams[name] for name in self.residual or self.streams)
@@ -105,9 +110,9 @@ def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState
 def come_back(state: TokenState) -> TokenState:
     """All tokens again: the processed ones with their new values, the others with those they left with."""
     assert state.background is not None and state.positions is not None, "no route is under way"
-    whole = {
-        name: scatter_tokens(state.background[name], stream, state.positions) for name, stream in state.streams.items()
-    }
+    whole = {}
+    for name, stream in state.streams.items():
+        whole[name] = scatter_tokens(state.background[name], stream, state.positions)
     return replace(state, streams=whole, ids=None, positions=None, background=None, cache={})
 
 
@@ -127,19 +132,23 @@ def run_blocks(
     """Walk all blocks; before each route's start its tokens leave, after its end they come back.
 
     Args:
-        routes: none sharing a block (`registry.Family.resolve` checks them).
+        routes: no two share a block (`Family.resolve` checks them).
         ids: for each route the kept tokens (B, K), ascending.
         on_block: called after each block with its number and the state (with all tokens, after a route's end).
         detach: no gradient flows through a bypass.
         float32_after_route: the block after a route's end runs outside autocast.
     """
+    # Where tokens leave, which ones stay, and where they come back.
     resolved = [route.resolve(backbone.num_blocks) for route in as_routes(routes)]
-    starts = {route.start: kept for route, kept in zip(resolved, ids, strict=True)}
+    kept_at = {route.start: kept for route, kept in zip(resolved, ids, strict=True)}
     ends = {route.end for route in resolved}
+
+    # Walk the blocks.
     for block in range(backbone.num_blocks):
-        if block in starts:
-            state = leave(state, starts[block], detach)
-        state = call_block(backbone, block, state, float32_after_route and block - 1 in ends)
+        if block in kept_at:
+            state = leave(state, kept_at[block], detach)
+        follows_route = block - 1 in ends
+        state = call_block(backbone, block, state, float32=float32_after_route and follows_route)
         if block in ends:
             state = come_back(state)
         if on_block is not None:
@@ -162,10 +171,11 @@ def checkpointed(backbone: Backbone, run: Callable[..., Result], *arguments: obj
 
 def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:
     """Streams and conditioning in float32 for this one block; the conditioning goes on as it was."""
-    device = state.stream().device.type
+    device = state.device.type
     if not torch.is_autocast_enabled(device):
         return backbone.run_block(block, state)
-    c, context = (part if part is None else part.float() for part in (state.c, state.context))
+    c = None if state.c is None else state.c.float()
+    context = None if state.context is None else state.context.float()
     streams = {name: stream.float() for name, stream in state.streams.items()}
     with torch.autocast(device, enabled=False):
         after = backbone.run_block(block, replace(state, streams=streams, c=c, context=context))
@@ -197,7 +207,8 @@ def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str
         if seed is not None:
             torch.manual_seed(key_of(seed, "constructor") % 2**63)
         model: Backbone = construct(spec, dict(kernels))
-    model.family, model.spec = family, spec
+    model.family = family
+    model.spec = spec
     if seed is not None:
         model.initialise(seed)
     return model
@@ -213,9 +224,7 @@ class Backbone(nn.Module):
     family: Family
     spec: BackboneSpec
     head_modules: tuple[str, ...] = ()  # names of the modules that `head` alone uses
-    gradient_checkpointing = (
-        False  # True: blocks are computed again in the backward pass, on the same tokens, to save memory
-    )
+    gradient_checkpointing = False  # True: to save memory the backward pass computes blocks again, on the same tokens
 
     @property
     def num_blocks(self) -> int:
@@ -337,12 +346,14 @@ class Backbone(nn.Module):
         routes = as_routes(routes)
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
-        tokens, any_order = self.spec.num_tokens, self.family.token_order is TokenOrder.SET
+        tokens = self.spec.num_tokens
+        any_order = self.family.token_order is TokenOrder.SET
         for route, kept in zip(routes, ids, strict=True):
             shape = batch, route.kept(tokens)
             if kept.shape != shape:
                 raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}, but it keeps (B, K) = {shape}")
-            if kept.is_cpu and not _are_ids(kept.sort(dim=1).values if any_order else kept, tokens):
+            ascending = kept.sort(dim=1).values if any_order else kept
+            if kept.is_cpu and not _are_ids(ascending, tokens):
                 order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens counts here"
                 raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 

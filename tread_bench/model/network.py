@@ -1,4 +1,4 @@
-"""A backbone together with its method and auxiliary losses: what is trained, averaged and judged."""
+"""A backbone together with its method and auxiliary losses: what is trained, averaged and evaluated."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from tread_bench.core.families import BackboneSpec
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import Method, Prediction, Rows
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
 
 
 class Network(nn.Module):
-    """A backbone as its method runs it: in a training step, and when it is judged.
+    """A backbone as its method runs it: in a training step, and in evaluation.
 
     Weights are shared with the backbone that is given, which stays as it is. Its last layer is left out here where the
     method has one of its own.
@@ -25,7 +25,8 @@ class Network(nn.Module):
 
     def __init__(self, backbone: Backbone, method: Method, auxiliaries: Iterable[Auxiliary] = ()) -> None:
         super().__init__()
-        self.backbone, self.method = backbone.without_head() if method.has_last_layer else backbone, method
+        self.backbone = backbone.without_head() if method.has_last_layer else backbone
+        self.method = method
         self.auxiliaries = nn.ModuleList([*method.auxiliaries(), *auxiliaries])
 
     @property
@@ -36,8 +37,9 @@ class Network(nn.Module):
     def num_blocks(self) -> int:
         return self.backbone.num_blocks
 
-    def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, rows: Rows) -> Prediction:
+    def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
         """The prediction of a training step, with all that its loss needs."""
+        # Keep the tokens behind those blocks that auxiliary losses look at.
         wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
         states: dict[int, TokenState] = {}
 
@@ -45,7 +47,9 @@ class Network(nn.Module):
             if block in wanted:
                 states[block] = state
 
-        prediction = self.method.predict(self.backbone, x, t, y, rows, keep if wanted else None)
+        # Walk the blocks as the method does in training.
+        start = self.backbone.start(x, t, y)
+        prediction = self.method.train_forward(self.backbone, start, batch_range, keep if wanted else None)
         return replace(prediction, states=states)
 
     def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:
@@ -53,5 +57,5 @@ class Network(nn.Module):
         return [auxiliary(prediction, images) for auxiliary in self.auxiliaries]
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None, *, on_block: OnBlock | None = None) -> Tensor:
-        """The prediction (B, C, H, W) that the network is judged by: all tokens, as the method samples."""
-        return self.method.judge(self.backbone, x, t, y, on_block)
+        """The prediction (B, C, H, W) that the network is evaluated with: all tokens, as the method samples."""
+        return self.method.eval_forward(self.backbone, self.backbone.start(x, t, y), on_block)

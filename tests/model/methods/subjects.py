@@ -9,7 +9,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, Suite
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives import build_objective
-from tread_bench.model.methods.base import Rows
+from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.plan import expand
 
 BACKBONES = {
@@ -63,5 +63,5 @@ def inputs(count=6, seed=0):
     return x, torch.rand(count, generator=generator), torch.arange(count) % 10
 
 
-def rows(count=6, first=0, routing=1.0):
-    return Rows(seed=0, first=first, count=count, routing=routing)
+def batch_range(count=6, first=0, routing=1.0):
+    return BatchRange(seed=0, first=first, count=count, routing=routing)

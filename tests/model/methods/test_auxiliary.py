@@ -10,7 +10,7 @@ import timm
 import torch
 from safetensors.torch import save_file
 
-from tests.model.methods.subjects import BACKBONES, cell_of, inputs, network_of, rows, trainer_of
+from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of, trainer_of
 from tests.run_folders import new_folder
 from tread_bench.cell.numerics import settle
 from tread_bench.cell.run import run_cell
@@ -58,7 +58,7 @@ def test_mae_adds_to_the_loss_of_the_same_cell_without_it():
     with torch.no_grad():
         difference = added.loss(batch) - plain.loss(batch)
         x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
-        prediction = plain.network.train_forward(x_t, batch.t, batch.y, batch.rows)
+        prediction = plain.network.train_forward(x_t, batch.t, batch.y, batch.range)
         denoised = x_t - batch.t.view(-1, 1, 1, 1) * prediction.output
         expected = Mae(0.1, [0.5, 0.5], 2)(prediction, Images(batch.x, x_t, denoised))
     torch.testing.assert_close(difference, expected, rtol=1e-4, atol=1e-6)
@@ -83,7 +83,7 @@ def test_repa_is_the_mean_cosine_over_the_tokens_that_are_present(method, presen
     (repa,) = network.auxiliaries
     x, t, y = inputs()
     with torch.no_grad():
-        prediction = network.train_forward(x, t, y, rows())
+        prediction = network.train_forward(x, t, y, batch_range())
         seen = network.auxiliary_losses(prediction, Images(x, x, x))[0]
         state = prediction.states[2]
         hidden = repa.projector[1](repa.projector[0](state.stream()))
@@ -156,7 +156,7 @@ def test_tokens_are_trained_towards_a_timm_model(vit):
 
     def aligned():
         with torch.no_grad():
-            prediction = trainer.network.train_forward(batch.x, batch.t, batch.y, batch.rows)
+            prediction = trainer.network.train_forward(batch.x, batch.t, batch.y, batch.range)
             return trainer.network.auxiliary_losses(prediction, Images(batch.x, batch.x, batch.x))[0].item()
 
     first = aligned()

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, inputs, network_of, rows, trainer_of
+from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of
 from tests.toy_suite import OWNER
 from tread_bench.cell import run as cell
 from tread_bench.cell.build import build_network
@@ -26,7 +26,7 @@ with_modules = pytest.mark.parametrize("method", ["mask", "drop", "sprint", "mod
 
 def predict(network, count=6, first=0, routing=1.0, batch=None):
     x, t, y = (part[first : first + count] for part in (batch or inputs()))
-    return network.train_forward(x, t, y, rows(count, first, routing)).output
+    return network.train_forward(x, t, y, batch_range(count, first, routing)).output
 
 
 @every
@@ -78,8 +78,8 @@ def test_without_routing_a_sample_of_sprint_is_as_judged_or_loses_its_deep_path(
     network, batch = network_of(cell_of("sprint", backbone), perturbed=True).eval(), inputs(64)
     with torch.no_grad():
         trained, whole = predict(network, 64, routing=0.0, batch=batch), network(*batch)
-        shallow = network.method.judge_shallow(network.backbone, *batch)
-        without_path_drop = dataclasses.replace(rows(64, routing=0.0), path_drop=False)
+        shallow = network.method.shallow_forward(network.backbone, network.backbone.start(*batch))
+        without_path_drop = dataclasses.replace(batch_range(64, routing=0.0), path_drop=False)
         assert torch.equal(network.train_forward(*batch, without_path_drop).output, whole)
     lost = torch.from_numpy(draws.uniform(0, "path drop", 0, 64) < 0.1)
     assert 0 < lost.sum() < 16
@@ -139,7 +139,7 @@ def tokens_with_gradient(detach):
     network = network_of(cell_of("tread"), perturbed=True)
     state = network.backbone.start(*inputs())
     tokens = state.streams["x"].detach().requires_grad_()
-    kept = network.method.draw(network.backbone, rows(), tokens.device)[0]
+    kept = network.method.draw(network.backbone, batch_range(), tokens.device)[0]
     state = come_back(leave(dataclasses.replace(state, streams={"x": tokens}), kept, detach))
     (gradient,) = torch.autograd.grad(state.streams["x"].square().sum(), tokens)
     return gradient.any(2), torch.zeros(6, 16, dtype=torch.bool).scatter(1, kept, True)
@@ -166,7 +166,10 @@ def test_detaching_changes_gradients_and_no_prediction():
 
 def test_masks_of_a_warm_up_are_nested():
     network = network_of(cell_of("tread"))
-    drawn = [network.method.draw(network.backbone, rows(routing=share), torch.device("cpu")) for share in (0.4, 0.7, 1)]
+    drawn = [
+        network.method.draw(network.backbone, batch_range(routing=share), torch.device("cpu"))
+        for share in (0.4, 0.7, 1)
+    ]
     few, more, all_of_them = (next(iter(ids.values())) for ids in drawn)
     assert few.shape[1] > more.shape[1] > all_of_them.shape[1] == 8
     for larger, smaller in ((few, more), (more, all_of_them)):
@@ -180,7 +183,7 @@ def test_masks_of_a_warm_up_are_nested():
 def test_what_a_dropped_token_held_has_no_part_in_the_prediction(backbone):
     network = network_of(cell_of("drop", backbone, routes="0:-1@0.5"), perturbed=True).eval()
     x, t, y = inputs()
-    kept = network.method.draw(network.backbone, rows(), x.device)[0]
+    kept = network.method.draw(network.backbone, batch_range(), x.device)[0]
     dropped = torch.ones(6, 16, dtype=torch.bool).scatter(1, kept, False)
     pixels = dropped.view(6, 1, 4, 4).repeat_interleave(2, 2).repeat_interleave(2, 3)
     with torch.no_grad():
@@ -200,7 +203,7 @@ def test_the_mask_loss_is_the_mean_over_kept_pixels_and_mae_on_the_others():
     with torch.no_grad():
         loss = trainer.loss(batch)
         x_t = torch.lerp(batch.x, batch.noise, batch.t.view(-1, 1, 1, 1))
-        prediction = trainer.network.train_forward(x_t, batch.t, batch.y, batch.rows)
+        prediction = trainer.network.train_forward(x_t, batch.t, batch.y, batch.range)
     velocity = prediction.output
     expected = 0.0
     for sample in range(6):
@@ -236,7 +239,7 @@ def test_the_shallow_path_does_not_run_the_deep_one():
     run_block = network.backbone.run_block
     network.backbone.run_block = lambda block, state: called.append(block) or run_block(block, state)
     with torch.no_grad():
-        shallow = network.method.judge_shallow(network.backbone, *inputs())
+        shallow = network.method.shallow_forward(network.backbone, network.backbone.start(*inputs()))
     assert called == [0, 4]
     assert shallow.shape == (6, 1, 8, 8)
 
@@ -245,7 +248,10 @@ def test_the_shallow_path_does_not_run_the_deep_one():
 def test_a_sample_that_loses_the_deep_path_is_predicted_as_by_the_shallow_one(backbone):
     network = network_of(cell_of("sprint", backbone, options={"path_drop": 0.5}), perturbed=True).eval()
     with torch.no_grad():
-        trained, shallow = predict(network), network.method.judge_shallow(network.backbone, *inputs())
+        trained, shallow = (
+            predict(network),
+            network.method.shallow_forward(network.backbone, network.backbone.start(*inputs())),
+        )
     alike = [torch.allclose(a, b, atol=1e-5) for a, b in zip(trained, shallow, strict=True)]
     assert 0 < sum(alike) < 6
 
@@ -260,7 +266,7 @@ def test_dense_gradients_per_block_are_measured_without_path_drop():
 def test_other_methods_say_that_they_have_no_shallow_path():
     network = network_of(cell_of("tread"))
     with pytest.raises(ValueError, match="sprint"):
-        network.method.judge_shallow(network.backbone, *inputs())
+        network.method.shallow_forward(network.backbone, network.backbone.start(*inputs()))
 
 
 # Mixture-of-Depths
@@ -312,9 +318,9 @@ def test_the_same_tokens_pass_in_training_and_when_judged():
 
 def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
     network = network_of(cell_of("layer_skip", routes="1:3@0.25"), perturbed=True).eval()
-    many = network.method._draw(rows(4000))[0]
+    many = network.method._draw(batch_range(4000))[0]
     assert len(many) / 4000 == pytest.approx(0.75, abs=0.03)
-    passing = set(network.method._draw(rows())[0].tolist())
+    passing = set(network.method._draw(batch_range())[0].tolist())
     backbone = network.backbone
     with torch.no_grad():
         state = backbone.run_block(4, backbone.run_block(0, backbone.start(*inputs())))

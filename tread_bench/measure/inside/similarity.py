@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.records import Similarity
-from tread_bench.data.source import Samples
+from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives import Objective
 from tread_bench.measure.inside.validation import held_out_batch
 from tread_bench.model.network import Network
@@ -20,7 +20,7 @@ TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times a
 
 @torch.no_grad()
 def layer_similarity(
-    network: Network, objective: Objective, held_out: Samples, num_samples: int, times: Sequence[float]
+    network: Network, objective: Objective, held_out: DataSplit, num_samples: int, times: Sequence[float]
 ) -> Similarity:
     """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
 

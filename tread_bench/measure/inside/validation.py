@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.data.source import Samples
+from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives import Objective
 from tread_bench.model.network import Network
 
 
 @torch.no_grad()
 def validation_losses(
-    network: Network, objective: Objective, held_out: Samples, num_samples: int, batch: int
+    network: Network, objective: Objective, held_out: DataSplit, num_samples: int, batch: int
 ) -> dict[str, float]:
     """Mean loss over the first `num_samples` held-out images at each of the objective's 8 times.
 
@@ -39,7 +39,9 @@ def validation_losses(
     return {f"{time:g}": total / num_samples for time, total in totals.items()}
 
 
-def held_out_batch(network: Network, held_out: Samples, first: int, count: int) -> tuple[Tensor, Tensor | None, Tensor]:
+def held_out_batch(
+    network: Network, held_out: DataSplit, first: int, count: int
+) -> tuple[Tensor, Tensor | None, Tensor]:
     """Held-out images, labels and their fixed noise, on the network's device."""
     device = next(network.parameters()).device
     index = np.arange(first, first + count)

@@ -17,7 +17,7 @@ from tread_bench.core.draws import integers, permuted
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource, ImageSet, Samples
+from tread_bench.data.source import DataSource, DataSplit, ImageSet
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
     return classifier, accuracy(classifier, held_out)
 
 
-def _images(samples: Samples) -> ImageSet:
+def _images(samples: DataSplit) -> ImageSet:
     if not isinstance(samples, ImageSet):
         raise UserError(
             "a feature network sees images, and these data are latents: train it with a suite of data parquet whose "

@@ -12,14 +12,14 @@ from tread_bench.core import draws
 from tread_bench.core.config import Cell
 from tread_bench.core.families import BackboneSpec
 from tread_bench.core.routes import Route
-from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """Which samples of a seed's endless sequence a batch holds, what every draw is a function of, and how it is routed.
+class BatchRange:
+    """Which samples of a seed's endless sequence a batch holds, what every draw depends on, and how it is routed.
 
     `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense. SPRINT's samples
     lose their deep path at any share, as released; without `path_drop` none does. `masks` holds ids (B, K) that were
@@ -45,7 +45,7 @@ class Prediction:
 
 
 class Method(nn.Module):
-    """Walks a backbone in a training step and when it is judged.
+    """Walks a backbone in a training step and when it is evaluated.
 
     Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
     """
@@ -66,25 +66,22 @@ class Method(nn.Module):
         """Losses that belong to the method."""
         return ()
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        """The training-time prediction for the batch `rows`; `on_block` sees the blocks that all samples pass."""
+        """The prediction of a training step for the batch `batch_range`.
+
+        Args:
+            start: the backbone's state before its first block.
+            on_block: sees the blocks that all samples pass.
+        """
         raise NotImplementedError
 
-    def judge(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
-    ) -> Tensor:
+    def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
         """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
-        return backbone(x, t, y, on_block=on_block)
+        return backbone.finish(run_blocks(backbone, start, on_block=on_block))
 
-    def judge_shallow(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
+    def shallow_forward(self, backbone: Backbone, start: TokenState) -> Tensor:
         """The prediction without the deep path, for path-drop guidance.
 
         Raises:
@@ -92,39 +89,44 @@ class Method(nn.Module):
         """
         raise ValueError(f"method {type(self).__name__.lower()} has no path to drop: train with method sprint")
 
-    def draw(self, backbone: Backbone, rows: Rows, device: torch.device) -> dict[int, Tensor]:
+    def draw(self, backbone: Backbone, batch_range: BatchRange, device: torch.device) -> dict[int, Tensor]:
         """Kept ids (B, K) by number of the route, of those under which a token leaves at this step."""
-        drawn = draw_ids(backbone, self.routes, self.selector, rows, device)
-        return {k: ids for k, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
+        drawn = draw_ids(backbone, self.routes, self.selector, batch_range, device)
+        return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
-    def with_masks(self, backbone: Backbone, rows: Rows) -> Rows:
-        """The same rows with all that `draw` finds for them, on the CPU."""
+    def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
+        """The same range with the masks that `draw` finds for it, on the CPU."""
         if not self.draws_masks:
-            return rows
-        drawn = draw_ids(backbone, self.routes, self.selector, rows, torch.device("cpu"))
-        streams = (_stream(route, self.selector) for route in self.routes)
-        return replace(rows, masks={(stream, ids.shape[1]): ids for stream, ids in zip(streams, drawn, strict=True)})
+            return batch_range
+        drawn = draw_ids(backbone, self.routes, self.selector, batch_range, torch.device("cpu"))
+        masks = {
+            (_stream(route, self.selector), ids.shape[1]): ids for route, ids in zip(self.routes, drawn, strict=True)
+        }
+        return replace(batch_range, masks=masks)
 
 
 def draw_ids(
-    backbone: Backbone, routes: Sequence[Route], selector: str, rows: Rows, device: torch.device
+    backbone: Backbone, routes: Sequence[Route], selector: str, batch_range: BatchRange, device: torch.device
 ) -> list[Tensor]:
     """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks.
 
     The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
     """
-    return [
-        draw_kept(_stream(route, selector), rows, route.at_share(rows.routing), selector, backbone.spec, device)
-        for route in routes
-    ]
+    ids = []
+    for route in routes:
+        applied = route.at_share(batch_range.routing)
+        ids.append(draw_kept(_stream(route, selector), batch_range, applied, selector, backbone.spec, device))
+    return ids
 
 
-def draw_kept(stream: str, rows: Rows, route: Route, selector: str, spec: BackboneSpec, device: torch.device) -> Tensor:
+def draw_kept(
+    stream: str, batch_range: BatchRange, route: Route, selector: str, spec: BackboneSpec, device: torch.device
+) -> Tensor:
     """Ids (B, K) of the tokens that do not bypass a route, from a stream of random numbers by sample index."""
     kept = route.kept(spec.num_tokens)
-    if (stream, kept) in rows.masks:
-        return rows.masks[stream, kept].to(device)
-    scores = draws.uniform(rows.seed, stream, rows.first, rows.count, (spec.num_tokens,))
+    if (stream, kept) in batch_range.masks:
+        return batch_range.masks[stream, kept].to(device)
+    scores = draws.uniform(batch_range.seed, stream, batch_range.first, batch_range.count, (spec.num_tokens,))
     return select(selector, torch.from_numpy(scores), spec.grid, kept).to(device)
 
 
@@ -144,7 +146,7 @@ def init_linear(module: nn.Module) -> None:
 
 
 def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: OnBlock | None = None) -> TokenState:
-    """Some blocks in a row, over the tokens present."""
+    """Consecutive blocks, over the tokens present."""
     for block in blocks:
         state = call_block(backbone, block, state)
         if on_block is not None:
@@ -167,8 +169,10 @@ def walk(
     """All blocks: those of each route by `inside`, which gets its number and the state, the others as they are."""
     done = 0
     for number, route in routes.items():
-        state = inside(number, run_range(backbone, state, range(done, int(route.start)), on_block))
-        done = int(route.end) + 1
+        blocks = blocks_of(route)
+        state = run_range(backbone, state, range(done, blocks.start), on_block)
+        state = inside(number, state)
+        done = blocks.stop
     return run_range(backbone, state, range(done, backbone.num_blocks), on_block)
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from tread_bench.model.backbone import Backbone, OnBlock
-from tread_bench.model.methods.base import Method, Prediction, Rows
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
 
 
 class Dense(Method):
     """No routing, no extra parameters."""
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        return Prediction(backbone(x, t, y, on_block=on_block))
+        return Prediction(self.eval_forward(backbone, start, on_block))

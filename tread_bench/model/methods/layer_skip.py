@@ -13,43 +13,39 @@ from torch import Tensor
 
 from tread_bench.core import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import Method, Prediction, Rows, blocks_of, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, run_range, walk
 
 
 class LayerSkip(Method):
-    """With the route's rate as probability all tokens of a sample skip its blocks. Judged dense.
+    """With the route's rate as probability all tokens of a sample skip its blocks. Evaluated dense.
 
     On average as many tokens pass a block as under a route; `on_block` does not see blocks that some samples skip.
     """
 
     draws_masks = False
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        passing = self._draw(rows)
+        passing = self._draw(batch_range)
+        routes = {number: self.routes[number] for number in passing}
 
         def inside(number: int, state: TokenState) -> TokenState:
-            chosen, blocks = passing[number].to(x.device), blocks_of(self.routes[number])
+            chosen = passing[number].to(start.device)
             if not len(chosen):
                 return state
-            return _put_back(state, chosen, run_range(backbone, _only(state, chosen), blocks))
+            processed = run_range(backbone, _only(state, chosen), blocks_of(routes[number]))
+            return _put_back(state, chosen, processed)
 
-        routes = {number: self.routes[number] for number in passing}
-        return Prediction(backbone.finish(walk(backbone, backbone.start(x, t, y), routes, inside, on_block)))
+        state = walk(backbone, start, routes, inside, on_block)
+        return Prediction(backbone.finish(state))
 
-    def _draw(self, rows: Rows) -> Mapping[int, Tensor]:
+    def _draw(self, batch_range: BatchRange) -> Mapping[int, Tensor]:
         """By number of the route the samples that pass it, of the routes that one skips."""
         found = {}
         for number, route in enumerate(self.routes):
-            drawn = draws.uniform(rows.seed, f"layer skip {route}", rows.first, rows.count)
-            passes = torch.from_numpy(drawn >= route.rate * rows.routing)
+            drawn = draws.uniform(batch_range.seed, f"layer skip {route}", batch_range.first, batch_range.count)
+            passes = torch.from_numpy(drawn >= route.rate * batch_range.routing)
             if not passes.all():
                 found[number] = passes.nonzero().flatten()
         return found
@@ -58,15 +54,14 @@ class LayerSkip(Method):
 def _only(state: TokenState, chosen: Tensor) -> TokenState:
     """These samples alone; what blocks saved before stays outside."""
     part = {name: stream[chosen] for name, stream in state.streams.items()}
-    c, context = (None if one is None else one[chosen] for one in (state.c, state.context))
+    c = None if state.c is None else state.c[chosen]
+    context = None if state.context is None else state.context[chosen]
     return replace(state, streams=part, c=c, context=context, skips=(), cache={})
 
 
 def _put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
     """The whole batch, in which the chosen samples have new values."""
-    return state.with_streams(
-        **{
-            name: stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))
-            for name, stream in state.streams.items()
-        }
-    )
+    whole = {}
+    for name, stream in state.streams.items():
+        whole[name] = stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))
+    return state.with_streams(**whole)

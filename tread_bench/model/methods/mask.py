@@ -2,7 +2,7 @@
 
 Tokens are dropped for all blocks of the backbone. Behind them a modulated linear layer to the decoder's width, mask
 tokens where tokens were dropped, fixed positions, a decoder of adaLN-Zero blocks, and a last layer of its own in place
-of the backbone's. The loss is the objective's on kept tokens, and `mae.Mae` on the others. Judged with all tokens,
+of the backbone's. The loss is the objective's on kept tokens, and `mae.Mae` on the others. Evaluated with all tokens,
 through the decoder. By default the decoder is the published one, whatever the backbone: width 512, 8 blocks, 16 heads.
 """
 
@@ -19,12 +19,13 @@ from tread_bench.core.config import Cell, MaskMethod
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae import Mae
-from tread_bench.model.methods.base import Method, Prediction, Rows, first_state, init_linear, run_range
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, init_linear, run_range
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import scatter_tokens
 
-SHIFT_SCALE, SHIFT_SCALE_GATE = (0.0, 0.0), (0.0, 0.0, 1.0)  # where nothing is modulated
+SHIFT_SCALE = (0.0, 0.0)  # where nothing is modulated
+SHIFT_SCALE_GATE = (0.0, 0.0, 1.0)
 
 
 class Modulation(nn.Module):
@@ -80,9 +81,14 @@ class Mask(Method):
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         assert isinstance(cell.method, MaskMethod)
-        config, spec, state = cell.method, backbone.spec, first_state(backbone)
-        width, condition = config.decoder_width, None if state.c is None else state.c.shape[1]
-        self.patch, self.mae_weight = spec.patch, config.mae_weight
+        config = cell.method
+        spec = backbone.spec
+        state = first_state(backbone)
+        width = config.decoder_width
+        condition = None if state.c is None else state.c.shape[1]
+
+        self.patch = spec.patch
+        self.mae_weight = config.mae_weight
         self.decoder_input = ModulatedLinear(state.stream().shape[2], width, condition)
         self.mask_token = MaskToken(width)
         self.register_buffer("positions", sincos_positions(width, spec.grid), persistent=False)
@@ -100,35 +106,33 @@ class Mask(Method):
     def auxiliaries(self) -> Sequence[Auxiliary]:
         return [Mae(self.mae_weight, [1.0], self.patch)] if self.mae_weight else []
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        kept = self.draw(backbone, rows, x.device)
-        state = backbone.start(x, t, y)
+        kept = self.draw(backbone, batch_range, start.device)
         if not kept:
-            return Prediction(self._decode(backbone, state, on_block))
-        output = self._decode(backbone, leave(state, kept[0]), on_block)
-        return Prediction(output, kept, self._pixels(kept[0], state.grid))
+            return Prediction(self._decode(backbone, start, on_block))
+        output = self._decode(backbone, leave(start, kept[0]), on_block)
+        return Prediction(output, kept, self._pixels(kept[0], start.grid))
 
-    def judge(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
-    ) -> Tensor:
-        return self._decode(backbone, backbone.start(x, t, y), on_block)
+    def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
+        return self._decode(backbone, start, on_block)
 
     def _decode(self, backbone: Backbone, state: TokenState, on_block: OnBlock | None) -> Tensor:
         """The image, from the state before the first block."""
+        # The encoder, over the tokens present.
         state = run_range(backbone, state, range(backbone.num_blocks), on_block)
         x = self.decoder_input(state.stream(), state.c)
+
+        # Mask tokens where tokens were dropped; positions for all.
         if state.positions is not None:
-            x = scatter_tokens(self.mask_token.in_places(x, state.num_prefix + len(self.positions)), x, state.positions)
-        prefix, image = x[:, : state.num_prefix], x[:, state.num_prefix :]
+            mask_tokens = self.mask_token.in_places(x, state.num_prefix + len(self.positions))
+            x = scatter_tokens(mask_tokens, x, state.positions)
+        prefix = x[:, : state.num_prefix]
+        image = x[:, state.num_prefix :]
         x = torch.cat([prefix, image + self.positions], dim=1)
+
+        # The decoder, over all tokens, and the image from them.
         for block in self.decoder:
             x = checkpointed(backbone, block, x, state.c)
         patches = self.last_layer(x[:, state.num_prefix :], state.c)
@@ -136,5 +140,5 @@ class Mask(Method):
 
     def _pixels(self, kept_BK: Tensor, grid: tuple[int, int]) -> Tensor:
         """1 where a pixel belongs to a kept token, else 0: (B, 1, H, W)."""
-        tokens = self.positions.new_zeros(len(kept_BK), len(self.positions)).scatter(1, kept_BK, 1.0)
-        return tokens.view(-1, 1, *grid).repeat_interleave(self.patch, 2).repeat_interleave(self.patch, 3)
+        kept_BN = self.positions.new_zeros(len(kept_BK), len(self.positions)).scatter(1, kept_BK, 1.0)
+        return kept_BN.view(-1, 1, *grid).repeat_interleave(self.patch, 2).repeat_interleave(self.patch, 3)

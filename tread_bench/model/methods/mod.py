@@ -3,7 +3,7 @@
 x_i <- x_i + r_i (f(X)_i - x_i) for the K tokens of largest r, f of these alone, with r_i = w . x_i; the others stay.
 
 That is expert choice: K comes from the route's rate, and which tokens pass depends on all tokens of the image, in
-training and when judged alike. Here every block of a route has a router (published: every second block).
+training and evaluation alike. Here every block of a route has a router (published: every second block).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tread_bench.core.config import Cell
 from tread_bench.core.routes import Route
 from tread_bench.model.backbone import Backbone, OnBlock, Skip, TokenState, call_block, come_back, leave
-from tread_bench.model.methods.base import Method, Prediction, Rows, blocks_of, first_state, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, first_state, walk
 from tread_bench.model.ops.routing import gather_tokens
 
 
@@ -31,43 +31,38 @@ class Mod(Method):
         routed = [block for route in self.routes for block in blocks_of(route)]
         self.routers = nn.ModuleDict({str(block): nn.Linear(width, 1, bias=False) for block in routed})
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        return Prediction(self._forward(backbone, x, t, y, rows.routing, on_block))
+        return Prediction(self._forward(backbone, start, batch_range.routing, on_block))
 
-    def judge(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
-    ) -> Tensor:
-        return self._forward(backbone, x, t, y, 1.0, on_block)
+    def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
+        return self._forward(backbone, start, 1.0, on_block)
 
-    def _forward(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, share: float, on_block: OnBlock | None
-    ) -> Tensor:
+    def _forward(self, backbone: Backbone, start: TokenState, share: float, on_block: OnBlock | None) -> Tensor:
         def inside(number: int, state: TokenState) -> TokenState:
-            for block in blocks_of(self.routes[number]):
-                state = self._pass(backbone, block, state, self.routes[number].at_share(share))
+            route = self.routes[number]
+            for block in blocks_of(route):
+                state = self._pass(backbone, block, state, route.at_share(share))
                 if on_block is not None:
                     on_block(block, state)
             return state
 
         routes = dict(enumerate(self.routes))
-        return backbone.finish(walk(backbone, backbone.start(x, t, y), routes, inside, on_block))
+        state = walk(backbone, start, routes, inside, on_block)
+        return backbone.finish(state)
 
     def _pass(self, backbone: Backbone, block: int, state: TokenState, route: Route) -> TokenState:
         """One block over the tokens that its router chooses."""
+        # The K tokens of largest weight pass the block.
         weights_BN = self.routers[str(block)](state.stream()[:, state.num_prefix :]).squeeze(2)
-        chosen = weights_BN.topk(route.kept(weights_BN.shape[1]), dim=1).indices.sort(dim=1).values
-        before = leave(state, chosen)
+        chosen_BK = weights_BN.topk(route.kept(weights_BN.shape[1]), dim=1).indices.sort(dim=1).values
+        before = leave(state, chosen_BK)
         after = call_block(backbone, block, before)
-        scale = weights_BN.new_ones(len(chosen), state.num_prefix)
-        scale = torch.cat([scale, weights_BN.gather(1, chosen)], dim=1).unsqueeze(2)
+
+        # What the block adds counts by the weight; of prefix tokens by 1.
+        prefix_scale = weights_BN.new_ones(len(chosen_BK), state.num_prefix)
+        scale = torch.cat([prefix_scale, weights_BN.gather(1, chosen_BK)], dim=1).unsqueeze(2)
         mixed = {name: _scaled(before.streams[name], stream, scale) for name, stream in after.streams.items()}
         return come_back(_scale_saved(before, replace(after, streams=mixed), scale))
 

@@ -2,7 +2,7 @@
 
 h = linear([g, f]): f are all tokens before the route, g those behind it, with mask tokens where tokens were dropped; h
 goes on through the blocks after the route. A share of the training samples loses the whole deep path (path-drop), so
-that the network can also be asked without it; as in the released fine-tuning, the dense part has it too. Judged with
+that the network can also predict without it; as in the released fine-tuning, the dense part has it too. Evaluated with
 all tokens on both paths.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tread_bench.core import draws
 from tread_bench.core.config import Cell, SprintMethod
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
-from tread_bench.model.methods.base import Method, Prediction, Rows, blocks_of, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
 
 
@@ -29,39 +29,33 @@ class Sprint(Method):
         self.mask_token = MaskToken(width)
         self.fuse = nn.Linear(2 * width, width)
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        kept = self.draw(backbone, rows, x.device)
-        share = self.path_drop if rows.path_drop else 0.0
-        drop_B = draws.uniform(rows.seed, "path drop", rows.first, rows.count) < share
-        shallow = self._shallow(backbone, x, t, y, on_block)
+        # Both paths: all tokens before the route, the kept ones through its blocks.
+        kept = self.draw(backbone, batch_range, start.device)
+        shallow = self._shallow(backbone, start, on_block)
         deep = self._deep(backbone, shallow, kept.get(0), on_block)
-        without_B = torch.from_numpy(drop_B).to(x.device).view(-1, 1, 1)
-        tokens = torch.where(without_B, self.mask_token.like(deep.stream()), deep.stream())
+
+        # A share of the samples loses the deep path.
+        share = self.path_drop if batch_range.path_drop else 0.0
+        drop_B = draws.uniform(batch_range.seed, "path drop", batch_range.first, batch_range.count) < share
+        without_B11 = torch.from_numpy(drop_B).to(start.device).view(-1, 1, 1)
+        tokens = torch.where(without_B11, self.mask_token.like(deep.stream()), deep.stream())
         return Prediction(self._finish(backbone, shallow, deep, tokens, on_block), kept)
 
-    def judge(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None = None
-    ) -> Tensor:
-        shallow = self._shallow(backbone, x, t, y, on_block)
+    def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
+        shallow = self._shallow(backbone, start, on_block)
         deep = self._deep(backbone, shallow, None, on_block)
         return self._finish(backbone, shallow, deep, deep.stream(), on_block)
 
-    def judge_shallow(self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> Tensor:
-        shallow = self._shallow(backbone, x, t, y, None)
+    def shallow_forward(self, backbone: Backbone, start: TokenState) -> Tensor:
+        shallow = self._shallow(backbone, start, None)
         return self._finish(backbone, shallow, shallow, self.mask_token.like(shallow.stream()), None)
 
-    def _shallow(
-        self, backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, on_block: OnBlock | None
-    ) -> TokenState:
-        return run_range(backbone, backbone.start(x, t, y), range(blocks_of(self.routes[0]).start), on_block)
+    def _shallow(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None) -> TokenState:
+        """All tokens through the blocks before the route."""
+        return run_range(backbone, start, range(blocks_of(self.routes[0]).start), on_block)
 
     def _deep(
         self, backbone: Backbone, shallow: TokenState, ids: Tensor | None, on_block: OnBlock | None
@@ -70,7 +64,8 @@ class Sprint(Method):
         blocks = blocks_of(self.routes[0])
         if ids is None:
             return run_range(backbone, shallow, blocks, on_block)
-        return self.mask_token.fill(run_range(backbone, leave(shallow, ids), blocks, on_block))
+        kept = run_range(backbone, leave(shallow, ids), blocks, on_block)
+        return self.mask_token.fill(kept)
 
     def _finish(
         self, backbone: Backbone, shallow: TokenState, deep: TokenState, tokens: Tensor, on_block: OnBlock | None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from tread_bench.core.config import Cell, TreadMethod
-from tread_bench.model.backbone import Backbone, OnBlock, run_blocks
-from tread_bench.model.methods.base import Method, Prediction, Rows
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, run_blocks
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
 
 
 class Tread(Method):
@@ -15,19 +13,14 @@ class Tread(Method):
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         assert isinstance(cell.method, TreadMethod)
-        self.detach, self.float32_after_route = cell.method.detach, cell.method.float32_after_route
+        self.detach = cell.method.detach
+        self.float32_after_route = cell.method.float32_after_route
 
-    def predict(
-        self,
-        backbone: Backbone,
-        x: Tensor,
-        t: Tensor,
-        y: Tensor | None,
-        rows: Rows,
-        on_block: OnBlock | None = None,
+    def train_forward(
+        self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        kept = self.draw(backbone, rows, x.device)
-        routes, ids = [self.routes[number] for number in kept], list(kept.values())
-        start = backbone.start(x, t, y)
+        kept = self.draw(backbone, batch_range, start.device)
+        routes = [self.routes[number] for number in kept]
+        ids = list(kept.values())
         state = run_blocks(backbone, start, routes, ids, on_block, self.detach, self.float32_after_route)
         return Prediction(backbone.finish(state), kept)
