@@ -53,7 +53,7 @@ def test_some_odd_machines_get_a_result_or_one_message(stored):
     assert len(tally.tries) > 4 and not tally.faults, str(tally)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(3600)
 def test_2000_damaged_documents_are_refused_or_read_and_cost_nothing(place):
     tally = attack_all("documents.py", place.attack, range(DOCUMENTS))
@@ -61,7 +61,7 @@ def test_2000_damaged_documents_are_refused_or_read_and_cost_nothing(place):
     assert not tally.faults, str(tally)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(3600)
 def test_200_interruptions_end_quietly_and_lose_nothing(place):
     tally = attack_all("interruptions.py", Instants(place).attack, range(INTERRUPTIONS))
@@ -69,7 +69,7 @@ def test_200_interruptions_end_quietly_and_lose_nothing(place):
     assert not tally.faults, str(tally)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(3600)
 def test_odd_machines_get_a_result_or_one_message(place):
     tally = attack_all("machines.py", lambda number: machines.attack(place, number), range(len(MACHINES)))

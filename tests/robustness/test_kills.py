@@ -205,7 +205,7 @@ def lost(before: dict[Path, bytes], now: dict[Path, bytes]) -> list[Path]:
     return [path for path, content in before.items() if now.get(path) != content]
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_200_kills_lose_nothing_change_nothing_and_leave_nobody(tmp_path):
