@@ -91,26 +91,6 @@ def losses(before: Files, now: Files, replaceable: Collection[str] = ()) -> list
     return sorted(name for name in lost if not any(fnmatch(name, pattern) for pattern in replaceable))
 
 
-def make_marked_tree(folder: Path) -> Path:
-    """A folder of somebody's own, with names that this program uses too; nothing may change, go or come here."""
-    texts = {
-        "suite.yaml": "name: mine\n",
-        "plan.json": "{}\n",
-        "index.html": "<p>my page</p>\n",
-        "results.csv": "mine\n",
-        ".index.html.abc.tmp": "half of mine\n",
-        "cells/dense-s0-0/record.json": "{}\n",
-        "cells/dense-s0-0/checkpoints/step-000000001.safetensors": "my weights\n",
-        "figures/fid_cost.svg": "<svg/>\n",
-        "grid.png": "my picture\n",
-    }
-    for name, text in texts.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return folder
-
-
 @contextmanager
 def open_to_all(prefix: str) -> Iterator[Path]:
     """A temporary folder that processes without root's rights may enter and write to."""

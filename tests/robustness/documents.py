@@ -20,7 +20,6 @@ from attacks import (
     faults_of,
     files_in,
     losses,
-    make_marked_tree,
     open_to_all,
 )
 from damage import (
@@ -33,6 +32,7 @@ from damage import (
     link_to_mine,
 )
 from hostile_suites import HOSTILE_TEXTS, KEYS, NUMBERS
+from marked_tree import mark
 from warm import Warms
 
 from tread_bench.core.errors import UserError
@@ -216,7 +216,7 @@ class Place:
     def __init__(self, folder: Path, warm: Warms, is_stored: bool = False) -> None:
         self.folder, self.warm = folder, warm
         self.whole = folder / "whole"
-        make_marked_tree(self.whole / "mine")
+        mark(self.whole / "mine")
         self._store() if is_stored else self._run()
 
     def _store(self) -> None:

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
-from tests.marked_tree import mark, tree
 from tests.run_folders import put
 from tread_bench.cell.checkpoint import checkpoints_in
 from tread_bench.runner.folder import RunFolder

@@ -8,9 +8,9 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
+from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
-from tests.marked_tree import mark, tree
 from tests.run_folders import new_folder, put
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree

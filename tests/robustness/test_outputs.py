@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from marked_tree import mark, tree
 from matplotlib.figure import Figure
 
 from tests.command_line import tread_bench
-from tests.marked_tree import mark, tree
 from tread_bench.cli.check import Outputs
 from tread_bench.cli.features import train_features
 from tread_bench.cli.history import _check_out
