@@ -15,7 +15,9 @@ import typer
 from tread_bench.cell.open import Job
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config import Cell, picture_shape
+from tread_bench.core.config.data import DataChoice, LatentsData
 from tread_bench.core.costs import sampling_macs
+from tread_bench.core.data_files import DataFiles, known_files
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
@@ -64,6 +66,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     labels = _labels(request.labels, cell)
     out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
+    _refuse_another_decoder(job, cell.data)
     objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
     made = generate(
         trained[1],
@@ -124,6 +127,14 @@ def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
         way_out = ", or latents with data.decoder" if complete.data.name == "latents" else ""
         raise UserError(f"images of {channels} channels are no pictures: sample needs 1 or 3{way_out}")
     return complete
+
+
+def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
+    """Raises ChangedDataError where the decoder is not the one that the cell's images were decoded by."""
+    if isinstance(data, LatentsData) and data.decoder is not None:
+        record = job.folder.record(job.about["cell"])
+        known = {**known_files(job.plan), **(record.data_files if record else {})}
+        DataFiles([data.decoder], known).settled()
 
 
 def _weak(job: Job, source: Mapping[str, Any], cell: Cell) -> Trained | None:
