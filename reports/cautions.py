@@ -17,7 +17,7 @@ DATA_WAIT = 0.05  # share of the training loop in which the device waits for a b
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
     """That rows do not compare as they stand, where their cells were not made under the same conditions."""
-    mixed = spread([one for record in records if record.conditions for one in all_of(record.conditions)])
+    mixed = spread([one for record in records if record.conditions.stated() for one in all_of(record.conditions)])
     if not mixed:
         return []
     told = "; ".join(f"{name}: {' or '.join(values)}" for name, values in mixed.items())

@@ -132,4 +132,4 @@ def _what_matters(metric: Metric) -> str:
 
 def _device(run: Run) -> str:
     conditions = run.records[0].conditions
-    return str(conditions.get("device_name") or conditions.get("device") or "")
+    return conditions.device_name or conditions.device or ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import Record
 from tread_bench.reports import SMOKE_RUN, asked, cautions, contrasts, depths, guidance
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
@@ -30,11 +31,11 @@ _CELL_METRICS = {
     "recall": "Recall",
 }
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
-_NOT_CONDITIONS = ("schema_version", "suite", "cells", "references", "rows", "files")
+_NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "files"}
 
 
 def render(
-    records: Sequence[Record], plan: Mapping[str, Any], run_dir: Path, unreadable: Mapping[str, str] | None = None
+    records: Sequence[Record], plan: RunPlan, run_dir: Path, unreadable: Mapping[str, str] | None = None
 ) -> None:
     """Write results.csv, figures/*.svg, figures/*.png and index.html into `run_dir`, each whole.
 
@@ -45,7 +46,7 @@ def render(
         unreadable: cell -> why its record cannot be read.
     """
     records = sorted(records, key=record_order)
-    is_smoke = bool(plan.get("smoke"))
+    is_smoke = plan.smoke
     write_csv(results_frame(records, is_smoke), run_dir / "results.csv")
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
@@ -61,16 +62,16 @@ def _context(
     rows: Sequence[Row],
     sets: Sequence[list[Row]],
     drawn: Sequence[Sequence[Picture]],
-    plan: Mapping[str, Any],
+    plan: RunPlan,
     run_dir: Path,
     unreadable: Mapping[str, str],
 ) -> dict[str, Any]:
-    suite, is_smoke = plan.get("suite", {}), bool(plan.get("smoke"))
+    is_smoke = plan.smoke
     missing = _missing(records, plan, unreadable)
     protocols = _protocols(records)
     return {
-        "name": f"{_name(records, suite)}{' (smoke run)' if is_smoke else ''}",
-        "description": suite.get("description", ""),
+        "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
+        "description": plan.suite.description,
         "smoke": SMOKE_RUN if is_smoke else "",
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(unreadable)},
@@ -85,7 +86,7 @@ def _context(
         "missing": missing,
         "cells": _cells(records),
         "conditions": {"training": _training(records)}
-        | {key: value for key, value in plan.items() if key not in _NOT_CONDITIONS},
+        | plan.model_dump(mode="json", exclude=_NOT_CONDITIONS, exclude_unset=True),
         "protocols": protocols,
         "cautions": [
             *(f"a cell is left out of all that follows: {reason}." for reason in unreadable.values()),
@@ -101,10 +102,6 @@ def _context(
         ],
         "columns": COLUMNS,
     }
-
-
-def _name(records: Sequence[Record], suite: Mapping[str, Any]) -> str:
-    return str(suite.get("name") or (records[0].suite if records else "empty run"))
 
 
 def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
@@ -172,19 +169,16 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
     return {status: sum(r.status == status for r in records) for status in ("done", "failed", "skipped")}
 
 
-def _missing(
-    records: Sequence[Record], plan: Mapping[str, Any], unreadable: Mapping[str, str]
-) -> list[tuple[str, str]]:
+def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str]]:
     """Cells that were planned and have left nothing yet, each with its row and seed."""
-    have, rows = {record.cell for record in records} | unreadable.keys(), plan.get("rows", {})
-    names = {cell: f"{row} seed {seed}" for cell, (row, seed) in rows.items()}
-    return [(cell, names.get(cell, "")) for cell in plan.get("cells", ()) if cell not in have]
+    have = {record.cell for record in records} | unreadable.keys()
+    names = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
+    return [(cell, names.get(cell, "")) for cell in plan.cells if cell not in have]
 
 
-def _unfinished(records: Sequence[Record], plan: Mapping[str, Any], missing: int) -> list[str]:
+def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:
     """What of the run is still to come."""
-    planned = len(plan.get("cells", ()))
-    is_timed = bool(plan.get("timing", {}).get("pairs"))
+    planned, is_timed = len(plan.cells), bool(plan.timing.pairs)
     untimed = sum(r.status == "done" and r.timing is None and not asked.is_evaluated_only(r) for r in records)
     told = (
         (missing, f"{missing:,} of {planned:,} planned cells have no result yet (listed below)"),
@@ -195,15 +189,14 @@ def _unfinished(records: Sequence[Record], plan: Mapping[str, Any], missing: int
     return [f"{'; '.join(texts)}{': figures and verdicts are those of what is there' if records else ''}."]
 
 
-def _facts(records: Sequence[Record], rows: Sequence[Row], plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
     """What a reader wants to know first, in a line."""
-    numerics = plan.get("numerics", {})
     facts = {
         "backbone": ", ".join(_backbones(rows)),
         "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
         "data": ", ".join(sorted({str(record.config.get("data", {}).get("name", "")) for record in records})),
         "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
-        "device": str(numerics.get("device_name") or numerics.get("device") or ""),
+        "device": plan.numerics.device_name or plan.numerics.device,
     }
     return [(name, value) for name, value in facts.items() if value]
 
@@ -218,7 +211,7 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
     evaluations = [record.last for record in records if record.last]
     return {
         "metrics": _CELL_METRICS,
-        "are_compiled": any(record.conditions.get("compile") for record in records),
+        "are_compiled": any(record.conditions.compile for record in records),
         "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in _CELL_METRICS},
         "records": records,
     }

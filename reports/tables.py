@@ -63,6 +63,7 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 
 
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
+    conditions = record.conditions.model_dump(mode="json")
     line = {
         **_fields(record, _RECORD),
         **_fields(evaluation, _EVALUATION),
@@ -76,10 +77,10 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
         "guidance_scale": asked.guidance_scale(record),
         "auxiliary": asked.auxiliary(record),
         "schedule": asked.scheduled(record),
-        "precision_mode": flat(_precision(record.conditions)),
-        "kernels": flat(record.conditions.get("kernels")),
-        "threads": record.conditions.get("threads"),
-        "device": flat(record.conditions.get("device")),
+        "precision_mode": flat(_precision(conditions)),
+        "kernels": flat(conditions.get("kernels")),
+        "threads": record.conditions.threads,
+        "device": flat(record.conditions.device),
     }
     return {name: _inert(value) for name, value in line.items()}
 

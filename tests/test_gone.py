@@ -16,6 +16,7 @@ from tests.runner.test_runner import begin
 from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cli.display import Lines
+from tread_bench.core.documents import Choices
 from tread_bench.core.files import StoreError, write_atomically, write_json
 from tread_bench.core.records import Record
 from tread_bench.runner import runner
@@ -29,7 +30,7 @@ CELL = "dense-s0-0123456789"
 OLD = Path(__file__).parent / "version_1" / "record.json"
 RECORD = Record.model_validate(migrated(json.loads(OLD.read_text()), "record", OLD)).model_copy(update={"cell": CELL})
 ABOUT = {"schema_version": 3, "cell": CELL, "suite": "toy", "row": "dense", "seed": 0, "reference": CELL}
-NUMERICS = {"numerics": {"device": "cpu", "threads": 1, "device_count": 1}, "versions": {}}
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1, "device_count": 1}, versions={})
 
 
 def tell(*news: object, **style: object) -> None:
@@ -96,7 +97,7 @@ class Moving:
         for task in tasks:
             if task.key == "numerics":
                 task.log.touch()
-                yield Ended(task.key, value=NUMERICS)
+                yield Ended(task.key, value=CHOICES)
                 continue
             yield Started(task.key)
             if self.to is None:

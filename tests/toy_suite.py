@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.command_line import figures, tread_bench
 from tread_bench.core.identity import Identity
+from tread_bench.core.records import Evaluation
 
 
 def owner(cell: str) -> Identity:
@@ -15,6 +16,12 @@ def owner(cell: str) -> Identity:
 
 
 OWNER = owner("toy-s0-0123456789")
+
+
+def no_figures(trainer: object, iteration: int, seconds: float) -> Evaluation:
+    """In place of an evaluation, where only training counts."""
+    return Evaluation(iteration=iteration, train_seconds=seconds, validation_loss=0, validation_loss_per_time={})
+
 
 METRICS = "num_samples: 64, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"
 FEW_SAMPLES = "num_samples: 32, validation_samples: 16, similarity_samples: 8, kid_subset_size: 16"

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests.cell.test_step import OWNER, ROUTED, fingerprint, interrupted, make_cell, make_trainer
+from tests.toy_suite import no_figures
 from tread_bench.cell.loop import train
 from tread_bench.cell.step import Trainer
 from tread_bench.core import draws
@@ -49,11 +50,11 @@ def test_any_number_of_workers_any_order_and_a_start_in_the_middle_of_an_epoch_g
 @pytest.mark.parametrize("workers", [0, 4])
 def test_training_ends_with_the_same_bits_for_any_number_of_workers_and_when_resumed(tmp_path, workers):
     expected = make_trainer(make_cell(**ROUTED))
-    train(expected, tmp_path / "one", OWNER, lambda *a: {})
+    train(expected, tmp_path / "one", OWNER, no_figures)
     trainer = with_workers(make_trainer(make_cell(**ROUTED)), workers)
     interrupted(trainer, tmp_path / "other", 7)
     again = with_workers(make_trainer(make_cell(**ROUTED)), 4 - workers)
-    train(again, tmp_path / "other", OWNER, lambda *a: {})
+    train(again, tmp_path / "other", OWNER, no_figures)
     assert fingerprint(again) == fingerprint(expected)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
@@ -120,7 +121,7 @@ def test_an_error_of_a_data_file_is_raised_as_it_is_at_the_step_that_meets_it(tm
     step = trainer.step
     trainer.step = lambda batch: (taken.append(batch.step), step(batch))[1]
     with pytest.raises(UserError, match=r"train\.safetensors, latent 40: holds NaN or infinite values"):
-        train(trainer, tmp_path, OWNER, lambda *a: {})
+        train(trainer, tmp_path, OWNER, no_figures)
     assert taken == list(range(place // 8))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]
 
@@ -142,9 +143,9 @@ def test_a_step_that_waits_for_its_batch_is_counted_beside_the_seconds_of_traini
 
     trainer.prepared, trainer.step = slowly_prepared, partial(slow_step, last=10)
     with pytest.raises(KeyboardInterrupt):
-        train(trainer, tmp_path, OWNER, lambda *a: {}, clock=lambda: now[0])
+        train(trainer, tmp_path, OWNER, no_figures, clock=lambda: now[0])
     trainer.step = slow_step
-    history = train(trainer, tmp_path, OWNER, lambda *a: {}, clock=lambda: now[0])
+    history = train(trainer, tmp_path, OWNER, no_figures, clock=lambda: now[0])
     assert (history.train_seconds, history.data_wait_seconds) == (48, 36)
 
 

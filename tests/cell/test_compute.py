@@ -9,13 +9,14 @@ import torch
 from torch import nn
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from tests.toy_suite import OWNER
+from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling
 from tread_bench.cell.build import build_network
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.cell.step import Trainer
+from tread_bench.core.conditions import Numerics, RunNumerics
 from tread_bench.core.config import Cell, Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
@@ -164,7 +165,7 @@ def test_clipping_sees_gradients_without_their_scale(monkeypatch):
 
 def test_overflow_that_a_smaller_scale_mends_is_no_divergence(tmp_path):
     trainer = at_scale(make_trainer(training={"iterations": 60}, autocast="float16"), 2.0**60)
-    history = train(trainer, tmp_path, OWNER, lambda *a: {})
+    history = train(trainer, tmp_path, OWNER, no_figures)
     assert 30 < trainer.scaler.skipped_steps < 55
     assert history.step == 60
 
@@ -173,14 +174,14 @@ def test_overflow_at_any_scale_is_divergence(tmp_path):
     trainer = make_trainer(training={"iterations": 60}, autocast="float16")
     trainer.parameters[0].register_hook(lambda g: g * torch.inf)
     with pytest.raises(DivergedError, match="overflow at any loss scale by iteration 30"):
-        train(trainer, tmp_path, OWNER, lambda *a: {})
+        train(trainer, tmp_path, OWNER, no_figures)
 
 
 @pytest.mark.parametrize("autocast", ["none", "bfloat16", "float16"])
 def test_a_run_that_diverges_fails_under_every_precision(tmp_path, autocast):
     trainer = make_trainer(training={"learning_rate": 1e30}, autocast=autocast)
     with pytest.raises(DivergedError, match="by iteration"):
-        train(trainer, tmp_path, OWNER, lambda *a: {})
+        train(trainer, tmp_path, OWNER, no_figures)
 
 
 @pytest.mark.parametrize("at", [1, 4, 7])
@@ -190,13 +191,13 @@ def test_float16_goes_on_from_a_checkpoint_bit_for_bit(tmp_path, at):
         return at_scale(make_trainer(autocast="float16"), 2.0**34)
 
     whole, broken = begin(), begin()
-    train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    train(whole, tmp_path / "a", OWNER, no_figures)
     step = broken.step
     broken.step = lambda b: step(b) if b.step < at else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, tmp_path / "b", OWNER, lambda *a: {})
+        train(broken, tmp_path / "b", OWNER, no_figures)
     again = begin()
-    train(again, tmp_path / "b", OWNER, lambda *a: {})
+    train(again, tmp_path / "b", OWNER, no_figures)
     assert fingerprint(again) == fingerprint(whole)
     assert again.scaler.skipped_steps == whole.scaler.skipped_steps > 1
 
@@ -409,18 +410,18 @@ def test_a_gpu_gives_the_losses_of_the_cpu(options):
 def test_tf32_is_used_exactly_where_it_is_asked_for():
     """It keeps 11 bits of a factor: a product of 512 terms is wrong by about 2^-12, in float32 by 2^-22."""
     assert matmul_error("highest", "cuda") < 1e-5 < matmul_error("high", "cuda") < 1e-2
-    assert resolve_numerics(Compute(matmul_precision="high"), "cuda")["tf32"]
-    assert not resolve_numerics(Compute(), "cuda")["tf32"]
+    assert resolve_numerics(Compute(matmul_precision="high"), "cuda").tf32
+    assert not resolve_numerics(Compute(), "cuda").tf32
 
 
 def losses_under(precision, cell, device):
     """Of a network that is wide enough for TF32 to pay."""
     before = torch.get_float32_matmul_precision()
     try:
-        apply_numerics({"threads": 1, "device": device, "matmul_precision": precision})
+        apply_numerics(RunNumerics(threads=1, device=device, matmul_precision=precision))
         return losses(make_trainer(cell, {**DIT, "hidden": 128}, device=torch.device(device))).cpu()
     finally:
-        apply_numerics({"threads": 1, "device": device, "matmul_precision": before})
+        apply_numerics(RunNumerics(threads=1, device=device, matmul_precision=before))
 
 
 @pytest.mark.gpu
@@ -453,5 +454,5 @@ def test_numerical_choices_hold_every_option_of_a_step():
     compute = Compute(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     numerics = resolve_numerics(compute, "cpu")
     assert step_options(numerics) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
-    assert numerics["tf32"] is False
-    assert step_options({"autocast": "bfloat16"}) == StepOptions(autocast="bfloat16")  # a plan from before
+    assert numerics.tf32 is False
+    assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before

@@ -9,7 +9,6 @@ import pytest
 
 from tests.command_line import tread_bench
 from tread_bench.cell.open import Job
-from tread_bench.core.conditions import conditions
 from tread_bench.core.files import StoreError
 
 BRIEF = ("training.iterations=2", "metrics.at=[2]", "training.checkpoint_every=2", "timing.pairs=0", "seeds=1")
@@ -43,7 +42,7 @@ def elsewhere(run_dir, tmp_path):
 
 def test_on_a_machine_like_the_runner_s_nothing_changes(elsewhere):
     job = elsewhere()
-    assert conditions(job.here().plan) == conditions(job.plan)
+    assert job.here().plan.conditions == job.plan.conditions
 
 
 @pytest.mark.parametrize(
@@ -60,7 +59,7 @@ def test_a_machine_that_would_give_other_figures_refuses_the_cell_and_says_where
 def test_where_others_are_accepted_the_record_has_what_the_machine_is(elsewhere):
     job = elsewhere(cpu_capability="NEON", accept_other_numerics=True)
     record = job.here().blank()
-    assert record.conditions["cpu_capability"] != "NEON"
+    assert record.conditions.cpu_capability != "NEON"
 
 
 def test_how_many_gpus_a_machine_has_is_no_difference(elsewhere):

@@ -6,7 +6,7 @@ import itertools
 import pytest
 import torch
 
-from tests.toy_suite import OWNER
+from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import ema
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.loop import DivergedError, train
@@ -138,23 +138,23 @@ def interrupted(trainer, folder, at):
 
     trainer.step = dying
     with pytest.raises(DeathError):
-        train(trainer, folder, OWNER, lambda *a: {})
+        train(trainer, folder, OWNER, no_figures)
 
 
 @pytest.mark.parametrize("extra", [{}, ROUTED], ids=["dense", "tread"])
 @pytest.mark.parametrize("at", [1, 6, 11])
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, extra, at):
     whole = make_trainer(make_cell(**extra))
-    undisturbed = train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    undisturbed = train(whole, tmp_path / "a", OWNER, no_figures)
     interrupted(make_trainer(make_cell(**extra)), tmp_path / "b", at)
     again = make_trainer(make_cell(**extra))
-    resumed = train(again, tmp_path / "b", OWNER, lambda *a: {})
+    resumed = train(again, tmp_path / "b", OWNER, no_figures)
     assert fingerprint(again) == fingerprint(whole)
     assert resumed.train_loss == undisturbed.train_loss
 
 
 def test_the_last_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, caplog):
-    train(make_trainer(make_cell()), tmp_path, OWNER, lambda *a: {})
+    train(make_trainer(make_cell()), tmp_path, OWNER, no_figures)
     files = sorted(tmp_path.glob("step-*.safetensors"))
     assert [f.stem for f in files] == ["step-000000010", "step-000000012"]
     content = bytearray(files[-1].read_bytes())
@@ -172,7 +172,7 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
 
     def evaluate(trainer, iteration, seconds):
         asked.append(iteration)
-        return {"iteration": iteration}
+        return no_figures(trainer, iteration, seconds)
 
     interrupted_trainer = make_trainer(cell)
     step = interrupted_trainer.step
@@ -180,14 +180,14 @@ def test_evaluations_come_at_the_stated_iterations_and_survive_a_break(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         train(interrupted_trainer, tmp_path, OWNER, evaluate)
     history = train(make_trainer(cell), tmp_path, OWNER, evaluate)
-    assert [e["iteration"] for e in history.evaluations] == [4, 9, 12]
+    assert [e.iteration for e in history.evaluations] == [4, 9, 12]
     assert asked == [4, 9, 12]
 
 
 def test_a_loss_that_is_no_number_ends_the_training(tmp_path):
     trainer = make_trainer(make_cell(training={"learning_rate": 1e30}))
     with pytest.raises(DivergedError, match="by iteration"):
-        train(trainer, tmp_path, OWNER, lambda *a: {})
+        train(trainer, tmp_path, OWNER, no_figures)
 
 
 def test_seconds_of_training_leave_out_evaluation(tmp_path):
@@ -202,7 +202,7 @@ def test_seconds_of_training_leave_out_evaluation(tmp_path):
 
     def slow_evaluate(*a):
         now[0] += 100
-        return {}
+        return no_figures(*a)
 
     trainer.step = slow_step
     assert train(trainer, tmp_path, OWNER, slow_evaluate, clock=lambda: now[0]).train_seconds == 12
@@ -219,7 +219,7 @@ def test_there_is_news_of_progress_every_second_however_rarely_losses_are_read(t
             return torch.tensor(float(batch.step))
 
         trainer.step = step
-        told_of = (tmp_path / str(seconds), OWNER, lambda *a: {}, lambda done, loss, told=told: told.append(done))
+        told_of = (tmp_path / str(seconds), OWNER, no_figures, lambda done, loss, told=told: told.append(done))
         histories.append(train(trainer, *told_of, clock=lambda now=now: now[0]).train_loss)
         news.append(told)
     assert histories[0] == histories[1] == histories[2] and len(histories[0]) == 200

@@ -18,7 +18,8 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core import data_files
 from tread_bench.core.config import Compute, files_of
-from tread_bench.core.data_files import ENDS_BYTES, ChangedDataError, DataFiles, content_sha256, known_files, look_at
+from tread_bench.core.data_files import ENDS_BYTES, ChangedDataError, DataFiles, content_sha256, look_at
+from tread_bench.core.documents import Choices
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan
@@ -78,9 +79,8 @@ def every_source(tmp_path):
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
     files = files_of_run(plan, plan.cells, folder, fresh=False)
-    about = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
-    about["files"] = {path: file.model_dump() for path, file in files.items()}
-    write_plan(plan, plan.cells, EVERY_SOURCE, folder, about)
+    choices = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
+    write_plan(plan, plan.cells, EVERY_SOURCE, folder, choices, files=files)
     return plan, folder
 
 
@@ -193,8 +193,7 @@ def broken_off(tmp_path):
         save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
         os.utime(tmp_path / f"{name}.st", (1e9, 1e9))
     plan, folder = planned(tmp_path, SMALL), new_folder(tmp_path / "run")
-    about = {**settle(Compute(), "cpu"), "files": {}}
-    write_plan(plan, plan.cells, SMALL, folder, about)
+    write_plan(plan, plan.cells, SMALL, folder, settle(Compute(), "cpu"))
     cell = plan.rows["dense"][0]
     outcome = run_cell(folder.root, cell.id, quiet)
     assert outcome.status == "done", outcome.reason
@@ -209,7 +208,7 @@ def test_a_record_and_a_checkpoint_say_what_they_were_made_from(broken_off, tmp_
     assert outcome.data_files.keys() == {str(tmp_path / f"{name}.st") for name in ("train", "held_out")}
     assert all(file.sha256 == content_sha256(path) for path, file in outcome.data_files.items())
     state = load_latest(folder.cell(cell.id) / "checkpoints", cell.identity).state
-    assert known_files(state).keys() == outcome.data_files.keys()
+    assert state["files"].keys() == outcome.data_files.keys()
 
 
 def test_a_cell_refuses_to_go_on_with_other_contents_and_goes_on_once_they_are_back(broken_off, tmp_path):

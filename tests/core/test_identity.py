@@ -19,7 +19,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.config import Compute
 from tread_bench.core.errors import UserError
-from tread_bench.core.identity import Identity, StrangerError, stamp_of
+from tread_bench.core.identity import StrangerError, stamp_of
 from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
@@ -95,7 +95,7 @@ def checkpoints_read(folder, cell_id):
 
 
 READERS = {
-    "cell.json": lambda folder, cell: folder.about(cell),
+    "cell.json": lambda folder, cell: folder.existing_request(cell),
     "record.json": lambda folder, cell: folder.record(cell),
     "outcome.json": lambda folder, cell: folder.outcome(cell),
     "attempts.json": lambda folder, cell: folder.attempts(cell),
@@ -183,7 +183,7 @@ def test_checkpoints_without_identity_are_accepted_with_a_warning_and_followed_b
         outcome = resumed(folder, mine)
     assert (outcome.status, outcome.final_weights_sha256) == ("done", expected)
     assert "step-000000002.safetensors does not say whose it is" in caplog.text
-    assert stamp_of(last) == Identity.of(folder.about(mine)).stamp(4)
+    assert stamp_of(last) == folder.existing_request(mine).identity.stamp(4)
     caplog.clear()
     assert resumed(folder, mine).status == "done" and not caplog.text
 

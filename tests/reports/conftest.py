@@ -12,7 +12,7 @@ from tread_bench.core.records import Record
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
 
-from synthetic_records import NUMERICS, VERSIONS, study, write_samples
+from synthetic_records import NUMERICS, VERSIONS, render, study, write_samples
 
 
 @pytest.fixture(scope="session")
@@ -36,8 +36,6 @@ def plan() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def run_dir(records: list[Record], plan: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the rendered report of the study."""
-    from tread_bench.reports.page import render
-
     folder = tmp_path_factory.mktemp("run")
     write_samples(records, folder)
     render(records, plan, folder)

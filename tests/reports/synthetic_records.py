@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
+from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
 from tread_bench.core.routes import parse_routes, tokens_per_block
 from tread_bench.core.statistics import paired_ratio
+from tread_bench.reports import page
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)
@@ -32,6 +35,22 @@ VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
 DRAWN = ("route_placement", "fid_cost", "speedup", "similarity", "across_times", "gradients")  # of a run of routes
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
+
+
+def render(
+    records: Sequence[Record], plan: Mapping[str, Any], folder: Path, unreadable: Mapping[str, str] | None = None
+) -> None:
+    """The report of a run whose plan.json has these parts."""
+    parts: dict[str, Any] = {
+        "suite": {"name": "study"},
+        "timing": {},
+        "cells": [],
+        "numerics": {"device": "cpu", "threads": 1},
+        "versions": {},
+        **plan,
+    }
+    references = dict.fromkeys(parts["cells"], "")
+    page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
 
 
 def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from synthetic_records import render
 from synthetic_studies import STUDIES
-
-from tread_bench.reports.page import render
 
 
 @pytest.fixture

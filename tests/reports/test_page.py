@@ -11,12 +11,22 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from synthetic_records import DRAWN, HOSTILE, architectures, evaluation, failed, record, study, timing, write_samples
+from synthetic_records import (
+    DRAWN,
+    HOSTILE,
+    architectures,
+    evaluation,
+    failed,
+    record,
+    render,
+    study,
+    timing,
+    write_samples,
+)
 
 from tread_bench.cli.run import _print_table
 from tread_bench.core.records import DataFile
 from tread_bench.reports import SMOKE_RUN
-from tread_bench.reports.page import render
 from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
 from tread_bench.reports.tables import comparison
 
@@ -257,7 +267,9 @@ def test_a_training_loop_that_waits_for_its_data_is_shown_and_is_a_caution(share
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_training_time_that_holds_compilation_says_so(compiled, records, plan, tmp_path):
-    changed = [r.model_copy(update={"conditions": {**r.conditions, "compile": compiled}}) for r in records[:2]]
+    changed = [
+        r.model_copy(update={"conditions": r.conditions.model_copy(update={"compile": compiled})}) for r in records[:2]
+    ]
     render(changed, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert ("Training s, with compilation" in page) is compiled

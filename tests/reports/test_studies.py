@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import synthetic_studies as made
-from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, study
+from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, render, study
 from synthetic_studies import STUDIES
 
 from tread_bench.reports import asked, contrasts, depths, guidance
@@ -18,7 +18,6 @@ from tread_bench.reports.figures.cost import macs_until, points_of
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
 from tread_bench.reports.figures.gap import points_of as gap_points
-from tread_bench.reports.page import render
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import verdicts
@@ -476,7 +475,7 @@ def test_tread_is_told_beside_a_better_method(rows):
 def test_the_page_says_how_cells_were_trained(tmp_path, plan):
     records = made.finetune(1)
     records[0] = made.asked(records[0], training={"iterations": 1200, "batch": 32})
-    render(records, {**plan, "references": {"one cell": "another"}}, tmp_path)
+    render(records, {**plan, "cells": ["one cell"], "references": {"one cell": "another"}}, tmp_path, {"one cell": ""})
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert re.search(r"<dt>batch</dt><dd>(32 or 64|64 or 32)</dd>", page)
     assert "one cell" not in page

@@ -74,7 +74,7 @@ def changed(document, at, value):
 
 
 def documents(folder):
-    cell = folder.plan()["cells"][1]
+    cell = folder.plan().cells[1]
     names = ("record.json", "outcome.json", "cell.json", "attempts.json")
     own = [folder.cell(cell) / name for name in names]
     return [*own, folder.timing_path(cell.rpartition("-")[2]), folder.plan_path]
@@ -178,12 +178,12 @@ RAGGED = (
 
 @pytest.mark.parametrize(("field", "value"), RAGGED, ids=[f"{field} {value!r}" for field, value in RAGGED])
 def test_a_damaged_record_costs_its_own_row_only(folder, field, value):
-    first, second = folder.plan()["cells"]
+    first, second = folder.plan().cells
     path = folder.cell(second) / "record.json"
     whole = json.loads(path.read_text())
     at = tuple(int(key) if key.isdecimal() else key for key in field.split("."))
     write(path, changed(whole, at, value))
-    records, unreadable = folder.readable_records(folder.plan()["references"])
+    records, unreadable = folder.readable_records(folder.plan().references)
     assert [record.cell for record in records] == [first]
     assert list(unreadable) == [second]
     assert str(path) in unreadable[second] and at[0] in unreadable[second]
@@ -195,11 +195,11 @@ def test_a_damaged_record_costs_its_own_row_only(folder, field, value):
 
 
 def test_the_page_of_a_run_with_a_damaged_record_names_it(folder):
-    _, second = folder.plan()["cells"]
+    _, second = folder.plan().cells
     path = folder.cell(second) / "record.json"
     write(path, changed(json.loads(path.read_text()), ("evaluations", 0, "fid"), NAN))
     shutil.rmtree(folder.root / "figures", ignore_errors=True)
-    records, unreadable = folder.readable_records(folder.plan()["references"])
+    records, unreadable = folder.readable_records(folder.plan().references)
     render(records, folder.plan(), folder.root, unreadable)
     page = (folder.root / "index.html").read_text()
     assert "evaluations.0.fid nan: must be a finite number" in page

@@ -15,6 +15,7 @@ from tests.run_folders import new_folder, put
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree
 from tread_bench.core.blank import blank_record
+from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
@@ -28,7 +29,7 @@ from tread_bench.suite.load import find_suite, load_plan
 SUITE = find_suite("smoke")
 PLAN = load_plan(SUITE, [])
 NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
-ABOUT = {"numerics": NUMERICS, "versions": {}}
+CHOICES = Choices(numerics=NUMERICS, versions={})
 EVERY_RUN_MAKES = {".lock", ".turn", "run.log"}
 
 
@@ -48,7 +49,7 @@ class Machine:
             raise UserError(self.error)
         for task in tasks:
             task.log.touch()
-            settled = {"numerics": self.numerics, "versions": {}}
+            settled = Choices(numerics=self.numerics, versions={})
             failure = self.refusal if task.key == "numerics" else "not today"
             yield Ended(task.key, value=settled, failure=failure)
 
@@ -64,11 +65,11 @@ def folder(tmp_path) -> RunFolder:
     """A run whose cells have failed, with what they had trained, beside the files of somebody else."""
     mark(tmp_path / "mine")
     found = new_folder(tmp_path / "run")
-    write_plan(PLAN, PLAN.cells, "", found, ABOUT)
+    write_plan(PLAN, PLAN.cells, "", found, CHOICES)
     for cell in PLAN.cells:
-        about = found.about(cell.id)
+        request = found.existing_request(cell.id)
         for name in ("outcome.json", "record.json"):
-            found.write_record(blank_record(about, found.plan(), reason="no luck"), name)
+            found.write_record(blank_record(request, found.plan(), reason="no luck"), name)
         put(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
     return found
 
@@ -201,7 +202,7 @@ def test_a_run_whose_plan_is_damaged_is_still_known_as_one(folder, there):
     with pytest.raises(UserError, match=r"plan\.json cannot be read as JSON"):
         run(folder.root)
     run(folder.root, fresh=True)
-    assert folder.plan()["cells"] == [cell.id for cell in PLAN.cells]
+    assert folder.plan().cells == [cell.id for cell in PLAN.cells]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)

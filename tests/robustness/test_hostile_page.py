@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import re
 from xml.etree import ElementTree
 
 import pytest
-from synthetic_records import NOTHING_MEASURED, record, write_samples
+from synthetic_records import NOTHING_MEASURED, record, render, write_samples
 
-from tread_bench.reports.page import render
+from tread_bench.core.conditions import Conditions
 from tread_bench.reports.tables import results_frame, write_csv
 
 RUN = "window.pwned = 1; document.title = 'pwned'"
@@ -32,6 +33,7 @@ PAYLOADS = (
     "",
 )
 PER_TEXT = 3
+CHOSEN = {"device", "matmul_precision", "autocast"}  # one of a few words
 KEPT = {"status", "routes", "memory_kind", "schema_version"}  # no free text
 FORMULA = re.compile(r"[=+\-@\t\r]")
 
@@ -47,11 +49,23 @@ def hostile(value, turn, keys_too=False):
     return [hostile(item, turn, keys_too) for item in value] if isinstance(value, list) else value
 
 
+def stored(value):
+    """The value as it may stand in a document, where half a surrogate pair is refused."""
+    return json.loads(json.dumps(value).replace("\\ud800", ""))
+
+
+def hostile_conditions(conditions, turn):
+    """Every text that no rule of theirs forbids, among them keys of a later version."""
+    written = conditions.model_dump(mode="json")
+    free = {name: value for name, value in written.items() if name not in CHOSEN}
+    return Conditions(**stored(hostile(written, turn, keys_too=True) | written | hostile(free, turn)))
+
+
 def hostile_record(one, turn):
     """Every text of a record, its evaluations' too."""
     fields = {name: getattr(one, name) for name in type(one).model_fields}
     texts = {n: hostile(v, turn) for n, v in fields.items() if n not in KEPT and isinstance(v, str | dict)}
-    texts["conditions"] = hostile(one.conditions, turn, keys_too=True) | texts["conditions"]
+    texts["conditions"] = hostile_conditions(one.conditions, turn)
     texts["evaluations"] = [
         e.model_copy(
             update={
@@ -69,13 +83,15 @@ def hostile_plan(records, turn):
     plan = {
         "suite": {"name": "study", "description": "What it is about."},
         "cells": [*(one.cell for one in records), "missing"],
-        "git": {"commit": "0123abc", "branch": "main"},
-        "numerics": {"device": "cpu", "device_name": "Example CPU", "threads": 1},
+        "git": {"commit": "0123abc", "changed": False, "branch": "main"},
+        "hardware": {"asked": ["pairs", 20]},
+        "numerics": {"device_name": "Example CPU"},
         "versions": {"python": "3.11.9"},
-        "timing": {"asked": ["pairs", 20]},
     }
-    plan = {key: hostile(value, turn, keys_too=key not in ("suite", "numerics")) for key, value in plan.items()}
-    return {**plan, hostile("note", turn): hostile("noted", turn)}
+    fixed = ("suite", "git", "numerics")  # whose keys are known
+    plan = {key: hostile(value, turn, keys_too=key not in fixed) for key, value in plan.items()}
+    plan["numerics"] |= {"device": "cpu", "threads": 1}
+    return stored({**plan, hostile("note", turn): hostile("noted", turn)})
 
 
 @pytest.fixture(scope="module", params=range(0, len(PAYLOADS), PER_TEXT))

@@ -14,12 +14,13 @@ from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.blank import blank_record
+from tread_bench.core.documents import Choices
 from tread_bench.core.records import CostFigures, Evaluation
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
 
-SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 COST = {
     "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
     "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
@@ -35,13 +36,13 @@ def suite(tmp_path_factory) -> Path:
 def whole(suite, tmp_path_factory) -> RunFolder:
     """The folder of a finished run, with all that is derived from it."""
     plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("derived") / "run")
-    write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
+    write_plan(plan, plan.cells, suite.read_text(), folder, CHOICES)
     for cell in plan.cells:
         evaluation = Evaluation(
             iteration=40, train_seconds=1, validation_loss=1 + cell.seed, validation_loss_per_time={}, fid=9 + cell.seed
         )
         done = {"status": "done", "cost": CostFigures(**COST), "evaluations": [evaluation]}
-        blank = blank_record(folder.about(cell.id), folder.plan())
+        blank = blank_record(folder.existing_request(cell.id), folder.plan())
         folder.write_record(blank.model_copy(update=done))
     again(suite, folder)
     return folder

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import new_folder
+from tread_bench.core.documents import Choices
 from tread_bench.core.files import StoreError, read_json, write_json
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
@@ -21,11 +22,11 @@ from tread_bench.suite.load import find_suite, load_plan
 
 SMOKE = load_plan(find_suite("smoke"), [])
 LONG_AGO = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-ABOUT = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
 def write(root, fresh=False):
-    write_plan(load_plan(find_suite("smoke")), (), "", new_folder(root), ABOUT, fresh)
+    write_plan(load_plan(find_suite("smoke")), (), "", new_folder(root), CHOICES, fresh)
     return datetime.fromisoformat(read_json(root / "plan.json")["started"])
 
 
@@ -62,7 +63,7 @@ def test_the_commits_date_is_gits():
     told = subprocess.run(
         ["git", "log", "-1", "--format=%ct"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
     )
-    assert datetime.fromisoformat(state["committed"]).timestamp() == int(told.stdout)
+    assert datetime.fromisoformat(state.committed).timestamp() == int(told.stdout)
 
 
 # What is settled before the first cell
@@ -84,15 +85,15 @@ class There:
         for task in tasks:
             if self.is_shared:
                 task.log.touch()
-            yield Ended(task.key, value={"numerics": self.numerics, "versions": {"timm": "1"}})
+            yield Ended(task.key, value=Choices(numerics=self.numerics, versions={"timm": "1"}))
 
 
 def settled(root, there, plan=SMOKE, **asked):
     options = Options(**asked)
     folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
-    about = settle(plan, folder, site, options)
-    write_plan(plan, (), "", folder, about, options.fresh)
-    return about
+    choices = settle(plan, folder, site, options)
+    write_plan(plan, (), "", folder, choices, options.fresh)
+    return choices
 
 
 def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
@@ -108,8 +109,8 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
     with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
         settled(tmp_path, There(cpu_capability="NEON"), shard=second)
     other = settled(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
-    assert other["numerics"]["cpu_capability"] == "AVX2" and other["accept_other_numerics"]
-    assert settled(tmp_path, There(), shard=first)["accept_other_numerics"]
+    assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
+    assert settled(tmp_path, There(), shard=first).accept_other_numerics
     with pytest.raises(StoreError, match="all shards need the same"):
         settled(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
@@ -119,7 +120,7 @@ def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
     with pytest.raises(StoreError, match="cannot be read"):
         settled(tmp_path, There())
     settled(tmp_path, There(), fresh=True)
-    assert RunFolder(tmp_path).existing_plan()["numerics"]["device"] == "cpu"
+    assert RunFolder(tmp_path).existing_plan().numerics.device == "cpu"
 
 
 def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):

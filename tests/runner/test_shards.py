@@ -28,7 +28,7 @@ def test_parts_are_the_whole_each_cell_once_and_none_is_more_than_a_group_dearer
     parts = [Shard(k, of).of_cells(GUIDANCE.cells, macs) for k in range(1, of + 1)]
     assert sorted(cell.id for part in parts for cell in part) == sorted(cell.id for cell in GUIDANCE.cells)
     place = {cell.id: k for k, part in enumerate(parts) for cell in part}
-    assert all(place[source["cell"]] == place[cell.id] for cell in GUIDANCE.cells for source in cell.sources.values())
+    assert all(place[source.cell] == place[cell.id] for cell in GUIDANCE.cells for source in cell.sources.values())
     loads = [sum(macs[cell.row_key] for cell in part) for part in parts]
     largest_group = sum(macs[cell.row_key] for cell in GUIDANCE.cells) // len(GUIDANCE.suite.seeds)
     assert max(loads) - min(loads) <= largest_group

@@ -20,6 +20,7 @@ from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.status import headline
 from tread_bench.core.blank import blank_record
+from tread_bench.core.documents import Choices
 from tread_bench.core.locks import is_locked
 from tread_bench.runner.estimate import work_of
 from tread_bench.runner.folder import RunFolder
@@ -29,7 +30,7 @@ from tread_bench.runner.status import status_of
 from tread_bench.suite.load import load_plan
 
 TOY = toy_suite(iterations=400, checkpoint_every=20, at="200, ")
-SETTLED = {"numerics": {"device": "cpu", "threads": 1}, "versions": {}}
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
 @pytest.fixture(scope="module")
@@ -46,16 +47,16 @@ def folder(toy, tmp_path) -> RunFolder:
 def planned(suite: Path, root: Path) -> RunFolder:
     plan, folder = load_plan(suite), RunFolder(root)
     root.mkdir()
-    write_plan(plan, plan.cells, suite.read_text(), folder, SETTLED)
+    write_plan(plan, plan.cells, suite.read_text(), folder, CHOICES)
     return folder
 
 
 def cells_of(folder: RunFolder) -> list[str]:
-    return folder.existing_plan()["cells"]
+    return folder.existing_plan().cells
 
 
 def end(folder: RunFolder, cell: str, name: str = "record.json", **changes: object) -> None:
-    blank = blank_record(folder.about(cell), folder.existing_plan())
+    blank = blank_record(folder.existing_request(cell), folder.existing_plan())
     folder.write_record(blank.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
 
 
@@ -75,7 +76,7 @@ def states(folder: RunFolder) -> list[str]:
 
 
 def total(folder: RunFolder, cell: str) -> int:
-    return work_of(json.dumps(folder.about(cell)["config"])).total
+    return work_of(folder.existing_request(cell).configuration).total
 
 
 def test_every_state_is_told_from_files_and_locks_alone(folder):
@@ -100,8 +101,19 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
 
 def test_a_smoke_run_is_said_to_be_one(folder):
     assert headline(status_of(folder)).startswith("toy: ") and not status_of(folder).is_smoke
-    folder.plan_path.write_text(json.dumps({**folder.existing_plan(), "smoke": True}))
+    folder.plan_path.write_text(folder.existing_plan().model_copy(update={"smoke": True}).model_dump_json())
     assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
+
+
+@pytest.mark.parametrize("optional", ["timing.pairs", "timing.warmup", "rows", "smoke", "git", "hardware", "files"])
+def test_what_a_plan_leaves_out_has_the_default_of_its_model(folder, optional):
+    part, _, key = optional.partition(".")
+    plan = json.loads(folder.plan_path.read_text())
+    del (plan[part] if key else plan)[key or part]
+    folder.plan_path.write_text(json.dumps(plan))
+    status = status_of(folder)
+    assert status.rows_to_measure == 2 and [cell.state for cell in status.cells] == ["waiting"] * 4
+    assert tread_bench("report", folder.root).returncode == 0
 
 
 def test_looking_changes_nothing_and_leaves_the_locks(folder):
@@ -212,7 +224,7 @@ def test_time_left_is_unknown_until_something_has_shown_its_pace(folder):
 
 def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folder):
     dense, other, routed, last = cells_of(folder)
-    work = work_of(json.dumps(folder.about(dense)["config"]))
+    work = work_of(folder.existing_request(dense).configuration)
     pace = 100 * work.training_step / 50
     left = (work.total - 100 * work.training_step) / pace
     with folder.cell_lock(dense):
@@ -229,7 +241,7 @@ def test_time_left_is_work_left_at_the_pace_shown_over_the_cells_at_a_time(folde
 
 def test_what_has_never_been_evaluated_bounds_the_time_left_from_below_and_what_has_gives_it(folder):
     dense, other, routed, _ = cells_of(folder)
-    work = work_of(json.dumps(folder.about(dense)["config"]))
+    work = work_of(folder.existing_request(dense).configuration)
     with folder.cell_lock(dense):
         tell(folder, dense, 200, seconds=50)  # about to be evaluated for the first time
         assert status_of(folder).is_at_least and "at least" in headline(status_of(folder))

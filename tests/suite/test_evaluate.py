@@ -19,6 +19,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
 from tread_bench.core.config import Compute
+from tread_bench.core.documents import WeightsRef
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
@@ -93,12 +94,12 @@ def test_an_evaluating_cell_names_its_sources_and_its_unguided_reference(plan):
     rows = {name: cells[0] for name, cells in plan.rows.items()}
     tread, guided = rows["tread"].id, rows["sparse"]
     assert guided.sources == {
-        "network": {"cell": tread, "iteration": 8, "run": ""},
-        "weak": {"cell": tread, "iteration": 2, "run": ""},
+        "network": WeightsRef(cell=tread, iteration=8),
+        "weak": WeightsRef(cell=tread, iteration=2),
     }
     assert guided.reference == rows["unguided"].id == rows["unguided"].reference
     assert rows["cfg evaluate=dense guidance_scale=2"].reference == rows["dense"].id
-    assert rows["by-dense"].sources["weak"]["cell"] == rows["dense"].id
+    assert rows["by-dense"].sources["weak"].cell == rows["dense"].id
     assert rows["early"].reference == rows["early"].id
     assert [name for name, cell in rows.items() if cell.trains] == ["dense", "tread"]
 
@@ -222,7 +223,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     text = f"{BASE}  elsewhere: {{evaluate: {{row: tread, run: '{folder.root}'}}}}\n".replace("toy", "other")
     other = planned(tmp_path, text)
     (cell,) = other.rows["elsewhere"]
-    assert cell.sources["network"] == {"cell": plan.rows["tread"][0].id, "iteration": 8, "run": str(folder.root)}
+    assert cell.sources["network"] == WeightsRef(cell=plan.rows["tread"][0].id, iteration=8, run=str(folder.root))
     here = new_folder(tmp_path / "run")
     write_plan(other, [cell], text, here, settle(Compute(), "cpu"))
     assert figures(run_cell(here.root, cell.id, quiet)) == figures(outcome(plan, folder, "tread"))

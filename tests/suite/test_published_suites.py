@@ -20,6 +20,7 @@ from tests.data.test_parquet import write as write_images
 from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config import Cell, FlowObjective, LatentsData
+from tread_bench.core.documents import CellRequest, RunPlan
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import CostFigures, Evaluation, Record
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
@@ -183,6 +184,11 @@ def test_rows_of_sit_learn_at_uniform_times_as_published(planned: Callable[[str]
 COSTS: dict[str, CostFigures] = {}  # counted once for all rows that judge one network, and for all tests
 
 
+PLAN_DOCUMENT = RunPlan(
+    suite={"name": "s"}, timing={}, cells=[], references={}, numerics={"device": "cpu", "threads": 1}, versions={}
+)
+
+
 def costs(cell: Cell) -> CostFigures:
     key = cell.model_dump_json(include={"backbone", "data", "method", "routes", "schedule", "training"})
     return COSTS.setdefault(key, COSTS.get(key) or cell_cost(cell))
@@ -195,10 +201,8 @@ def done(cell: PlannedCell, batch: int | None = None) -> Record:
         iteration=last, train_seconds=0, validation_loss=1, validation_loss_per_time={}, fid=1, num_samples=50000
     )
     names = {"cell": cell.id, "suite": "s", "row": cell.row, "seed": cell.seed, "reference": cell.reference}
-    about = {**names, "backbone": cell.cell.backbone.label, "config": config}
-    return blank_record(
-        about, {"numerics": {}, "versions": {}}, status="done", cost=costs(cell.cell), evaluations=[evaluation]
-    )
+    request = CellRequest(**names, backbone=cell.cell.backbone.label, config=config)
+    return blank_record(request, PLAN_DOCUMENT, status="done", cost=costs(cell.cell), evaluations=[evaluation])
 
 
 SMALL = (

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.cell.step import Trainer
-from tread_bench.core.conditions import differences
+from tread_bench.core.conditions import Conditions, differences
 from tread_bench.core.config import iteration_at
-from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.data_files import DataFiles
 from tread_bench.core.identity import Identity
+from tread_bench.core.records import DataFile, Evaluation
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
 REPORT_EVERY_S = 1.0  # of progress, whether the next loss is due or not
@@ -26,23 +26,22 @@ class DivergedError(RuntimeError):
     """The training loss is no longer a finite number."""
 
 
-@dataclass
-class History:
-    """What training has produced so far; JSON values, so that a checkpoint can hold it."""
+class History(BaseModel):
+    """What training has produced so far, as a checkpoint holds it."""
 
     step: int = 0
     train_seconds: float = 0.0
     data_wait_seconds: float = 0.0  # those of `train_seconds` in which the device waited for a batch
-    train_loss: list[tuple[int, float]] = field(default_factory=list)
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)
+    evaluations: list[Evaluation] = Field(default_factory=list)
     partial_sum: float = 0.0  # of the losses since the last entry
     partial_count: int = 0
-    conditions: list[dict[str, Any]] = field(default_factory=list)  # that its steps were made under, in order
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # DataFile of what it was trained on, by path
-    weights: dict[str, str] = field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
+    conditions: list[Conditions] = Field(default_factory=list)  # that its steps were made under, in order
+    files: dict[str, DataFile] = Field(default_factory=dict)  # that it was trained on, by path
+    weights: dict[str, str] = Field(default_factory=dict)  # SHA-256 of the kept weights, by iteration
 
 
-Evaluate = Callable[[Trainer, int, float], dict[str, Any]]  # (trainer, iteration, train seconds) -> Evaluation fields
+Evaluate = Callable[[Trainer, int, float], Evaluation]  # (trainer, iteration, train seconds)
 Progress = Callable[[int, float | None], None]  # (iterations done, mean loss)
 Keep = Callable[[Trainer, int], str]  # (trainer, iteration) -> SHA-256 of the weights that it wrote
 
@@ -54,7 +53,7 @@ def train(
     evaluate: Evaluate,
     progress: Progress = lambda done, loss: None,
     clock: Callable[[], float] = time.perf_counter,
-    conditions: dict[str, Any] | None = None,
+    conditions: Conditions | None = None,
     keep: Keep | None = None,
     files: DataFiles | None = None,
 ) -> History:
@@ -74,8 +73,8 @@ def train(
     # Resume from the newest checkpoint.
     history = _resume(trainer, folder, owner)
     if files is not None:
-        files.expect(known_files(asdict(history)), "its last checkpoint")
-    _note_conditions(history, conditions or {})
+        files.expect(history.files, "its last checkpoint")
+    _note_conditions(history, conditions or Conditions())
 
     # At which iterations the loss is read, the network evaluated, and its weights kept.
     config = trainer.cell.training
@@ -116,8 +115,9 @@ def train(
             if keep is not None and history.step in kept_at:
                 history.weights[str(history.step)] = keep(trainer, history.step)
             if files is not None:
-                history.files = {path: file.model_dump() for path, file in files.verified().items()}
-            save_checkpoint(folder, history.step, Checkpoint(trainer.tensors(), asdict(history)), owner)
+                history.files = files.verified()
+            checkpoint = Checkpoint(trainer.tensors(), history.model_dump(mode="json"))
+            save_checkpoint(folder, history.step, checkpoint, owner)
             since = clock()
     return history
 
@@ -127,12 +127,10 @@ def _resume(trainer: Trainer, folder: Path, owner: Identity) -> History:
     if checkpoint is None:
         return History()
     trainer.restore(checkpoint.tensors)
-    history = History(**checkpoint.state)
-    history.train_loss = [(step, loss) for step, loss in history.train_loss]
-    return history
+    return History.model_validate(checkpoint.state)
 
 
-def _note_conditions(history: History, now: dict[str, Any]) -> None:
+def _note_conditions(history: History, now: Conditions) -> None:
     if not history.conditions or differences(history.conditions[-1], now):
         history.conditions.append(now)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import numpy  # noqa: F401  (loads the BLAS that `blas_kernels` finds)
 import torch
 import torch.nn.functional as F
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from tread_bench.core.conditions import BLAS_KERNELS
+from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics
 from tread_bench.core.config import Compute, StepOptions
+from tread_bench.core.documents import Choices, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels
 
@@ -38,8 +38,8 @@ def matmul_error(precision: str, device: str) -> float:
     return float((product - exact).abs().max() / exact.abs().max())
 
 
-def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
-    """Every choice spelled out (JSON values), and what it was made on.
+def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
+    """Every choice spelled out, and what it was made on.
 
     `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
     there), else "highest"; on a GPU "high" and "medium" are TF32.
@@ -55,17 +55,20 @@ def resolve_numerics(compute: Compute, device: str) -> dict[str, Any]:
     if precision == "auto":
         faster_is_exact = device == "cpu" and matmul_error("medium", device) <= LARGEST_RELATIVE_ERROR
         precision = "medium" if faster_is_exact else "highest"
-    return {
-        "device": device,
-        "device_count": torch.cuda.device_count() if device == "cuda" else 1,
-        **machine(device),
-        "threads": compute.threads,
-        "matmul_precision": precision,
-        "matmul_relative_error": matmul_error(precision, device),
-        "tf32": precision != "highest" and device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY,
-        **step_options(compute.model_dump()).model_dump(),
-        "kernels": resolve_kernels(compute.kernels.model_dump(), device),
-    }
+    has_tf32 = device == "cuda" and torch.cuda.get_device_capability() >= TF32_CAPABILITY
+    return RunNumerics.model_validate(
+        {
+            "device": device,
+            "device_count": torch.cuda.device_count() if device == "cuda" else 1,
+            **machine(device),
+            "threads": compute.threads,
+            "matmul_precision": precision,
+            "matmul_relative_error": matmul_error(precision, device),
+            "tf32": precision != "highest" and has_tf32,
+            **step_options(compute).model_dump(),
+            "kernels": resolve_kernels(compute.kernels.model_dump(), device),
+        }
+    )
 
 
 def machine(device: str) -> dict[str, str]:
@@ -84,15 +87,15 @@ def blas_kernels() -> str:
     return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"
 
 
-def as_here(plan: Mapping[str, Any]) -> dict[str, Any]:
+def as_here(plan: RunPlan) -> RunPlan:
     """A run's plan.json with the machine and the versions of this process."""
-    numerics = {**plan["numerics"], **machine(plan["numerics"]["device"])}
-    return {**plan, "numerics": numerics, "versions": versions()}
+    numerics = plan.numerics.model_copy(update=machine(plan.numerics.device))
+    return plan.model_copy(update={"numerics": numerics, "versions": versions()})
 
 
-def step_options(numerics: dict[str, Any]) -> StepOptions:
+def step_options(numerics: Numerics | StepOptions) -> StepOptions:
     """How a training step computes, among the numerical choices of a run."""
-    return StepOptions(**{name: numerics[name] for name in StepOptions.model_fields if name in numerics})
+    return StepOptions(**{name: getattr(numerics, name) for name in StepOptions.model_fields})
 
 
 def check_step_options(options: StepOptions, device: str) -> None:
@@ -131,21 +134,22 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
     hidden.float().square().sum().backward()
 
 
-def settle(compute: Compute, device: str) -> dict[str, Any]:
+def settle(compute: Compute, device: str) -> Choices:
     """What plan.json says of the machine, in a process that has torch."""
     torch.set_num_threads(compute.threads)
-    return {"numerics": resolve_numerics(compute, device), "versions": versions()}
+    return Choices(numerics=resolve_numerics(compute, device), versions=versions())
 
 
-def apply_numerics(numerics: dict[str, Any]) -> torch.device:
+def apply_numerics(numerics: RunNumerics) -> torch.device:
     """Set this process's threads and precision; the device to compute on."""
-    torch.set_num_threads(numerics["threads"])
-    threadpool_limits(numerics["threads"], user_api="blas")
-    torch.set_float32_matmul_precision(numerics["matmul_precision"])
-    if numerics["device"] == "cuda":
+    torch.set_num_threads(numerics.threads)
+    threadpool_limits(numerics.threads, user_api="blas")
+    precision = numerics.matmul_precision or "highest"  # torch's own where a plan does not say it
+    torch.set_float32_matmul_precision(precision)
+    if numerics.device == "cuda":
         torch.backends.cudnn.benchmark = False
-        torch.backends.cudnn.allow_tf32 = numerics["matmul_precision"] != "highest"
-    return torch.device(numerics["device"])
+        torch.backends.cudnn.allow_tf32 = precision != "highest"
+    return torch.device(numerics.device)
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -16,9 +15,10 @@ from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
 from tread_bench.core.blank import blank_record
-from tread_bench.core.conditions import conditions, differences
+from tread_bench.core.conditions import differences
 from tread_bench.core.config import Cell, files_of
-from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.data_files import DataFiles
+from tread_bench.core.documents import CellRequest, RunPlan, WeightsRef
 from tread_bench.core.files import StoreError
 from tread_bench.core.identity import Identity
 from tread_bench.core.records import DataFile, Record
@@ -36,17 +36,14 @@ class Job:
     """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
 
     folder: RunFolder
-    about: dict[str, Any]  # cell, suite, row, seed, reference, backbone, config, sources
-    plan: dict[str, Any]
+    request: CellRequest
+    plan: RunPlan
 
     @classmethod
     def open(cls, root: Path, cell_id: str) -> Job:
         """Raises StoreError where the folder holds no such cell."""
         folder = RunFolder(root)
-        about, plan = folder.about(cell_id), folder.plan()
-        if about is None or plan is None:
-            raise StoreError(f"{root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
-        return cls(folder, about, plan)
+        return cls(folder, folder.existing_request(cell_id), folder.existing_plan())
 
     def here(self) -> Job:
         """The same under the conditions of this process's machine, which may be another one than the runner's.
@@ -55,30 +52,38 @@ class Job:
             StoreError: they are not those of the run, and the run does not accept others.
         """
         plan = as_here(self.plan)
-        changed = differences(conditions(self.plan), conditions(plan))
-        if changed and not self.plan.get("accept_other_numerics"):
+        changed = differences(self.plan.conditions, plan.conditions)
+        if changed and not self.plan.accept_other_numerics:
             raise StoreError(
                 f"on {platform.node()}, {'; '.join(changed)}, so this cell would not compare with the others: "
                 "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
             )
         return replace(self, plan=plan)
 
-    @cached_property
-    def identity(self) -> Identity:
-        return Identity.of(self.about)
+    @property
+    def id(self) -> str:
+        return self.request.cell
+
+    @property
+    def seed(self) -> int:
+        return self.request.seed
 
     @cached_property
+    def identity(self) -> Identity:
+        return self.request.identity
+
+    @property
     def cell(self) -> Cell:
-        return Cell.model_validate(self.about["config"])
+        return self.request.configuration
 
     @cached_property
     def device(self) -> torch.device:
-        return apply_numerics(self.plan["numerics"])
+        return apply_numerics(self.plan.numerics)
 
     @cached_property
     def files(self) -> DataFiles:
         """What the cell reads, from the first use on. Raises ChangedDataError where the run began with others."""
-        return DataFiles([path for _, path in files_of(self.cell)], known_files(self.plan))
+        return DataFiles([path for _, path in files_of(self.cell)], self.plan.files)
 
     @cached_property
     def data(self) -> DataSource:
@@ -87,59 +92,58 @@ class Job:
     def build(self, kernels: Mapping[str, str] | None = None) -> Backbone:
         """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
         choice = self.cell.backbone
-        chosen = kernels or self.plan["numerics"]["kernels"]
-        return choice.family().build(choice.spec(self.cell.data), chosen, self.about["seed"])
+        chosen = kernels or self.plan.numerics.kernels
+        return choice.family().build(choice.spec(self.cell.data), chosen, self.seed)
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
         cell, backbone = cell or self.cell, self.build()
-        network = build_network(cell, backbone, self.about["seed"])
+        network = build_network(cell, backbone, self.seed)
         return Trainer(
             cell,
-            self.about["seed"],
+            self.seed,
             network,
             build_objective(cell.objective),
             self.data,
             self.device,
-            step_options(self.plan["numerics"]),
+            step_options(self.plan.numerics),
         )
 
     def blank(self) -> Record:
         """A record that says what was asked and under which conditions."""
-        return blank_record(self.about, self.plan)
+        return blank_record(self.request, self.plan)
 
-    def trained(self, source: Mapping[str, Any]) -> tuple[Cell, Network]:
+    def trained(self, source: WeightsRef) -> tuple[Cell, Network]:
         """The cell that `source` (of cell.json) names, and its judged network with the weights that it kept, verified.
 
         Raises:
             StoreError: it was not trained to an end, or its weights are not what was written.
         """
         found = self._source(source)
-        backbone = found.build(self.plan["numerics"]["kernels"])
+        backbone = found.build(self.plan.numerics.kernels)
         network = Network(backbone, build_method(found.cell, backbone))
-        found.load(source["iteration"], network)
+        found.load(source.iteration, network)
         return found.cell, network.to(self.device).eval().requires_grad_(False)
 
-    def taught_by(self, source: Mapping[str, Any]) -> str:
+    def taught_by(self, source: WeightsRef) -> str:
         """Hash of the network whose features the cell that `source` names was aligned with; "" where with none."""
         found = self._source(source)._left()
         return found.target_features_sha256 if found else ""
 
-    def trained_on(self, source: Mapping[str, Any]) -> dict[str, DataFile]:
+    def trained_on(self, source: WeightsRef) -> dict[str, DataFile]:
         """The files that the cell that `source` names was trained on, by path."""
         found = self._source(source)._left()
         return found.data_files if found else {}
 
-    def _source(self, source: Mapping[str, Any]) -> Job:
-        return Job.open(Path(source["run"]) if source["run"] else self.folder.root, source["cell"])
+    def _source(self, source: WeightsRef) -> Job:
+        return Job.open(Path(source.run) if source.run else self.folder.root, source.cell)
 
     def _left(self) -> Record | None:
-        name = self.about["cell"]
-        return self.folder.outcome(name) or self.folder.record(name)
+        return self.folder.outcome(self.id) or self.folder.record(self.id)
 
     def load(self, iteration: int, network: Network) -> None:
         """Read the weights that this cell kept of an iteration. Raises StoreError."""
-        name, record = self.about["cell"], self._left()
+        name, record = self.id, self._left()
         if record is None or record.status != "done":
             how = f"{record.status}: {record.reason}" if record else "not trained yet"
             raise StoreError(f"cell {name}, whose weights this one reads, is {how}")

@@ -19,7 +19,6 @@ from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.conditions import EARLIER, conditions
 from tread_bench.core.config import Cell, DenseMethod, RoutingSchedule
 from tread_bench.core.draws import key_of
 from tread_bench.core.files import temporaries
@@ -66,7 +65,7 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     files = job.files  # looked at before anything is read
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
-    folder = job.folder.cell(job.about["cell"])
+    folder = job.folder.cell(job.id)
     evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
     evaluator.check()
     history = _train(job, trainer, evaluator, tell)
@@ -74,10 +73,10 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
     return blank.model_copy(
         update={
             "status": "done",
-            "conditions": {**blank.conditions, **({EARLIER: earlier} if earlier else {})},
+            "conditions": blank.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
             **_looked_into(job, trainer),
             "cost": cell_cost(job.cell),
-            "evaluations": [Evaluation.model_validate(e) for e in history.evaluations],
+            "evaluations": history.evaluations,
             "sampling_macs": evaluator.sampling_macs(),
             "weights": history.weights,
             "train_loss": history.train_loss,
@@ -93,12 +92,12 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
 
 
 def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
-    iterations, folder = job.cell.training.iterations, job.folder.cell(job.about["cell"])
+    iterations, folder = job.cell.training.iterations, job.folder.cell(job.id)
 
-    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> dict[str, Any]:
+    def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
         progress = partial(tell, "evaluating", iteration, iterations, None)
         progress()
-        return evaluator(_judged(trainer), iteration, seconds, job.about["seed"], progress).model_dump(mode="json")
+        return evaluator(_judged(trainer), iteration, seconds, job.seed, progress)
 
     return train(
         trainer,
@@ -106,7 +105,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         job.identity,
         evaluate,
         lambda done, loss: tell("training", done, iterations, loss),
-        conditions=conditions(job.plan),
+        conditions=job.plan.conditions,
         keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer), job.identity),
         files=job.files,
     )
@@ -132,24 +131,25 @@ def _judged(trainer: Trainer) -> Network:
 
 def _judge_again(job: Job, tell: Tell) -> Record:
     """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
-    cell, iteration = job.cell, job.about["sources"]["network"]["iteration"]
+    cell, sources = job.cell, job.request.sources
+    iteration = sources["network"].iteration
     progress = partial(tell, "evaluating", 0, 1, None)
     progress()
     files = job.files  # looked at before anything is read
-    for source in job.about["sources"].values():
-        files.expect(job.trained_on(source), f"cell {source['cell']}, whose weights this one reads, was trained")
-    _, network = job.trained(job.about["sources"]["network"])
-    guide = Guide(*job.trained(job.about["sources"]["weak"])) if "weak" in job.about["sources"] else None
+    for source in sources.values():
+        files.expect(job.trained_on(source), f"cell {source.cell}, whose weights this one reads, was trained")
+    _, network = job.trained(sources["network"])
+    guide = Guide(*job.trained(sources["weak"])) if "weak" in sources else None
     objective, data = build_objective(cell.objective), job.data
-    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.about["cell"]), guide, job.device)
+    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.id), guide, job.device)
     evaluator.check()
-    evaluation = evaluator(network, iteration, 0.0, job.about["seed"], progress)
+    evaluation = evaluator(network, iteration, 0.0, job.seed, progress)
     gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
     done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
     about = {
         "sampling_macs": evaluator.sampling_macs(),
         "data_files": files.settled(),
-        "target_features_sha256": job.taught_by(job.about["sources"]["network"]),
+        "target_features_sha256": job.taught_by(sources["network"]),
         "final_weights_sha256": weights_sha256(network.backbone),
     }
     return job.blank().model_copy(update={**done, **about})

@@ -12,7 +12,6 @@ from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, unscheduled
 from tread_bench.cell.step import Trainer
-from tread_bench.core.conditions import conditions
 from tread_bench.core.config import (
     BackboneChoice,
     Cell,
@@ -23,6 +22,7 @@ from tread_bench.core.config import (
     Training,
     TreadMethod,
 )
+from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.records import TimingFigures
 from tread_bench.core.routes import Route
@@ -52,25 +52,22 @@ class Steps:
         return partial(self.trainer.step, batch)
 
 
-def measure_speed(root: Path, cell_id: str) -> dict[str, Any]:
-    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control.
-
-    Returns {"timing": fields of TimingFigures, "conditions": those of the machine that this is}, as `measure_memory`.
-    """
+def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
+    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
     job = Job.open(root, cell_id).here()
-    timing = Timing.model_validate(job.plan["timing"])
     reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
-    return {"timing": time_pair(reference, subject, timing).model_dump(mode="json"), "conditions": conditions(job.plan)}
+    timing = time_pair(reference, subject, job.plan.timing)
+    return MeasuredSpeed(timing=timing, conditions=job.plan.conditions)
 
 
-def measure_memory(root: Path, cell_id: str) -> dict[str, Any]:
+def measure_memory(root: Path, cell_id: str) -> MeasuredMemory:
     """Peak memory of a cell's training steps, those of its dense part where it has one."""
     job = Job.open(root, cell_id).here()
     trainer = job.trainer()
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
     with trainer.batches(count(first)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
-    return {"timing": {"peak_memory_mib": peak, "memory_kind": kind}, "conditions": conditions(job.plan)}
+    return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.plan.conditions)
 
 
 def time_backbone(
@@ -93,12 +90,13 @@ def time_backbone(
     )
 
     def trainer(cell: Cell) -> Trainer:
-        model = family.build(spec, numerics["kernels"], seed=0)
+        model = family.build(spec, numerics.kernels, seed=0)
         network = Network(model, build_method(cell, model))
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
-    return {**figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"}), **numerics}
+    timed = figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"})
+    return {**timed, **numerics.model_dump(mode="json")}
 
 
 def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.table import Column, Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
+from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import refuse_foreign, try_file
@@ -50,9 +50,9 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     folder = RunFolder(root)
     plan = folder.existing_plan()
     _refuse_smoke(root, plan)
-    suite, records = plan["suite"]["name"], folder.records(plan["references"])
+    suite, records = plan.suite.name, folder.records(plan.references)
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
-    _refuse_unfinished(root, plan["cells"], records, len(failed) if accept else 0)
+    _refuse_unfinished(root, plan.cells, records, len(failed) if accept else 0)
     baseline = None if accept and not path.exists() else _baseline_of(suite, path)
     cells = figures_of(records)
     findings = compare(baseline, cells, failed) if baseline else []
@@ -67,9 +67,9 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     return status
 
 
-def _refuse_smoke(root: Path, plan: Mapping[str, Any]) -> None:
+def _refuse_smoke(root: Path, plan: RunPlan) -> None:
     """Figures of a few iterations say nothing of the program, be they judged or accepted."""
-    if plan.get("smoke"):
+    if plan.smoke:
         raise UserError(
             f"{root} is a smoke run, cut down to a few iterations: it can be neither checked nor accepted as a "
             "baseline; run its suite without --smoke into another folder"

@@ -39,7 +39,7 @@ def examine() -> dict[str, Any]:
         "nvml": nvml_problem() or "yes: clocks, temperature and other processes are kept with every timing",
         "versions": versions(),
         "families": {family.name: family.source for family in families().values()},
-        "numerics": {device: resolve_numerics(Compute(), device) for device in devices},
+        "numerics": {device: resolve_numerics(Compute(), device).model_dump(mode="json") for device in devices},
         "kernels": {
             f"{kind}.{name}": missing(name, devices[-1]) or "yes" for kind, names in KERNELS.items() for name in names
         },

@@ -70,7 +70,7 @@ def _exact(home: Path, versions: tuple[Version, Version]) -> list[Finding]:
     sides = []
     for version in versions:
         folder = RunFolder(next(home.glob(f"{version.name}-*")))
-        sides.append(figures_of(folder.records(folder.existing_plan()["references"])))
+        sides.append(figures_of(folder.records(folder.existing_plan().references)))
     old, new = sides
     return [f for f in compare(Baseline(suite="", cells=old), new, {}) if _is_measured(f)]
 

@@ -118,7 +118,7 @@ def render_report(root: Path) -> str:
     """
     folder = RunFolder(root)
     plan = folder.existing_plan()
-    records, unreadable = folder.readable_records(plan["references"])
+    records, unreadable = folder.readable_records(plan.references)
     for reason in unreadable.values():
         typer.echo(f"left out: {reason}", err=True)
     from tread_bench.reports.page import render

@@ -17,7 +17,8 @@ from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config import Cell, picture_shape
 from tread_bench.core.config.data import DataChoice, LatentsData
 from tread_bench.core.costs import sampling_macs
-from tread_bench.core.data_files import DataFiles, known_files
+from tread_bench.core.data_files import DataFiles
+from tread_bench.core.documents import CellRequest, WeightsRef
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
@@ -56,15 +57,15 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     """Write the images and their grid, print where they are and what each cost. Raises UserError."""
     if request.out:
         refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
-    about = _find(RunFolder(request.root), request)
-    job = Job.open(request.root, about["cell"])
-    seed = about["seed"] if request.seed is None else request.seed
+    folder = RunFolder(request.root)
+    job = Job(folder, _find(folder, request), folder.existing_plan())
+    seed = job.seed if request.seed is None else request.seed
     source = _source(job, request.iteration)
     trained = job.trained(source)
     cell = _asked(trained[0], job.cell, request)
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
-    out = request.out or _default_out(request, about["cell"], cell, seed, source["iteration"])
+    out = request.out or _default_out(request, job.id, cell, seed, source.iteration)
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
     _refuse_another_decoder(job, cell.data)
     objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
@@ -94,25 +95,25 @@ def _image_name(number: int) -> str:
     return f"{number:05d}.png"
 
 
-def _find(folder: RunFolder, request: SampleRequest) -> dict[str, Any]:
+def _find(folder: RunFolder, request: SampleRequest) -> CellRequest:
     """cell.json of the cell with that id, or of the row with that name and, where it has several seeds, `--seed`."""
-    abouts, damaged = folder.readable_abouts()
-    found = [about for about in abouts if request.cell in (about["cell"], about["row"])]
+    cells, damaged = folder.readable_requests()
+    found = [cell for cell in cells if request.cell in (cell.cell, cell.row)]
     if not found:
-        known = dict.fromkeys(about[key] for key in ("row", "cell") for about in abouts)
+        known = dict.fromkeys([*(cell.row for cell in cells), *(cell.cell for cell in cells)])
         raise UserError("\n".join([unknown("cell", request.cell, known), *damaged]))
-    chosen = [about for about in found if about["seed"] == request.seed] if len(found) > 1 else found
+    chosen = [cell for cell in found if cell.seed == request.seed] if len(found) > 1 else found
     if len(chosen) != 1:
-        seeds = ", ".join(str(about["seed"]) for about in found)
+        seeds = ", ".join(str(cell.seed) for cell in found)
         raise UserError(f"row {request.cell!r} has a cell for each of the seeds {seeds}: choose one with --seed")
     return chosen[0]
 
 
-def _source(job: Job, iteration: int | None) -> dict[str, Any]:
+def _source(job: Job, iteration: int | None) -> WeightsRef:
     """Whose weights are sampled from, at which iteration."""
-    own = {"cell": job.about["cell"], "run": "", "iteration": job.cell.training.iterations}
-    source = {**own, **job.about.get("sources", {}).get("network", {})}
-    return source if iteration is None else {**source, "iteration": iteration}
+    own = WeightsRef(cell=job.id, iteration=job.cell.training.iterations)
+    source = job.request.sources.get("network", own)
+    return source if iteration is None else source.model_copy(update={"iteration": iteration})
 
 
 def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
@@ -132,36 +133,36 @@ def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
 def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
     """Raises ChangedDataError where the decoder is not the one that the cell's images were decoded by."""
     if isinstance(data, LatentsData) and data.decoder is not None:
-        record = job.folder.record(job.about["cell"])
-        known = {**known_files(job.plan), **(record.data_files if record else {})}
+        record = job.folder.record(job.id)
+        known = {**job.plan.files, **(record.data_files if record else {})}
         DataFiles([data.decoder], known).settled()
 
 
-def _weak(job: Job, source: Mapping[str, Any], cell: Cell) -> Trained | None:
+def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:
     """The network of the weak branch, where it has weights of its own."""
     rule: Any = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
-    root, row = Path(source["run"] or job.folder.root), getattr(rule, "row", None)
-    judged = Job.open(root, source["cell"])
-    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.about["seed"]))
+    root, row = Path(source.run or job.folder.root), getattr(rule, "row", None)
+    judged = Job.open(root, source.cell)
+    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.seed))
     try:
-        found = guiding(cell, Weights(_as_source(judged), source["iteration"]), _as_source(weak))
+        found = guiding(cell, Weights(_as_source(judged), source.iteration), _as_source(weak))
     except ValueError as error:
         raise UserError(str(error)) from None
-    return job.trained({"cell": weak.about["cell"], "run": source["run"], "iteration": found.iteration})
+    return job.trained(WeightsRef(cell=weak.id, iteration=found.iteration, run=source.run))
 
 
 def _as_source(job: Job) -> Source:
-    return Source(job.about["row"], job.cell)
+    return Source(job.request.row, job.cell)
 
 
 def _cell_of_row(root: Path, row: str, seed: int) -> str:
-    abouts, _ = RunFolder(root).readable_abouts()
-    for about in abouts:
-        if (about["row"], about["seed"]) == (row, seed):
-            return str(about["cell"])
-    raise UserError(unknown(f"row of seed {seed}", row, {about["row"] for about in abouts if about["seed"] == seed}))
+    cells, _ = RunFolder(root).readable_requests()
+    for cell in cells:
+        if (cell.row, cell.seed) == (row, seed):
+            return cell.cell
+    raise UserError(unknown(f"row of seed {seed}", row, {cell.row for cell in cells if cell.seed == seed}))
 
 
 def _labels(text: str | None, cell: Cell) -> list[int] | None:

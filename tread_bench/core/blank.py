@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.core.conditions import conditions
-from tread_bench.core.config import Cell
+from tread_bench.core.documents import CellRequest, RunPlan
 from tread_bench.core.records import Record
 from tread_bench.core.routes import format_routes
 
+_REQUESTED = ("cell", "suite", "row", "seed", "reference", "backbone", "config")
 
-def blank_record(about: dict[str, Any], plan: dict[str, Any], **fields: Any) -> Record:
-    """What was asked and under which conditions; `status` failed until `fields` say otherwise.
+
+def blank_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
+    """What was requested and under which conditions; `status` failed until `fields` say otherwise.
 
     Args:
-        about: a cell's cell.json; plan: the run's plan.json.
+        request: a cell's cell.json; plan: the run's plan.json.
     """
-    cell = Cell.model_validate(about["config"])
+    cell = request.configuration
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     routes = family.resolve(spec, cell.routes, cell.selector)
     known = {
@@ -26,7 +27,7 @@ def blank_record(about: dict[str, Any], plan: dict[str, Any], **fields: Any) -> 
         "routes": format_routes(routes),
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
-        "conditions": conditions(plan),
-        **{name: about[name] for name in ("cell", "suite", "row", "seed", "reference", "backbone", "config")},
+        "conditions": plan.conditions,
+        **{name: getattr(request, name) for name in _REQUESTED},
     }
     return Record(**{**known, **fields})

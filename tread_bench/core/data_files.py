@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -40,15 +39,6 @@ class _Entry(Part):
     bytes: int
     mtime_ns: int
     sha256: str
-
-
-def known_files(document: Mapping[str, Any] | None) -> dict[str, DataFile]:
-    """What plan.json, or a checkpoint, says in its `files` of what was read, by path. Raises UserError."""
-    found = (document or {}).get("files", {})  # older versions do not say
-    try:
-        return {path: DataFile.model_validate(about) for path, about in found.items()}
-    except (AttributeError, ValidationError):
-        raise UserError("plan.json: `files` is not what this program writes; put back what it wrote") from None
 
 
 def look_at(paths: Iterable[str]) -> dict[str, DataFile]:

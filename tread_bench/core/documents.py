@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from functools import cached_property
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -16,22 +17,26 @@ from pydantic import (
     Field,
     JsonValue,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     RootModel,
     ValidationError,
     model_validator,
 )
 
+from tread_bench.core.conditions import Conditions, RunNumerics
 from tread_bench.core.config import Cell, Timing
 from tread_bench.core.errors import printable
+from tread_bench.core.identity import Identity
 from tread_bench.core.problems import dotted, shortened, validation_problems
-from tread_bench.core.records import Record, TimingFigures
+from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Record, TimingFigures
 
 DEEPEST = 50  # of lists and objects inside each other
 LARGEST = 2**63  # integers lie below: tables hold 64 bits
 _NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack what nobody reads
 _LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
 _BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
+Model = TypeVar("Model", bound=BaseModel)
 SHOWN = 5  # problems of one document that its message names
 
 
@@ -53,40 +58,6 @@ def _time(text: str) -> str:
 Time = Annotated[str, AfterValidator(_time)]
 
 
-class Numerics(Document):
-    """Numerical choices and the machine that they were made on."""
-
-    device: Literal["cpu", "cuda"] | None = None
-    device_count: NonNegativeInt = 1
-    device_name: str = ""
-    cpu_capability: str = ""
-    blas_kernels: str = ""
-    torch: str = ""
-    threads: PositiveInt | None = None
-    matmul_precision: Literal["highest", "high", "medium"] | None = None
-    tf32: bool = False
-    autocast: Literal["none", "bfloat16", "float16"] = "none"
-    compile: bool = False
-    gradient_checkpointing: bool = False
-    micro_batch: PositiveInt | None = None
-    kernels: dict[str, str] = Field(default_factory=dict)
-
-
-class Conditions(Numerics):
-    """Those of a record."""
-
-    versions: dict[str, str] = Field(default_factory=dict)
-    begun_under: list[Conditions] = Field(default_factory=list)
-    timed_under: Conditions | None = None
-
-
-class RunNumerics(Numerics):
-    """Those of a run: what its processes need is there."""
-
-    device: Literal["cpu", "cuda"]
-    threads: PositiveInt
-
-
 class SuiteAbout(Document):
     name: str
     description: str = ""
@@ -94,24 +65,45 @@ class SuiteAbout(Document):
 
 class GitState(Document):
     commit: str
-    changed: bool
     committed: Time | None = None
+    changed: bool
+
+
+class Choices(Document):
+    """Numerical choices and versions of a run, as they are where its cells run."""
+
+    numerics: RunNumerics
+    versions: dict[str, str]
+    accept_other_numerics: bool = False
+
+    @property
+    def conditions(self) -> Conditions:
+        """Those of every cell that runs on such a machine."""
+        return Conditions.of(self.numerics, self.versions)
 
 
 class RunPlan(Document):
     """plan.json."""
 
+    schema_version: PositiveInt = SCHEMA_VERSION
     suite: SuiteAbout
+    smoke: bool = False
     timing: Timing
     cells: list[str]
     references: dict[str, str]
     rows: dict[str, tuple[str, int]] = Field(default_factory=dict)
-    started: Time = "1970-01-01T00:00:00Z"
+    started: Time = ""  # "": written by an older version
     git: GitState | None = None
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
     numerics: RunNumerics
     versions: dict[str, str]
     accept_other_numerics: bool = False
+    files: dict[str, DataFile] = Field(default_factory=dict)
+
+    @property
+    def conditions(self) -> Conditions:
+        """Those of the run's cells, on machines like the one that began it."""
+        return Conditions.of(self.numerics, self.versions)
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
@@ -120,17 +112,21 @@ class RunPlan(Document):
         return self
 
 
+Reads = Literal["network", "weak"]  # what a cell reads weights for: what it judges, and guidance's weak branch
+
+
 class WeightsRef(Document):
     """Weights of another cell that a cell reads; `run` is "" for its own run."""
 
     cell: str
-    run: str
     iteration: PositiveInt
+    run: str = ""
 
 
 class CellRequest(Document):
     """cell.json."""
 
+    schema_version: PositiveInt = SCHEMA_VERSION
     cell: str
     suite: str
     row: str
@@ -138,13 +134,17 @@ class CellRequest(Document):
     reference: str
     backbone: str
     config: dict[str, JsonValue]
-    sources: dict[Literal["network", "weak"], WeightsRef] = Field(default_factory=dict)
+    sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
 
+    @cached_property
+    def configuration(self) -> Cell:
+        """`config`, validated. Raises ValidationError."""
+        return Cell.model_validate(self.config)
 
-class StoredRecord(Record):
-    """record.json and outcome.json, with the shape of what `Record` takes as it is."""
-
-    conditions: Conditions = Field(default_factory=Conditions)  # type: ignore[assignment]
+    @property
+    def identity(self) -> Identity:
+        """What the cell's files say of themselves."""
+        return Identity.of(self.cell, self.config)
 
 
 class TimingRequest(Document):
@@ -155,8 +155,24 @@ class TimingRequest(Document):
 class RowTiming(Document):
     """timings/<row>.json: speed and memory that a row's seeds share."""
 
+    row_key: str = ""  # "": written by an older version
     asked: TimingRequest
     timing: TimingFigures
+    conditions: Conditions
+
+
+class MeasuredSpeed(Document):
+    """What a process that timed steps hands back."""
+
+    timing: TimingFigures
+    conditions: Conditions
+
+
+class MeasuredMemory(Document):
+    """What a process that measured memory hands back."""
+
+    peak_memory_mib: PositiveFloat | None
+    memory_kind: MemoryKind | None
     conditions: Conditions
 
 
@@ -169,8 +185,8 @@ class Attempts(RootModel[OwnAttempts | list[str]]):
     """attempts.json: how each attempt at a cell that was broken off has ended; a list as older versions wrote it."""
 
 
-def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
-    """Every reason why `content` (what `json.loads` gave) is not such a document; the fields are named.
+def parsed(content: Any, model: type[Model]) -> Model | list[str]:
+    """`content` (what `json.loads` gave) as such a document, or every reason why it is none; the fields are named.
 
     Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
     """
@@ -178,26 +194,40 @@ def problems_of(content: Any, model: type[BaseModel]) -> list[str]:
     if text is None and (values := list(unfit_values(content))):
         return values
     try:
-        model.model_validate_json(text or json.dumps(content), strict=True)
+        document = model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    if model is StoredRecord:  # perhaps of another version, which knew other keys
-        return _config_problems({**_NOT_ASKED, **content["config"]}, knows_all_keys=False)
-    return _config_problems(content["config"]) if model is CellRequest else []
+    return _record_problems(document) or _request_problems(document) or document
+
+
+def _record_problems(document: BaseModel) -> list[str]:
+    """Of the configuration in a record, perhaps of another version, which knew other keys."""
+    if not isinstance(document, Record):
+        return []
+    config = {**_NOT_ASKED, **document.config}
+    try:
+        return _config_problems(config, Cell.model_validate(config))
+    except ValidationError as error:
+        if all(found["type"] == "extra_forbidden" for found in error.errors()):
+            return []
+        return _texts(error, Cell, ("config",))
+
+
+def _request_problems(document: BaseModel) -> list[str]:
+    if not isinstance(document, CellRequest):
+        return []
+    try:
+        return _config_problems(document.config, document.configuration)
+    except ValidationError as error:
+        return _texts(error, Cell, ("config",))
 
 
 def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:
     return list(dict.fromkeys(problem.message.strip() for problem in validation_problems(error, model, above)))
 
 
-def _config_problems(config: dict[str, Any], knows_all_keys: bool = True) -> list[str]:
+def _config_problems(config: dict[str, JsonValue], cell: Cell) -> list[str]:
     """Why that is not the configuration of a cell, written out as this program does."""
-    try:
-        cell = Cell.model_validate(config)
-    except ValidationError as error:
-        if not knows_all_keys and all(found["type"] == "extra_forbidden" for found in error.errors()):
-            return []
-        return _texts(error, Cell, ("config",))
     return [*_other_kinds(config, cell.model_dump(mode="json"), ("config",)), *_size_problems(cell)]
 
 

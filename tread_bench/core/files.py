@@ -7,12 +7,12 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.documents import SHOWN
+from tread_bench.core.documents import SHOWN, Model, parsed
 from tread_bench.core.errors import UserError, printable
 from tread_bench.core.outputs import refuse_irregular
 
@@ -109,8 +109,10 @@ def read_plain(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def refuse_unfit(path: Path, problems: Sequence[str], way_out: str = WAY_OUT) -> None:
-    """Raises StoreError with the problems of a document, unless there are none."""
-    if problems:
-        more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-        raise StoreError(f"{path}: {'; '.join(problems[:SHOWN])}{more}; {way_out}")
+def fit_document(path: Path, content: Any, model: type[Model], way_out: str = WAY_OUT) -> Model:
+    """The document whose JSON `content` was read from `path`. Raises StoreError with what is wrong with it."""
+    found = parsed(content, model)
+    if isinstance(found, list):
+        more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        raise StoreError(f"{path}: {'; '.join(found[:SHOWN])}{more}; {way_out}")
+    return found

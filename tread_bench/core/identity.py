@@ -7,8 +7,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
+from pydantic import JsonValue
 from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
@@ -33,13 +34,9 @@ class Identity:
     config_sha256: str  # of the canonical JSON of the resolved cell
 
     @classmethod
-    def of(cls, about: Mapping[str, Any]) -> Self:
-        """From `cell` and `config`, as cell.json and records hold them; damaged ones fit no other."""
-        try:
-            config = canonical_json(about.get("config"))
-        except (ValueError, RecursionError):  # not finite, or nested without end
-            config = "damaged"
-        return cls(str(about.get("cell")), hashlib.sha256(config.encode()).hexdigest())
+    def of(cls, cell: str, config: Mapping[str, JsonValue]) -> Self:
+        """From a cell's id and its resolved configuration, as cell.json and records hold them."""
+        return cls(cell, hashlib.sha256(canonical_json(config).encode()).hexdigest())
 
     def stamp(self, iteration: int | None = None) -> dict[str, str]:
         """What a stored file says of itself: texts, since the metadata of safetensors are texts."""

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from tread_bench.core.conditions import Conditions
 from tread_bench.core.routes import parse_routes
 
 SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
@@ -241,7 +242,7 @@ class Record(Part):
     sampling_macs: PositiveInt | None = None  # of one generated image: all calls, both branches of guidance
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
     data_files: dict[str, DataFile] = Field(default_factory=dict)  # that it was made from, by path
-    conditions: dict[str, Any] = Field(default_factory=dict)  # conditions.py: device, threads, precision, versions
+    conditions: Conditions = Field(default_factory=Conditions)
 
     @field_validator("routes")
     @classmethod

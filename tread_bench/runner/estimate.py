@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,9 +102,9 @@ def _advanced(progress: Progress, work: Work, since: float) -> tuple[int, float]
 
 
 @cache
-def work_of(config: str) -> Work | None:
-    """What a cell's `config` (JSON) asks for; None where it cannot be read here: its backbone is not installed, say."""
+def work_of(cell: Cell) -> Work | None:
+    """What a cell costs; None where that cannot be known here: its backbone is not installed, say."""
     try:
-        return expected_work(Cell.model_validate(json.loads(config)))
+        return expected_work(cell)
     except ValueError:
         return None

@@ -12,22 +12,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TypeVar
 from uuid import uuid4
 
 from pydantic import BaseModel
 
 from tread_bench.core import decoded
-from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan, StoredRecord, problems_of
+from tread_bench.core.documents import Attempts, CellRequest, OwnAttempts, RowTiming, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import (
     TEMPORARIES,
     WAY_OUT,
     StoreError,
     files_in,
+    fit_document,
     read_json,
     read_plain,
-    refuse_unfit,
     write_atomically,
     write_json,
 )
@@ -153,48 +153,55 @@ class RunFolder:
         """Where a row's speed and memory, shared by its seeds, are kept until its records are written."""
         return self.root / "timings" / f"{row_key}.json"
 
-    def plan(self) -> dict[str, Any] | None:
+    def plan(self) -> RunPlan | None:
         """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
         return read_document(self.plan_path, RunPlan, "plan")
 
-    def about(self, cell_id: str) -> dict[str, Any] | None:
-        """What was asked of a cell (`cell.json`), or None. Raises UserError where it cannot be read or is another's."""
+    def request(self, cell_id: str) -> CellRequest | None:
+        """cell.json of a cell, or None. Raises UserError where it cannot be read or is another's."""
         path = self.cell(cell_id) / "cell.json"
-        about: dict[str, Any] | None = read_document(path, CellRequest, "cell")
-        if about is not None:
-            check_cell(about["cell"], path, cell_id)
-        return about
+        request = read_document(path, CellRequest, "cell")
+        if request is not None:
+            check_cell(request.cell, path, cell_id)
+        return request
 
-    def _check_owner(self, stamp: Mapping[str, str], path: Path, cell_id: str) -> None:
-        """Raises StrangerError where a file in a cell's folder is another's; its configuration is that of cell.json."""
-        about = self.about(cell_id)
-        if about is None:
-            check_cell(stamp["cell"], path, cell_id)
+    def existing_request(self, cell_id: str) -> CellRequest:
+        """cell.json of a cell. Raises UserError where there is none, it cannot be read, or it is another's."""
+        request = self.request(cell_id)
+        if request is None:
+            raise StoreError(f"{self.root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
+        return request
+
+    def _check_owner(self, record: Record, path: Path, cell_id: str) -> None:
+        """Raises StrangerError where a record is another cell's, or has another configuration than cell.json."""
+        request = self.request(cell_id)
+        if request is None:
+            check_cell(record.cell, path, cell_id)
         else:
-            Identity.of(about).check(stamp, path)
+            request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
 
-    def readable_abouts(self) -> tuple[list[dict[str, Any]], list[str]]:
-        """What was asked of the plan's cells, as far as it can be read, and why the rest cannot. Raises StoreError."""
+    def readable_requests(self) -> tuple[list[CellRequest], list[str]]:
+        """cell.json of the plan's cells, of those that can be read, and why the rest cannot. Raises StoreError."""
         found, damaged = [], []
-        for cell_id in self.existing_plan()["references"]:
+        for cell_id in self.existing_plan().references:
             try:
-                about = self.about(cell_id)
+                request = self.request(cell_id)
             except UserError as error:
                 damaged.append(str(error))
                 continue
-            if about is not None:
-                found.append(about)
+            if request is not None:
+                found.append(request)
         return found, damaged
 
-    def timing(self, row_key: str) -> dict[str, Any] | None:
+    def timing(self, row_key: str) -> RowTiming | None:
         """Speed and memory of a row as they were measured last, or None."""
         path = self.timing_path(row_key)
-        timing: dict[str, Any] | None = read_document(path, RowTiming)
+        timing = read_document(path, RowTiming)
         if timing is not None:
-            check_cell(timing.get("row_key", row_key), path, row_key, "row")  # older versions do not say whose it is
+            check_cell(timing.row_key or row_key, path, row_key, "row")
         return timing
 
-    def existing_plan(self) -> dict[str, Any]:
+    def existing_plan(self) -> RunPlan:
         """plan.json. Raises StoreError where there is none, or it cannot be read."""
         plan = self.plan()
         if plan is None:
@@ -210,11 +217,11 @@ class RunFolder:
             return f"{self.root}: a runner has just begun here and has not written its plan.json yet; wait for it"
         return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
 
-    def started(self, plan: Mapping[str, Any]) -> datetime:
+    def started(self, plan: RunPlan) -> datetime:
         """When the run of this plan.json was first started; for one that does not say it, when it was written."""
-        if "started" not in plan:
+        if not plan.started:
             return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
-        return datetime.fromisoformat(plan["started"]).astimezone(UTC)
+        return datetime.fromisoformat(plan.started).astimezone(UTC)
 
     def record(self, cell_id: str) -> Record | None:
         """A cell's record, or None while it has none. Raises StoreError where it cannot be read or is another's."""
@@ -226,11 +233,10 @@ class RunFolder:
 
     def _read_record(self, cell_id: str, name: str) -> Record | None:
         path = self.cell(cell_id) / name
-        content = read_document(path, StoredRecord, "record")
-        if content is None:
-            return None
-        self._check_owner(Identity.of(content).stamp(), path, cell_id)
-        return Record.model_validate(content)
+        record = read_document(path, Record, "record")
+        if record is not None:
+            self._check_owner(record, path, cell_id)
+        return record
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
         """Write a cell's record whole."""
@@ -242,14 +248,13 @@ class RunFolder:
         found = read_document(path, Attempts)
         if found is None:
             return []
-        if isinstance(found, list):  # as older versions wrote it
-            return found
-        check_cell(found["cell"], path, cell_id)
-        attempts: list[str] = found["attempts"]
-        return attempts
+        if isinstance(found.root, list):  # as older versions wrote it
+            return found.root
+        check_cell(found.root.cell, path, cell_id)
+        return found.root.attempts
 
-    def _write_attempts(self, cell_id: str, attempts: Sequence[str]) -> None:
-        write_json(self.made(cell_id) / "attempts.json", {"cell": cell_id, "attempts": [*attempts]})
+    def _write_attempts(self, cell_id: str, attempts: list[str]) -> None:
+        write_document(self.made(cell_id) / "attempts.json", OwnAttempts(cell=cell_id, attempts=attempts))
 
     def begin_attempt(self, cell_id: str) -> None:
         """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
@@ -506,8 +511,16 @@ def _pictures_of(page: Path) -> list[str] | None:
     return told.group(1).split() if told else None
 
 
-def read_document(path: Path, model: type[BaseModel], kind: Kind | None = None) -> Any:
-    """The JSON of a stored document as this version writes it, or None where there is no file.
+def write_document(path: Path, document: BaseModel) -> None:
+    """The document as indented JSON, whole."""
+    write_json(path, document.model_dump(mode="json"))
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_document(path: Path, model: type[Model], kind: Kind | None = None) -> Model | None:
+    """A stored document as this version writes it, or None where there is no file.
 
     Args:
         model: its shape; kind: where documents of its kind say their version.
@@ -522,15 +535,14 @@ def read_document(path: Path, model: type[BaseModel], kind: Kind | None = None) 
         if not isinstance(content, dict):
             raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
         content = migrated(content, kind, path)
-    refuse_unfit(path, problems_of(content, model))
-    return content
+    return fit_document(path, content, model)
 
 
-def trained_cells(root: Path) -> list[dict[str, Any]]:
+def trained_cells(root: Path) -> list[CellRequest]:
     """cell.json of each cell that a run trains. Raises StoreError where there is no run, or it cannot be read."""
     folder = RunFolder(root)
     plan = folder.plan()
     if plan is None:
         raise StoreError(f"{root} is not a run folder: it has no plan.json")
-    cells = [folder.about(cell) for cell in plan["references"]]
-    return [cell for cell in cells if cell and not cell["config"].get("evaluate")]
+    requests = [folder.request(cell) for cell in plan.references]
+    return [request for request in requests if request and request.configuration.evaluate is None]

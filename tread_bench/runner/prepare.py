@@ -6,26 +6,26 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import psutil
 
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.conditions import conditions, differences
+from tread_bench.core.conditions import differences
 from tread_bench.core.config import DataChoice, LatentsData, files_of
-from tread_bench.core.data_files import check_unchanged, joined, known_files, look_at
+from tread_bench.core.data_files import check_unchanged, joined, look_at
 from tread_bench.core.decoded import MOST_BYTES, decoded_bytes
-from tread_bench.core.files import StoreError, temporaries, write_atomically, write_json
+from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
+from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.outputs import refuse_irregular
-from tread_bench.core.records import SCHEMA_VERSION, DataFile
+from tread_bench.core.records import DataFile
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.runner.options import Options
 from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
@@ -34,7 +34,7 @@ MIB = 2**20
 
 def settle(
     plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
-) -> dict[str, Any]:
+) -> Choices:
     """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
 
     Parts of a run have the choices of the one that began it, and each record says on which machine it came about.
@@ -45,31 +45,33 @@ def settle(
     """
     found = _settled_there(plan, folder, site, options.device, _data_read(untrained))
     before = None if options.fresh else folder.plan()
-    changed = differences(conditions(before), conditions(found)) if before is not None else []
+    changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
         raise StoreError(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, or --accept-other-numerics to go on and have every record say so"
         )
     if before is None or options.shard is None:
-        return {**found, "accept_other_numerics": options.accept_other_numerics}
+        return found.model_copy(update={"accept_other_numerics": options.accept_other_numerics})
     _check_same_run(before, plan, folder, options.device)
-    numerics = {**before["numerics"], "device_count": found["numerics"]["device_count"]}
-    accepts = options.accept_other_numerics or before.get("accept_other_numerics", False)
-    return {"numerics": numerics, "versions": before["versions"], "accept_other_numerics": accepts}
+    return Choices(
+        numerics=before.numerics.model_copy(update={"device_count": found.numerics.device_count}),
+        versions=before.versions,
+        accept_other_numerics=options.accept_other_numerics or before.accept_other_numerics,
+    )
 
 
-def _check_same_run(before: dict[str, Any], plan: Plan, folder: RunFolder, device: str) -> None:
+def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str) -> None:
     """Raises StoreError where cells of the run are none of this plan's, since shards may add some and not take any
     away, or where it was begun on another kind of device.
     """
-    absent = set(before["cells"]) - {cell.id for cell in plan.cells}
+    absent = set(before.cells) - {cell.id for cell in plan.cells}
     if absent:
         raise StoreError(
-            f"{folder.root} has {len(before['cells'])} cells, {len(absent)} of which this suite does not have "
+            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which this suite does not have "
             f"({sorted(absent)[0]}, say): give every shard the same suite, --set and --seeds, or another --out"
         )
-    if (begun := before["numerics"]["device"]) != device:
+    if (begun := before.numerics.device) != device:
         raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
 
 
@@ -84,9 +86,7 @@ def _data_read(cells: Iterable[PlannedCell]) -> list[DataChoice]:
     return [*found.values()]
 
 
-def _settled_there(
-    plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]
-) -> dict[str, Any]:
+def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]) -> Choices:
     """Where the executor runs its tasks. Raises StoreError."""
     seen = folder.root / f".seen-{uuid4().hex}"
     task = site.task("numerics", "tread_bench.cell.prepare:settle_with_data", (plan.suite.compute, device, data), seen)
@@ -99,7 +99,7 @@ def _settled_there(
         raise StoreError(settled.failure)
     if not is_shared:
         raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
-    found: dict[str, Any] = settled.value
+    found: Choices = settled.value
     return found
 
 
@@ -108,8 +108,9 @@ def write_plan(
     missing: Iterable[PlannedCell],
     source: str,
     folder: RunFolder,
-    about: dict[str, Any],
+    choices: Choices,
     fresh: bool = False,
+    files: Mapping[str, DataFile] | None = None,
 ) -> None:
     """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes.
 
@@ -121,24 +122,24 @@ def write_plan(
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
     write_atomically(folder.root / "suite.yaml", source)
-    write_json(
-        folder.plan_path,
-        {
-            "schema_version": SCHEMA_VERSION,
-            "suite": {"name": plan.suite.name, "description": plan.suite.description},
-            "smoke": plan.is_smoke,
-            "timing": plan.suite.timing.model_dump(mode="json"),
-            "cells": [cell.id for cell in plan.cells],
-            "references": references(plan),
-            "rows": {cell.id: (cell.row, cell.seed) for cell in plan.cells},
-            "started": started.isoformat(timespec="seconds"),
-            "git": git_state(),
-            "hardware": {"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
-            **about,
-        },
+    document = RunPlan(
+        suite=SuiteAbout(name=plan.suite.name, description=plan.suite.description),
+        smoke=plan.is_smoke,
+        timing=plan.suite.timing,
+        cells=[cell.id for cell in plan.cells],
+        references=references(plan),
+        rows={cell.id: (cell.row, cell.seed) for cell in plan.cells},
+        started=started.isoformat(timespec="seconds"),
+        git=git_state(),
+        hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
+        numerics=choices.numerics,
+        versions=choices.versions,
+        accept_other_numerics=choices.accept_other_numerics,
+        files=dict(files or {}),
     )
+    write_document(folder.plan_path, document)
     for cell in missing:
-        write_json(folder.made(cell.id) / "cell.json", _about(plan, cell))
+        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell))
 
 
 def references(plan: Plan) -> dict[str, str]:
@@ -146,18 +147,17 @@ def references(plan: Plan) -> dict[str, str]:
     return {cell.id: cell.reference for cell in plan.cells}
 
 
-def _about(plan: Plan, cell: PlannedCell) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "cell": cell.id,
-        "suite": plan.suite.name,
-        "row": cell.row,
-        "seed": cell.seed,
-        "reference": cell.reference,
-        "backbone": cell.cell.backbone.label,
-        "config": cell.cell.model_dump(mode="json"),
-        "sources": cell.sources,
-    }
+def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
+    return CellRequest(
+        cell=cell.id,
+        suite=plan.suite.name,
+        row=cell.row,
+        seed=cell.seed,
+        reference=cell.reference,
+        backbone=cell.cell.backbone.label,
+        config=cell.cell.model_dump(mode="json"),
+        sources=dict(cell.sources),
+    )
 
 
 def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
@@ -181,7 +181,8 @@ def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, 
     Raises:
         ChangedDataError: a file that a cell is about to read is not what it was.
     """
-    before = known_files(None if fresh else folder.plan())
+    written = None if fresh else folder.plan()
+    before = written.files if written is not None else {}
     if not fresh:
         for record in folder.readable_records(references(plan))[0]:
             before = joined(before, record.data_files)  # with hashes of contents, which a cell has in its end
@@ -232,7 +233,7 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def git_state() -> dict[str, Any] | None:
+def git_state() -> GitState | None:
     """Commit of this program's checkout, its date, and whether it was changed; None for an installed copy.
 
     An environment often stands inside some checkout, so what counts is whether git tracks this very file.
@@ -245,6 +246,6 @@ def git_state() -> dict[str, Any] | None:
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)
         commit, committed = git("show", "--no-patch", "--format=%H %cI", "HEAD").split()
-        return {"commit": commit, "committed": committed, "changed": bool(git("status", "--porcelain").strip())}
+        return GitState(commit=commit, committed=committed, changed=bool(git("status", "--porcelain").strip()))
     except (OSError, subprocess.CalledProcessError):
         return None

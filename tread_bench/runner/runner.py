@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import expected_macs
+from tread_bench.core.documents import Choices, RunPlan
 from tread_bench.core.outputs import open_plain
 from tread_bench.core.records import Record
 from tread_bench.core.signals import signals_interrupt
@@ -60,7 +60,7 @@ def run(
         folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
         forgotten = _to_forget(mine, folder, options)
         missing = _missing(mine, plan, folder, options, forgotten)
-        if not missing and _is_what_was_asked(folder.plan(), plan, options):
+        if not missing and _is_what_was_requested(folder.plan(), plan, options):
             folder.restore_suite(source)
             return _result(mine, plan, folder, options, 0)
         folder.refuse_links(cell.id for cell in mine)
@@ -72,14 +72,13 @@ def run(
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
                 files = data_files(plan, untrained, folder, options.fresh)
-                about = _settled(plan, untrained, folder, site, options, display)
-                about |= {"files": {path: file.model_dump() for path, file in sorted(files.items())}}
-                site = replace(site, executor=site.executor.sized(about["numerics"]))
+                choices = _settled(plan, untrained, folder, site, options, display)
+                site = replace(site, executor=site.executor.sized(choices.numerics))
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:
                         folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
-                write_plan(plan, missing, source, folder, about, options.fresh)
+                write_plan(plan, missing, source, folder, choices, options.fresh, dict(sorted(files.items())))
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
@@ -102,7 +101,7 @@ def _settled(
     site: Site,
     options: Options,
     display: Display,
-) -> dict[str, Any]:
+) -> Choices:
     """The run's numerical choices; the display tells where they are asked for, since another machine may have a queue.
 
     Raises StoreError.
@@ -111,9 +110,9 @@ def _settled(
         return settle(plan, folder, site, options, untrained)
     display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
     display.started("numerics")
-    about = settle(plan, folder, site, options, untrained)
+    choices = settle(plan, folder, site, options, untrained)
     display.ended("numerics")
-    return about
+    return choices
 
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
@@ -130,7 +129,7 @@ def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[Planne
 
 def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
     """Whether no other process still trains what the cell reads."""
-    read = [source["cell"] for source in cell.sources.values() if not source["run"]]
+    read = [source.cell for source in cell.sources.values() if not source.run]
     return all(folder.outcome(name) or folder.record(name) for name in read)
 
 
@@ -193,13 +192,12 @@ def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, option
     return [c for c in cells if not c.trains or ((left := folder.outcome(c.id)) and left.status == "failed")]
 
 
-def _is_what_was_asked(written: dict[str, Any] | None, plan: Plan, options: Options) -> bool:
-    """Whether plan.json says what this call asks for."""
+def _is_what_was_requested(written: RunPlan | None, plan: Plan, options: Options) -> bool:
+    """Whether plan.json says what this call requests."""
     if written is None:
         return False
-    asked = (references(plan), plan.suite.timing.model_dump(mode="json"), options.device, plan.is_smoke)
-    found = (written.get("references"), written["timing"], written["numerics"]["device"], written.get("smoke", False))
-    return found == asked
+    requested = (references(plan), plan.suite.timing, options.device, plan.is_smoke)
+    return requested == (written.references, written.timing, written.numerics.device, written.smoke)
 
 
 def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
@@ -241,7 +239,8 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
     attempts = folder.attempts(event.key)
     told = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
     if is_final:
-        blank = blank_record(folder.about(event.key) or {}, folder.plan() or {}, reason=told, attempts=attempts)
+        request, plan = folder.existing_request(event.key), folder.existing_plan()
+        blank = blank_record(request, plan, reason=told, attempts=attempts)
         folder.write_record(blank, "outcome.json")
     display.ended(event.key, told if is_final else f"{told}, it will be tried again")
     with open_plain(folder.cell(event.key) / "log", "a") as log:

@@ -57,7 +57,7 @@ def _linked(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
     for cell in cells:
         for source in cell.sources.values():
             own = group_of[cell.id]
-            if not source["run"] and (other := group_of[source["cell"]]) is not own:
+            if not source.run and (other := group_of[source.cell]) is not own:
                 own += other
                 group_of |= {member.id: own for member in other}
     return list({id(group): group for group in group_of.values()}.values())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-from tread_bench.core.conditions import TIMED, conditions, decisive, differences
-from tread_bench.core.files import write_json
+from tread_bench.core.conditions import decisive, differences
+from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
 from tread_bench.core.outputs import make_below
 from tread_bench.core.records import Record
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Task
-from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.folder import RunFolder, write_document
 from tread_bench.suite.plan import Plan, PlannedCell
 
 
@@ -27,7 +27,7 @@ def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site
     if plan.suite.timing.pairs:
         display.begin("measuring speed and memory, alone", {key: rows[key][0].row for key in measured}, 1)
     for key, outcomes in rows.items():
-        timing: dict[str, Any] = {}
+        timing = None
         if plan.suite.timing.pairs and key in measured:
             example = next(o for o in outcomes if o.status == "done")
             timing = _time_row(key, example.cell, plan, folder, site, display)
@@ -35,31 +35,43 @@ def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site
             folder.write_record(_completed(outcome, timing))
 
 
-def _time_row(key: str, example: str, plan: Plan, folder: RunFolder, site: Site, display: Display) -> dict[str, Any]:
-    """What the seeds of a row share, measured on its cell `example` and kept in the run folder: {"timing": figures,
-    "conditions": ...} or {"failure": reason}.
-    """
-    now = conditions(folder.plan() or {})
-    asked = {"timing": plan.suite.timing.model_dump(mode="json"), "conditions": decisive(now)}
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a row has neither speed nor memory."""
+
+    reason: str
+
+
+def _time_row(
+    key: str, example: str, plan: Plan, folder: RunFolder, site: Site, display: Display
+) -> RowTiming | _Failure:
+    """What the seeds of a row share, measured on its cell `example` and kept in the run folder."""
+    now = decisive(folder.existing_plan().conditions)
+    requested = TimingRequest(timing=plan.suite.timing, conditions=now)
     kept = folder.timing(key)
-    if kept is not None and kept["asked"] == asked:
+    if kept is not None and kept.asked == requested:
         return kept
-    figures: dict[str, Any] = {}
-    where: list[dict[str, Any]] = []
+
+    # Speed and memory, each in a process of its own.
+    ends = []
     for task in _tasks(key, example, folder, site):
         display.started(key)
         ended = site.end_of(task)
         if ended.failure:
             display.ended(key, ended.failure)
-            return {"failure": f"measuring speed and memory: {ended.failure}"}
-        figures |= ended.value["timing"]
-        where.append(ended.value["conditions"])
+            return _Failure(f"measuring speed and memory: {ended.failure}")
+        ends.append(ended.value)
     display.ended(key)
-    if other := differences(*where):
-        return {"failure": f"speed and memory were measured on two kinds of machines: {'; '.join(other)}"}
-    measured = {"row_key": key, "asked": asked, "timing": figures, "conditions": where[0]}
+    speed: MeasuredSpeed = ends[0]
+    memory: MeasuredMemory = ends[1]
+    if other := differences(speed.conditions, memory.conditions):
+        return _Failure(f"speed and memory were measured on two kinds of machines: {'; '.join(other)}")
+
+    peak = {"peak_memory_mib": memory.peak_memory_mib, "memory_kind": memory.memory_kind}
+    timing = speed.timing.model_copy(update=peak)
+    measured = RowTiming(row_key=key, asked=requested, timing=timing, conditions=speed.conditions)
     make_below(folder.root, folder.timing_path(key).parent)
-    write_json(folder.timing_path(key), measured)
+    write_document(folder.timing_path(key), measured)
     return measured
 
 
@@ -68,12 +80,13 @@ def _tasks(key: str, cell_id: str, folder: RunFolder, site: Site) -> list[Task]:
     return [site.task(key, function, (folder.root, cell_id), folder.cell(cell_id) / "log") for function in functions]
 
 
-def _completed(outcome: Record, timing: dict[str, Any]) -> Record:
+def _completed(outcome: Record, timing: RowTiming | _Failure | None) -> Record:
     """The record of a cell: its outcome with its row's timing, and the timing's conditions where they are others."""
-    if outcome.status != "done" or not timing:
+    if outcome.status != "done" or timing is None:
         return outcome
-    if "failure" in timing:
-        return outcome.model_copy(update={"status": "failed", "reason": timing["failure"]})
-    other = differences(outcome.conditions, timing["conditions"])
-    about = {**outcome.conditions, **({TIMED: timing["conditions"]} if other else {})}
-    return Record.model_validate({**outcome.model_dump(), "timing": timing["timing"], "conditions": about})
+    if isinstance(timing, _Failure):
+        return outcome.model_copy(update={"status": "failed", "reason": timing.reason})
+    conditions = outcome.conditions
+    if differences(conditions, timing.conditions):
+        conditions = conditions.model_copy(update={"timed_under": timing.conditions})
+    return outcome.model_copy(update={"timing": timing.timing, "conditions": conditions})

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from tread_bench.core.cell_costs import Work
 from tread_bench.core.errors import UserError
 from tread_bench.core.locks import is_locked
-from tread_bench.core.records import Record
 from tread_bench.runner.estimate import Remaining, work_of
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
@@ -85,15 +83,14 @@ def status_of(folder: RunFolder) -> Status:
     if is_held and not folder.plan_path.exists():  # by a runner that has just begun
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
-    rows = plan.get("rows", {})
-    looked = [_look(folder, cell_id, rows.get(cell_id), now) for cell_id in plan["cells"]]
+    looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
     works = _works(folder, looked)
     remaining = Remaining.of(folder, looked, works)
-    to_measure = _to_measure(looked, works) if plan["timing"].get("pairs", 0) else set()
+    to_measure = _to_measure(looked, works) if plan.timing.pairs else set()
     return Status(
-        suite=plan["suite"]["name"],
-        is_smoke=plan.get("smoke", False),
-        device=plan["numerics"]["device"],
+        suite=plan.suite.name,
+        is_smoke=plan.smoke,
+        device=plan.numerics.device,
         is_held=is_held,
         cells=tuple(
             replace(cell, seconds_left=remaining.of_cell(cell)) if cell.state == "running" else cell for cell in looked
@@ -108,21 +105,19 @@ def status_of(folder: RunFolder) -> Status:
 def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
     """`named` is its row and seed; None: the plan is an older version's, and cell.json says it."""
     try:
-        about = _read(folder, cell_id, "cell.json") or {}
-        record = _read(folder, cell_id, "record.json")
-        ended = record or _read(folder, cell_id, "outcome.json")
+        request = _requested(folder, cell_id)
+        record = _ended(folder, cell_id, "record.json")
+        ended = record or _ended(folder, cell_id, "outcome.json")
         attempts = folder.attempts(cell_id)
     except UserError as error:
         row, seed = named or (cell_id, None)
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
-    row, seed = named or (about.get("row", cell_id), about.get("seed"))
+    row, seed = named or ((request.row, request.seed) if request else (cell_id, None))
     looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
     if ended is not None:
-        state: State = "trained" if record is None and ended["status"] == "done" else ended["status"]
-        attempts = ended["attempts"] or attempts
-        return replace(
-            looked, state=state, reason=ended["reason"], attempts=len(attempts), has_record=record is not None
-        )
+        state: State = "trained" if record is None and ended.status == "done" else ended.status
+        attempts = ended.attempts or attempts
+        return replace(looked, state=state, reason=ended.reason, attempts=len(attempts), has_record=record is not None)
     progress = read_progress(folder, cell_id)
     silent_s = max(0.0, now - progress.updated) if progress else 0.0
     if folder.is_taken(cell_id) or _is_heard_elsewhere(progress, silent_s):
@@ -136,32 +131,61 @@ def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
     return progress is not None and progress.host != platform.node() and silent_s < HEARD_S
 
 
-def _read(folder: RunFolder, cell_id: str, name: str) -> dict[str, Any] | None:
-    """What is needed of a file of a cell; kept while the file does not change. Raises UserError."""
+@dataclass(frozen=True, slots=True)
+class _Requested:
+    """What is needed of a cell.json."""
+
+    row: str
+    seed: int
+    work: Work | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What is needed of a record."""
+
+    status: Literal["done", "failed", "skipped"]
+    reason: str
+    attempts: list[str]
+
+
+def _requested(folder: RunFolder, cell_id: str) -> _Requested | None:
+    """Kept while the file does not change. Raises UserError."""
+    changed_ns = _changed_ns(folder, cell_id, "cell.json")
+    return None if changed_ns is None else _read_request(folder, cell_id, changed_ns)
+
+
+def _ended(folder: RunFolder, cell_id: str, name: str) -> _Ended | None:
+    """Kept while the file does not change. Raises UserError."""
+    changed_ns = _changed_ns(folder, cell_id, name)
+    return None if changed_ns is None else _read_record(folder, cell_id, name, changed_ns)
+
+
+def _changed_ns(folder: RunFolder, cell_id: str, name: str) -> int | None:
+    """When a file of a cell was written; None where it is not there."""
     try:
-        return _parsed(folder, cell_id, name, (folder.cell(cell_id) / name).stat().st_mtime_ns)
+        return (folder.cell(cell_id) / name).stat().st_mtime_ns
     except FileNotFoundError:
         return None
 
 
 @cache
-def _parsed(folder: RunFolder, cell_id: str, name: str, changed_ns: int) -> dict[str, Any] | None:
-    if name == "cell.json":
-        about = folder.about(cell_id)
-        return (
-            None
-            if about is None
-            else {"row": about["row"], "seed": about["seed"], "config": json.dumps(about["config"])}
-        )
-    record: Record | None = (folder.record if name == "record.json" else folder.outcome)(cell_id)
-    return None if record is None else {"status": record.status, "reason": record.reason, "attempts": record.attempts}
+def _read_request(folder: RunFolder, cell_id: str, changed_ns: int) -> _Requested | None:
+    request = folder.request(cell_id)
+    return None if request is None else _Requested(request.row, request.seed, work_of(request.configuration))
+
+
+@cache
+def _read_record(folder: RunFolder, cell_id: str, name: str, changed_ns: int) -> _Ended | None:
+    record = folder.record(cell_id) if name == "record.json" else folder.outcome(cell_id)
+    return None if record is None else _Ended(record.status, record.reason, record.attempts)
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
-    """What the cells of each row ask for, by the row's key."""
+    """What the cells of each row cost, by the row's key."""
     first = {cell.row_key: cell for cell in reversed(cells) if cell.state != "unreadable"}
-    abouts = {key: _read(folder, cell.cell, "cell.json") for key, cell in first.items()}
-    return {key: work_of(about["config"]) if about else None for key, about in abouts.items()}
+    requests = {key: _requested(folder, cell.cell) for key, cell in first.items()}
+    return {key: request.work if request else None for key, request in requests.items()}
 
 
 def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:

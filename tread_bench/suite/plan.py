@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from tread_bench.core.config import Cell, Evaluate, RoutingSchedule, Suite, picture_shape
+from tread_bench.core.documents import Reads, WeightsRef
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.identity import Identity, canonical_json
 from tread_bench.core.problems import Loc, Problem, SuiteError
@@ -17,7 +18,7 @@ from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import Route, format_routes
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
-from tread_bench.suite.weights import Source
+from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
 ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
@@ -48,12 +49,12 @@ class PlannedCell:
     reference: str
     architecture_key: str
     row_key: str
-    sources: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sources: Mapping[Reads, WeightsRef] = field(default_factory=dict)
 
     @property
     def identity(self) -> Identity:
         """What its files say of themselves."""
-        return Identity.of({"cell": self.id, "config": self.cell.model_dump(mode="json")})
+        return Identity.of(self.id, self.cell.model_dump(mode="json"))
 
     @property
     def trains(self) -> bool:
@@ -198,14 +199,15 @@ class _Related:
             return self.dense.get(row.comparison_key)
         return self.unguided.get(row.unguided_key)
 
-    def sources(self, row: _Row, seed: int) -> dict[str, dict[str, Any]]:
+    def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
         """Whose weights the cell of that seed reads."""
-        read = {"network": row.resolved.judged, "weak": row.resolved.weak}
-        return {
-            name: {"cell": self._cell(weights.source, seed), "iteration": weights.iteration, "run": weights.source.run}
-            for name, weights in read.items()
-            if weights is not None
-        }
+        read: dict[Reads, Weights | None] = {"network": row.resolved.judged, "weak": row.resolved.weak}
+        found: dict[Reads, WeightsRef] = {}
+        for name, weights in read.items():
+            if weights is not None:
+                cell = self._cell(weights.source, seed)
+                found[name] = WeightsRef(cell=cell, iteration=weights.iteration, run=weights.source.run)
+        return found
 
     def _cell(self, source: Source, seed: int) -> str:
         return source.cells[seed] if source.run else self.by_name[source.row].id(seed)

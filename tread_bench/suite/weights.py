@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.config import Cell, iteration_at
+from tread_bench.core.documents import CellRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
@@ -77,16 +78,16 @@ class Sources:
 
 def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
     try:
-        trained = named("tread_bench.runner.folder:trained_cells")(Path(run))
+        trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
     except UserError as error:
         raise ValueError(str(error)) from None
-    found = {about["seed"]: about for about in trained if about["row"] == row}
+    found = {request.seed: request for request in trained if request.row == row}
     if not found:
-        raise ValueError(f"{run}: {unknown('trained row', row, {about['row'] for about in trained})}")
+        raise ValueError(f"{run}: {unknown('trained row', row, {request.row for request in trained})}")
     if missing := [seed for seed in seeds if seed not in found]:
         raise ValueError(f"{run}: row {row!r} has no cell of seed {', '.join(map(str, missing))}; set seeds")
-    cell = Cell.model_validate(found[seeds[0]]["config"])
-    return Source(row, cell, run, {seed: about["cell"] for seed, about in found.items()})
+    cells = {seed: request.cell for seed, request in found.items()}
+    return Source(row, found[seeds[0]].configuration, run, cells)
 
 
 def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | list[Problem]:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_of, inputs, network_of, trainer_of
-from tests.toy_suite import OWNER
+from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import run as cell
 from tread_bench.cell.build import build_network
 from tread_bench.cell.loop import train
@@ -104,14 +104,14 @@ def test_extra_weights_are_a_function_of_the_seed(method):
 def test_a_broken_off_cell_ends_bit_for_bit_as_an_undisturbed_one(tmp_path, method):
     cell = cell_of(method, auxiliary=[] if method == "layer_skip" else [{"name": "repa", "projector": 8}])
     whole = trainer_of(cell)
-    train(whole, tmp_path / "a", OWNER, lambda *a: {})
+    train(whole, tmp_path / "a", OWNER, no_figures)
     broken = trainer_of(cell)
     step = broken.step
     broken.step = lambda b: step(b) if b.step < 6 else (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(broken, tmp_path / "b", OWNER, lambda *a: {})
+        train(broken, tmp_path / "b", OWNER, no_figures)
     again = trainer_of(cell)
-    train(again, tmp_path / "b", OWNER, lambda *a: {})
+    train(again, tmp_path / "b", OWNER, no_figures)
     first, second = whole.tensors(), again.tensors()
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)

@@ -12,6 +12,7 @@ from typing import Any
 
 from synthetic_records import NUMERICS, STUDY, VERSIONS, record
 
+from tread_bench.core.conditions import Conditions
 from tread_bench.core.records import Record
 
 FIRST_NIGHT = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -68,7 +69,7 @@ def write_run(folder: Path, index: int, records: list[Record], plan: Mapping[str
     } | dict(plan or {})
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "plan.json").write_text(json.dumps(about))
-    conditions = {**about["numerics"], "versions": about["versions"]}
+    conditions = Conditions.model_validate({**about["numerics"], "versions": about["versions"]})
     for one in records:
         path = folder / "cells" / one.cell / "record.json"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ import pytest
 from synthetic_records import NUMERICS, VERSIONS
 from synthetic_runs import commit_of, night, plan_of, scaled, write_history, write_run
 
-from tread_bench.core.conditions import EARLIER, TIMED
 from tread_bench.core.errors import UserError
 from tread_bench.regression.history.change_points import MIN_RUNS
 from tread_bench.regression.history.configuration import of_quality, of_step
@@ -165,7 +164,9 @@ def test_a_run_that_lacks_a_seed_is_no_change_of_quality(tmp_path):
     assert len(of(series, "step_time_probes")) == 1 and not any(one.changes for one in series)
 
 
-@pytest.mark.parametrize(("place", "metrics"), [(TIMED, {"step_time_probes", "speedup"}), (EARLIER, {"fid"})])
+@pytest.mark.parametrize(
+    ("place", "metrics"), [("timed_under", {"step_time_probes", "speedup"}), ("begun_under", {"fid"})]
+)
 def test_what_was_begun_or_timed_under_other_conditions_stands_apart(tmp_path, place, metrics):
     folders = write_history(tmp_path, 2, rows=2)
     records = night(1, rows=2)
@@ -174,7 +175,7 @@ def test_what_was_begun_or_timed_under_other_conditions_stands_apart(tmp_path, p
     for one in records:
         path = folders[1] / "cells" / one.cell / "record.json"
         content = json.loads(path.read_text())
-        content["conditions"][place] = [other] if place == EARLIER else other
+        content["conditions"][place] = [other] if place == "begun_under" else other
         path.write_text(json.dumps(content))
     series = series_of(read_runs(folders)[0])
     assert {metric for metric in ("step_time_probes", "speedup", "fid") if len(of(series, metric)) == 2} == metrics

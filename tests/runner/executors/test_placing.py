@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tread_bench.core.cell_costs import expected_macs
+from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.local import Gpus, Local
 from tread_bench.runner.executors.tasks import Ended, Started, Task, run_one
@@ -58,10 +59,10 @@ def test_more_gpus_than_there_are_is_one_message(tmp_path):
 
 def test_workers_are_as_many_as_gpus_or_as_threads_allow():
     cpus = len(os.sched_getaffinity(0))
-    assert Local().sized({"device": "cuda", "device_count": 3, "threads": 1}).workers == 3
-    assert Local().sized({"device": "cpu", "device_count": 1, "threads": 1}).workers == cpus
-    assert Local().sized({"device": "cpu", "device_count": 1, "threads": 10 * cpus}).workers == 1
-    assert Local(7).sized({"device": "cuda", "device_count": 3, "threads": 1}) == Local(7, gpus=3)
+    assert Local().sized(RunNumerics(device="cuda", device_count=3, threads=1)).workers == 3
+    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=1)).workers == cpus
+    assert Local().sized(RunNumerics(device="cpu", device_count=1, threads=10 * cpus)).workers == 1
+    assert Local(7).sized(RunNumerics(device="cuda", device_count=3, threads=1)) == Local(7, gpus=3)
 
 
 def test_a_lost_task_is_started_again_as_often_as_is_allowed(tmp_path):

@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
 
-from tread_bench.core.conditions import BLAS_KERNELS, by_file_name, decisive
-from tread_bench.core.documents import problems_of
+from tread_bench.core.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import read_json, refuse_unfit, write_json
+from tread_bench.core.files import fit_document, read_json, write_json
 from tread_bench.core.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
@@ -86,9 +85,9 @@ def _cell(record: Record) -> CellFigures:
     )
 
 
-def _blas(conditions: Mapping[str, Any]) -> dict[str, Any]:
+def _blas(conditions: Conditions) -> dict[str, str]:
     """For people: figures compare whatever it is."""
-    return {BLAS_KERNELS: conditions[BLAS_KERNELS]} if BLAS_KERNELS in conditions else {}
+    return {BLAS_KERNELS: conditions.blas_kernels} if conditions.blas_kernels else {}
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -97,8 +96,7 @@ def read_baseline(path: Path) -> Baseline:
     if content is None:
         told = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
         raise UserError(f"no such baseline: {path}; {told}")
-    refuse_unfit(path, problems_of(content, Baseline), _WAY_OUT)
-    return Baseline.model_validate(content)
+    return fit_document(path, content, Baseline, _WAY_OUT)
 
 
 def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:

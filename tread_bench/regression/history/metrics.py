@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from tread_bench.core.conditions import EARLIER, TIMED, decisive
+from tread_bench.core.conditions import Conditions, decisive
 from tread_bench.core.records import Record
 from tread_bench.regression.baseline.baseline import MARGIN, QUALITY
 from tread_bench.regression.baseline.compare import MEMORY_MIB, MEMORY_SHARE
@@ -98,7 +98,7 @@ def _timed(record: Record) -> Iterator[Figure]:
     timing = record.timing
     if timing is None:
         return
-    where = _conditions(record.conditions.get(TIMED, record.conditions))
+    where = _conditions(record.conditions.timed_under or record.conditions)
     context = where | of_step(record.config) | {"batch": timing.batch}
     if timing.probe_ms:
         yield Figure("step_time_probes", timing.step_time_ms / timing.probe_ms, context)
@@ -114,7 +114,7 @@ def _judged(record: Record) -> Iterator[Figure]:
     last = record.last
     if last is None:
         return
-    earlier = {EARLIER: [_conditions(one) for one in record.conditions.get(EARLIER, [])]}
+    earlier = {"begun_under": [_conditions(one) for one in record.conditions.begun_under]}
     asked = of_quality(record.config) | {"iteration": last.iteration}
     context = _conditions(record.conditions) | earlier | asked
     yield Figure("validation_loss", last.validation_loss, context)
@@ -122,6 +122,6 @@ def _judged(record: Record) -> Iterator[Figure]:
         yield Figure("fid", last.fid, context | {"protocol": last.protocol})
 
 
-def _conditions(conditions: dict[str, Any]) -> dict[str, Any]:
+def _conditions(conditions: Conditions) -> dict[str, Any]:
     """What changes figures, but for the version of this program, which is what a history goes along."""
     return {key: value for key, value in decisive(conditions).items() if key != "tread-bench"}

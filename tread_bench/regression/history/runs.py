@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tread_bench.core.documents import GitState
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError
 from tread_bench.core.records import Record
@@ -76,22 +77,22 @@ def _read(path: Path) -> tuple[Run, list[LeftOut]]:
         raise StoreError(f"{path} is no folder")
     folder = RunFolder(path)
     plan = folder.existing_plan()
-    if plan.get("smoke"):
+    if plan.smoke:
         raise StoreError(f"{path} is a smoke run, whose figures say nothing; run its suite without --smoke")
-    records, unreadable = folder.readable_records(plan["references"], or_outcomes=False)
+    records, unreadable = folder.readable_records(plan.references, or_outcomes=False)
     done = tuple(record for record in records if record.status == "done")
     if not done:
         told = f"{path} has no finished cell; `tread-bench run` goes on with it"
         raise StoreError("\n".join([*unreadable.values(), told]))
-    git = plan.get("git") or {"commit": "", "changed": False}
+    git = plan.git or GitState(commit="", changed=False)
     run = Run(
         path=path,
-        suite=plan["suite"]["name"],
+        suite=plan.suite.name,
         started=folder.started(plan),
-        commit=git["commit"],
-        committed=datetime.fromisoformat(git["committed"]).astimezone(UTC) if git.get("committed") else None,
-        is_changed=git["changed"],
-        version=str(plan["versions"].get("tread-bench")),
+        commit=git.commit,
+        committed=datetime.fromisoformat(git.committed).astimezone(UTC) if git.committed else None,
+        is_changed=git.changed,
+        version=str(plan.versions.get("tread-bench")),
         records=done,
     )
     return run, [LeftOut(path, reason) for reason in unreadable.values()]

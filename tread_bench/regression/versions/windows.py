@@ -96,4 +96,4 @@ def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
 
 def _records(root: Path) -> list[Record]:
     folder = RunFolder(root)
-    return folder.records(folder.existing_plan()["references"])
+    return folder.records(folder.existing_plan().references)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
+from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
@@ -71,10 +72,10 @@ class Local:
     def at_once(self) -> int:
         return self.workers or 1
 
-    def sized(self, numerics: dict[str, Any]) -> Local:
+    def sized(self, numerics: RunNumerics) -> Local:
         slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
-        gpus = (len(slices) or int(numerics["device_count"])) if numerics["device"] == "cuda" else 0
-        return Local(self.workers or (gpus or _cpus() // int(numerics["threads"])) or 1, gpus)
+        gpus = (len(slices) or numerics.device_count) if numerics.device == "cuda" else 0
+        return Local(self.workers or (gpus or _cpus() // numerics.threads) or 1, gpus)
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         if self.gpus is None:

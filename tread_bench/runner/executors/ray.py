@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.node import end_of
 from tread_bench.runner.executors.remote import follow
@@ -23,7 +24,7 @@ class Ray:
 
     at_once: int | None = None
 
-    def sized(self, numerics: dict[str, Any]) -> Ray:
+    def sized(self, numerics: RunNumerics) -> Ray:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:

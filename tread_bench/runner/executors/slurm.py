@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.node import end_of
 from tread_bench.runner.executors.remote import follow
@@ -37,7 +38,7 @@ class Slurm:
     at_once: int | None = None
     cluster: Literal["slurm", "local"] = "slurm"
 
-    def sized(self, numerics: dict[str, Any]) -> Slurm:
+    def sized(self, numerics: RunNumerics) -> Slurm:
         return self
 
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:

@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.core.outputs import open_plain
 
@@ -86,7 +87,7 @@ class Executor(Protocol):
         """
         ...
 
-    def sized(self, numerics: dict[str, Any]) -> Executor:
+    def sized(self, numerics: RunNumerics) -> Executor:
         """The same for a run with these numerical choices, which say how many threads and GPUs there are."""
         ...
 
