@@ -24,7 +24,7 @@ from tread_bench.core.config import Cell, StepOptions
 from tread_bench.core.families import create_backbone
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.speed.throughput import time_loop
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network

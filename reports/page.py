@@ -14,7 +14,7 @@ from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
 from tread_bench.reports.document import write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
-from tread_bench.reports.figures import NAMES, pictures
+from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, decimals, millions, plural
 from tread_bench.reports.samples import sample_grids

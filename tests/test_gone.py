@@ -135,7 +135,7 @@ def test_a_run_that_was_moved_away_resumes_at_its_new_place(tmp_path):
     assert begun and not list(moved.rglob("*.tmp"))
 
     assert tread_bench("run", suite, "--out", moved).returncode == 0
-    assert "going on from checkpoint" in "".join(log.read_text() for log in moved.glob("cells/*/log"))
+    assert "resuming from checkpoint" in "".join(log.read_text() for log in moved.glob("cells/*/log"))
     assert tread_bench("run", suite, "--out", tmp_path / "undisturbed").returncode == 0
     for record in moved.glob("cells/*/record.json"):
         twin = tmp_path / "undisturbed" / record.relative_to(moved)

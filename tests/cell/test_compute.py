@@ -20,7 +20,7 @@ from tread_bench.core.conditions import Numerics, RunNumerics
 from tread_bench.core.config import Cell, Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.backbone import Backbone
 
 # torch.compile looks at gradients and hides the warning itself, where warnings are no errors.

@@ -15,7 +15,7 @@ from tread_bench.core import draws
 from tread_bench.core.config import Cell
 from tread_bench.core.schedule import warmup_factor
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.methods.base import BatchRange, draw_ids
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network

@@ -9,7 +9,9 @@ import pytest
 from torch import Tensor
 
 from tread_bench.core.config import EdmObjective, FlowObjective
-from tread_bench.diffusion.objectives import Edm, Flow, Objective, Predict
+from tread_bench.diffusion.objectives.base import Objective, Predict
+from tread_bench.diffusion.objectives.edm import Edm
+from tread_bench.diffusion.objectives.flow import Flow
 
 MEAN, STD = 0.3, 0.4
 

@@ -7,7 +7,8 @@ from torch import nn
 from tread_bench.core.config import Churn, EdmObjective, FlowObjective, Sampling
 from tread_bench.core.families import make_spec
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.objectives import Edm, Flow
+from tread_bench.diffusion.objectives.edm import Edm
+from tread_bench.diffusion.objectives.flow import Flow
 
 EDM, FLOW = Edm(EdmObjective()), Flow(FlowObjective())
 

@@ -17,7 +17,7 @@ from tread_bench.core.routed import Setting, setting_of, with_blocks
 from tread_bench.core.routes import Route
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, without_blocks
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network

@@ -4,7 +4,7 @@ import pytest
 
 from tread_bench.core.config import Cell
 from tread_bench.core.kernels import resolve_kernels
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network

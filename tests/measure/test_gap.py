@@ -5,7 +5,7 @@ import torch
 
 from tread_bench.core.config import Cell
 from tread_bench.core.routed import setting_of, with_blocks
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.methods.build import build_method

@@ -6,7 +6,8 @@ import torch
 from tread_bench.core.config import EdmObjective, FlowObjective
 from tread_bench.core.families import make_spec
 from tread_bench.data.source import ImageSet
-from tread_bench.diffusion.objectives import Edm, Flow
+from tread_bench.diffusion.objectives.edm import Edm
+from tread_bench.diffusion.objectives.flow import Flow
 from tread_bench.measure.inside import similarity
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors

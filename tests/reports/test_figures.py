@@ -26,11 +26,11 @@ from synthetic_records import (
     timing,
 )
 
-from tread_bench.reports.figures import NAMES, pictures
 from tread_bench.reports.figures.across_times import adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.marks import logarithmic, tone, tones
 from tread_bench.reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
+from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.style import BETTER, COLOURS, DIVERGING, MARKERS, MUTED, WORSE, clean, looks, theme
 from tread_bench.reports.published import placement_difference
 from tread_bench.reports.tables import comparison

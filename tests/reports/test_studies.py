@@ -13,11 +13,11 @@ from synthetic_studies import STUDIES
 from tread_bench.reports import asked, contrasts, depths, guidance
 from tread_bench.reports.architectures import by_architecture, side_by_side
 from tread_bench.reports.family_verdict import lead, scope, statements
-from tread_bench.reports.figures import NAMES, pictures
 from tread_bench.reports.figures.cost import macs_until, points_of
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
 from tread_bench.reports.figures.gap import points_of as gap_points
+from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import verdicts

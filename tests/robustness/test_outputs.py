@@ -25,7 +25,8 @@ from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, c
 from tread_bench.measure.quality.pictures import grid_png, image_png
 from tread_bench.regression.baseline.outputs import junit, markdown
 from tread_bench.reports.document import write_pictures
-from tread_bench.reports.figures import NAMES, style
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.pictures import NAMES
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "version_1" / "plan.json"

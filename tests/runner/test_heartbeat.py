@@ -52,7 +52,7 @@ def test_news_goes_on_as_it_came_and_is_noted_at_a_new_phase_or_once_a_second(fo
 def test_the_rate_is_that_of_training_evaluations_and_the_start_aside(folder, now):
     beat = heart(folder)
     now[0] += 50
-    for done in range(30, 40):  # going on from a checkpoint
+    for done in range(30, 40):  # resuming from a checkpoint
         now[0] += 0.25
         beat("training", done, 60, None)
     for _ in range(3):

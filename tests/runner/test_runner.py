@@ -71,7 +71,7 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
     dense = record(tmp_path, "dense")
     reason = "the process was ended by SIGKILL: by somebody, or by the kernel because memory ran out"
     assert dense["attempts"] == [reason, "done"]
-    assert "going on from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
+    assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
     for row in ("dense", "routed"):
         assert figures(record(tmp_path, row)) == figures(record(finished, row))
 

@@ -17,10 +17,13 @@ def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
     """The backbone as it is, and around it what the cell adds, drawn by name: the backbone's weights do not move.
 
     Raises:
-        UserError: the target features of an auxiliary loss cannot be had.
+        UserError: the target features of an auxiliary loss cannot be read.
     """
+    # The method's own parameters.
     method = build_method(cell, backbone)
     draw_weights(method, seed, method.init_module, "method.")
+
+    # Those of the auxiliary losses.
     losses = [_auxiliary(config, cell, backbone) for config in cell.auxiliary]
     for config, loss in zip(cell.auxiliary, losses, strict=True):
         draw_weights(loss, seed, lambda name, module: init_linear(module), f"auxiliary.{config.name}.")

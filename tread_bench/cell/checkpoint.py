@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Tensors by name, and what else is needed to go on (JSON values)."""
+    """Tensors by name, and what else is needed to resume (JSON values)."""
 
     tensors: dict[str, Tensor]
     state: dict[str, Any]
@@ -37,11 +37,14 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
 
     Those of later steps go too: training that comes from an earlier one found them damaged.
     """
+    # The file, and then its hash.
     payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
     path = folder / f"step-{step:09d}.safetensors"
     folder.mkdir(exist_ok=True)
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
+
+    # Drop older ones, and any of later steps.
     written = checkpoints_in(folder)
     kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
     for old in set(written) - set(kept):
@@ -61,7 +64,7 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
                 _check_owner(file.metadata(), path, owner)
-                log.info("going on from checkpoint %s", path.name)
+                log.info("resuming from checkpoint %s", path.name)
                 return Checkpoint(tensors, json.loads(file.metadata()["state"]))
         log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
     return None
@@ -87,5 +90,5 @@ def _damage(path: Path) -> str | None:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """The checkpoints in a folder in the order of their steps; no file that `save_checkpoint` does not call so."""
+    """The checkpoints in a folder, in the order of their steps: files with the names that `save_checkpoint` gives."""
     return sorted(folder.glob(f"step-{9 * '[0-9]'}.safetensors"))

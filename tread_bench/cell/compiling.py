@@ -56,4 +56,5 @@ class CompiledBlocks:
 
 
 def _blocks(module: nn.Module) -> list[nn.Module]:
-    return [block for members in module.children() if isinstance(members, nn.ModuleList) for block in members]
+    lists = [child for child in module.children() if isinstance(child, nn.ModuleList)]
+    return [block for members in lists for block in members]

@@ -24,7 +24,7 @@ from tread_bench.core.identity import Identity
 from tread_bench.core.records import DataFile, Record
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network

@@ -23,7 +23,7 @@ from tread_bench.core.config import Cell, DenseMethod, RoutingSchedule
 from tread_bench.core.draws import key_of
 from tread_bench.core.files import temporaries
 from tread_bench.core.records import Evaluation, GradientNorms, Record
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
@@ -43,7 +43,9 @@ def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
         finished = job.folder.outcome(cell_id)  # by a process that outlived its runner
-        return finished or _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
+        if finished:
+            return finished
+        return _attempt(job, cell_id, Heartbeat(job.folder.cell(cell_id), tell, job.identity))
 
 
 def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
@@ -52,7 +54,8 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
         for left in temporaries(job.folder.cell(cell_id)):
             left.unlink()
         job.folder.begin_attempt(cell_id)
-        outcome = (_train_and_judge if job.cell.evaluate is None else _judge_again)(job, tell)
+        work = _train_and_evaluate if job.cell.evaluate is None else _evaluate_other_weights
+        outcome = work(job, tell)
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         log.error("%s", traceback.format_exc())
         outcome = job.blank().model_copy(update={"reason": reason_of(error)})
@@ -61,20 +64,27 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
     return outcome
 
 
-def _train_and_judge(job: Job, tell: Tell) -> Record:
+def _train_and_evaluate(job: Job, tell: Tell) -> Record:
+    # Open what training and evaluation need, and check it before the first step.
     files = job.files  # looked at before anything is read
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     folder = job.folder.cell(job.id)
     evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
     evaluator.check()
+
+    # Train, then look at what the network is like inside.
     history = _train(job, trainer, evaluator, tell)
-    blank, earlier = job.blank(), history.conditions[:-1]
+    inside = _figures_inside(job, trainer)
+
+    # The record.
+    blank = job.blank()
+    earlier = history.conditions[:-1]
     return blank.model_copy(
         update={
             "status": "done",
             "conditions": blank.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
-            **_looked_into(job, trainer),
+            **inside,
             "cost": cell_cost(job.cell),
             "evaluations": history.evaluations,
             "sampling_macs": evaluator.sampling_macs(),
@@ -92,80 +102,106 @@ def _train_and_judge(job: Job, tell: Tell) -> Record:
 
 
 def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
-    iterations, folder = job.cell.training.iterations, job.folder.cell(job.id)
+    """The cell's training, with its evaluations, kept weights and news of its progress."""
+    iterations = job.cell.training.iterations
+    folder = job.folder.cell(job.id)
 
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
         progress = partial(tell, "evaluating", iteration, iterations, None)
         progress()
-        return evaluator(_judged(trainer), iteration, seconds, job.seed, progress)
+        return evaluator(_evaluated(trainer), iteration, seconds, job.seed, progress)
+
+    def keep(trainer: Trainer, iteration: int) -> str:
+        return save_weights(folder / "weights", iteration, _evaluated(trainer), job.identity)
+
+    def progress(done: int, loss: float | None) -> None:
+        tell("training", done, iterations, loss)
 
     return train(
         trainer,
         folder / "checkpoints",
         job.identity,
         evaluate,
-        lambda done, loss: tell("training", done, iterations, loss),
+        progress,
         conditions=job.plan.conditions,
-        keep=lambda trainer, iteration: save_weights(folder / "weights", iteration, _judged(trainer), job.identity),
+        keep=keep,
         files=job.files,
     )
 
 
-def _looked_into(job: Job, trainer: Trainer) -> dict[str, Any]:
+def _figures_inside(job: Job, trainer: Trainer) -> dict[str, Any]:
     """What the trained network is like inside. Raises FloatingPointError where its last steps diverged."""
-    metrics, objective, held_out = job.cell.metrics, trainer.objective, job.data.held_out
-    judged = _judged(trainer).eval()
+    metrics = job.cell.metrics
+    objective = trainer.objective
+    held_out = job.data.held_out
+    network = _evaluated(trainer).eval()
+
+    # Similarity of layers, and gradients by block.
     times = metrics.similarity_times or objective.similarity_times
-    similarity = layer_similarity(judged, objective, held_out, metrics.similarity_samples, times)
+    similarity = layer_similarity(network, objective, held_out, metrics.similarity_samples, times)
     norms = _gradient_norms(trainer)
     figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
     if not torch.isfinite(figures).all():
-        raise FloatingPointError("a layer similarity or a gradient norm is no finite number: the last steps diverged")
-    gap = routed_gap(judged, objective, held_out, metrics) if metrics.routed_rates else None
+        raise FloatingPointError("a layer similarity or gradient norm is not a finite number: the last steps diverged")
+
+    # The gap of training to inference, where the suite requests it.
+    gap = routed_gap(network, objective, held_out, metrics) if metrics.routed_rates else None
     return {"similarity": similarity, "gradient_norms": norms, "gap": gap}
 
 
-def _judged(trainer: Trainer) -> Network:
+def _evaluated(trainer: Trainer) -> Network:
+    """The network that is evaluated and kept: the average of the weights, or the weights."""
     return trainer.average if trainer.cell.metrics.ema else trainer.network
 
 
-def _judge_again(job: Job, tell: Tell) -> Record:
+def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
     """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
-    cell, sources = job.cell, job.request.sources
-    iteration = sources["network"].iteration
+    cell = job.cell
+    sources = job.request.sources
     progress = partial(tell, "evaluating", 0, 1, None)
     progress()
+
+    # Open the weights, if the data are those that they were trained on.
     files = job.files  # looked at before anything is read
     for source in sources.values():
         files.expect(job.trained_on(source), f"cell {source.cell}, whose weights this one reads, was trained")
     _, network = job.trained(sources["network"])
     guide = Guide(*job.trained(sources["weak"])) if "weak" in sources else None
-    objective, data = build_objective(cell.objective), job.data
-    evaluator = Evaluator(cell, data, objective, job.folder.cell(job.id), guide, job.device)
+
+    # Evaluate them.
+    objective = build_objective(cell.objective)
+    evaluator = Evaluator(cell, job.data, objective, job.folder.cell(job.id), guide, job.device)
     evaluator.check()
-    evaluation = evaluator(network, iteration, 0.0, job.seed, progress)
-    gap = routed_gap(network, objective, data.held_out, cell.metrics) if cell.metrics.routed_rates else None
-    done = {"status": "done", "cost": cell_cost(cell), "evaluations": [evaluation], "gap": gap}
-    about = {
-        "sampling_macs": evaluator.sampling_macs(),
-        "data_files": files.settled(),
-        "target_features_sha256": job.taught_by(sources["network"]),
-        "final_weights_sha256": weights_sha256(network.backbone),
-    }
-    return job.blank().model_copy(update={**done, **about})
+    evaluation = evaluator(network, sources["network"].iteration, 0.0, job.seed, progress)
+    gap = routed_gap(network, objective, job.data.held_out, cell.metrics) if cell.metrics.routed_rates else None
+
+    # The record.
+    return job.blank().model_copy(
+        update={
+            "status": "done",
+            "cost": cell_cost(cell),
+            "evaluations": [evaluation],
+            "gap": gap,
+            "sampling_macs": evaluator.sampling_macs(),
+            "data_files": files.settled(),
+            "target_features_sha256": job.taught_by(sources["network"]),
+            "final_weights_sha256": weights_sha256(network.backbone),
+        }
+    )
 
 
 def _gradient_norms(trainer: Trainer) -> GradientNorms:
     """Of the batches that would have come next, with the cell's own method and without routes."""
     iterations = trainer.cell.training.iterations
     batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
-    first = batches[0]
     trainer.network.train()
-    backbone = trainer.network.backbone
-    blocks = block_parameters(backbone, first.x, first.t, first.y)
+    first = batches[0]
+    blocks = block_parameters(trainer.network.backbone, first.x, first.t, first.y)
+    routed_losses = [partial(_seeded_loss, trainer, batch) for batch in batches]
+    dense_losses = [partial(_seeded_loss, trainer, _dense(batch)) for batch in batches]
     return GradientNorms(
-        training=gradient_norms(blocks, (partial(_seeded_loss, trainer, batch) for batch in batches)),
-        dense=gradient_norms(blocks, (partial(_seeded_loss, trainer, _dense(batch)) for batch in batches)),
+        training=gradient_norms(blocks, routed_losses),
+        dense=gradient_norms(blocks, dense_losses),
         batches=len(batches),
     )
 

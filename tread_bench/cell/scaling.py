@@ -1,4 +1,4 @@
-"""Loss scaling, so that small gradients are no zeros in float16 (Micikevicius et al., ICLR 2018, section 3.2)."""
+"""Loss scaling: small gradients are not rounded to zero in float16 (Micikevicius et al., ICLR 2018, section 3.2)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-SMALLEST_SCALE = 1e-4  # where fairseq gives up too: gradients that still overflow are no matter of their scale
+SMALLEST_SCALE = 1e-4  # where fairseq gives up too: the scale is not why gradients still overflow
 
 
 class LossScaler:
@@ -48,7 +48,7 @@ class LossScaler:
         self._skipped += self._scaler.scale(self._one) < before
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it has come to, by name; empty where it does nothing."""
+        """Its state, by name; empty where it is not enabled."""
         if not self.enabled:
             return {}
         state = self._scaler.state_dict()
@@ -59,9 +59,10 @@ class LossScaler:
         }
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Continue from what `tensors` gave."""
         if not self.enabled:
             return
-        scale, tracker = tensors["scaler.scale"].item(), int(tensors["scaler.growth_tracker"])
+        scale = tensors["scaler.scale"].item()
+        tracker = int(tensors["scaler.growth_tracker"])
         self._scaler.load_state_dict({**self._scaler.state_dict(), "scale": scale, "_growth_tracker": tracker})
         self._skipped.copy_(tensors["scaler.skipped_steps"])

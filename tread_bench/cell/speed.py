@@ -29,7 +29,7 @@ from tread_bench.core.routes import Route
 from tread_bench.core.statistics import median_interval, paired_ratio
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.probe import probe_ms
@@ -44,7 +44,8 @@ class Steps:
     """Calls that each get the batch of the next training step ready, on the device, and return the step."""
 
     def __init__(self, trainer: Trainer) -> None:
-        self.trainer, self.done = trainer, 0
+        self.trainer = trainer
+        self.done = 0
 
     def __call__(self) -> Callable[[], object]:
         batch = self.trainer.batch(self.done)
@@ -55,8 +56,9 @@ class Steps:
 def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
     """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
     job = Job.open(root, cell_id).here()
-    reference, subject = job.trainer(dense_twin(job.cell)), job.trainer(unscheduled(job.cell))
-    timing = time_pair(reference, subject, job.plan.timing)
+    dense = job.trainer(dense_twin(job.cell))
+    routed = job.trainer(unscheduled(job.cell))
+    timing = time_pair(dense, routed, job.plan.timing)
     return MeasuredSpeed(timing=timing, conditions=job.plan.conditions)
 
 
@@ -74,12 +76,15 @@ def time_backbone(
     family: Family, spec: BackboneSpec, routes: Sequence[Route], selector: str, batch: int, device: str
 ) -> dict[str, Any]:
     """Training steps of a backbone on random images, beside the dense ones, in this process."""
+    # How to compute, and on what.
     compute = Compute()
     numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
     shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
     latents = RandomLatentsData(name="random_latents", count=80, **shape)
     data = open_data(latents)
+
+    # A cell of the backbone with these routes.
     cell = Cell(
         backbone=BackboneChoice(name=family.name),
         data=latents,
@@ -94,24 +99,33 @@ def time_backbone(
         network = Network(model, build_method(cell, model))
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 
+    # Its steps beside the dense ones.
     figures = time_pair(trainer(dense_twin(cell)), trainer(cell), Timing())
     timed = figures.model_dump(mode="json", exclude={"peak_memory_mib", "memory_kind"})
     return {**timed, **numerics.model_dump(mode="json")}
 
 
-def time_pair(reference: Trainer, subject: Trainer, timing: Timing) -> TimingFigures:
-    """Step times of `subject`, interleaved with those of `reference`; then its training loop, alone."""
-    synchronize = subject.synchronize
-    probe = probe_ms(subject.device, synchronize)
-    steps, read_gpu = (Steps(reference), Steps(subject)), gpu_reader(subject.device)
-    interleave(*steps, pairs=0, warmup=timing.warmup)
+def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
+    """Step times of `routed`, interleaved with those of `dense`; then the training loop of `routed`, alone."""
+    # The machine, by a computation that is always the same.
+    probe = probe_ms(routed.device, routed.synchronize)
+
+    # Steps in pairs, after a warm-up that is not timed.
+    dense_steps = Steps(dense)
+    routed_steps = Steps(routed)
+    read_gpu = gpu_reader(routed.device)
+    interleave(dense_steps, routed_steps, pairs=0, warmup=timing.warmup)
     before = read_gpu()
-    times = interleave(*steps, timing.pairs, warmup=0, synchronize=synchronize)
+    times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, synchronize=routed.synchronize)
     after = read_gpu()
-    loop = _loop_time(subject, steps[1].done, timing)
+
+    # The training loop, whose batches are made ahead.
+    loop = _loop_time(routed, routed_steps.done, timing)
+
+    # Medians with their intervals.
     median, low, high = median_interval(times.subject_ms)
     speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
-    batch = subject.cell.training.batch
+    batch = routed.cell.training.batch
     return TimingFigures(
         step_time_ms=median,
         step_time_low_ms=low,

@@ -21,7 +21,7 @@ from tread_bench.core.config import Cell, StepOptions
 from tread_bench.core.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.source import DataSource, flip
-from tread_bench.diffusion.objectives import Objective
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.methods.base import BatchRange, Prediction
 from tread_bench.model.network import Network

@@ -1,4 +1,4 @@
-"""Weights that are kept to be judged again: one safetensors file per iteration, known by its hash.
+"""Weights that are kept to be evaluated again: one safetensors file per iteration, known by its hash.
 
 The hash covers the file's metadata, which say whose weights they are and of which iteration.
 """
@@ -63,7 +63,7 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network, ow
 
 
 def _parts(network: Network) -> dict[str, nn.Module]:
-    """What a network is judged with: no auxiliary losses."""
+    """What a network is evaluated with: no auxiliary losses."""
     return {"backbone": network.backbone, "method": network.method}
 
 

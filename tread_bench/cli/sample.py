@@ -26,7 +26,7 @@ from tread_bench.core.names import unknown
 from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 from tread_bench.measure.quality.pictures import grid_png, image_png
 from tread_bench.model.network import Network

@@ -11,7 +11,7 @@ from torch import Tensor
 from tread_bench.core import draws
 from tread_bench.core.config import Sampling
 from tread_bench.diffusion.guidance import Guided
-from tread_bench.diffusion.objectives import Objective, Predict
+from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.samplers.churn import churned
 from tread_bench.diffusion.samplers.euler import euler_step
 from tread_bench.diffusion.samplers.heun import heun_step

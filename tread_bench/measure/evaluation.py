@@ -21,7 +21,7 @@ from tread_bench.core.records import Evaluation
 from tread_bench.core.routed import setting_of
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.objectives import Objective
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import Extractor, choose_extractor
@@ -42,7 +42,7 @@ class Guide:
 
 
 class Evaluator:
-    """Judges models of one cell; decoder, feature network (on `device`) and reference are read when first needed."""
+    """Evaluates models of one cell; decoder, feature network (on `device`) and reference are read when first needed."""
 
     def __init__(
         self,
@@ -53,7 +53,11 @@ class Evaluator:
         guide: Guide | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.cell, self.data, self.objective, self.folder, self.guide = cell, data, objective, folder, guide
+        self.cell = cell
+        self.data = data
+        self.objective = objective
+        self.folder = folder
+        self.guide = guide
         self.device = device
 
     @cached_property
@@ -70,7 +74,8 @@ class Evaluator:
 
     def check(self) -> None:
         """Whatever training cannot change, before it begins. Raises UserError where a figure could not be measured."""
-        metrics, held_out = self.cell.metrics, len(self.data.held_out)
+        metrics = self.cell.metrics
+        held_out = len(self.data.held_out)
         for key in ("validation_samples", "similarity_samples"):
             if getattr(metrics, key) > held_out:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
@@ -91,6 +96,7 @@ class Evaluator:
         Raises:
             FloatingPointError: a figure is NaN or infinite.
         """
+        # The dense validation loss, and figures of generated images.
         metrics = self.cell.metrics
         network.eval()
         per_time = validation_losses(
@@ -99,6 +105,8 @@ class Evaluator:
         figures: dict[str, Any] = {"validation_loss": sum(per_time.values()) / len(per_time), "num_samples": 0}
         if metrics.generate:
             figures |= self._of_samples(network, iteration, seed, progress)
+
+        # None of them may be NaN or infinite.
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
@@ -108,25 +116,25 @@ class Evaluator:
 
     def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
         """Figures of generated images, the protocol that they were taken under, and where their grid is."""
-        shown: list[Tensor] = []
-        images = self._images(network, seed, shown, progress)
-        figures = evaluate_images(images, self.extractor, self.reference, self.cell.metrics)
-        fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
-        grid = self._write_grid(torch.cat(shown)[:SAMPLES_KEPT], iteration)
-        return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}
-
-    def _images(
-        self, network: Network, seed: int, shown: list[Tensor], progress: Callable[[], None]
-    ) -> Iterator[Tensor]:
         metrics = self.cell.metrics
         weak = self.guide.network if self.guide else None
-        count, batch = metrics.num_samples, metrics.batch
-        for images in generate(network, self.objective, self.cell.sampling, seed, count, batch, weak):
-            progress()
-            pixels = to_pixels(images, self.decoder)
-            if sum(map(len, shown)) < SAMPLES_KEPT:
-                shown.append(pixels)
-            yield pixels
+        first: list[Tensor] = []  # batches for the grid
+
+        def images() -> Iterator[Tensor]:
+            for batch in generate(
+                network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak
+            ):
+                progress()
+                pixels = to_pixels(batch, self.decoder)
+                if sum(map(len, first)) < SAMPLES_KEPT:
+                    first.append(pixels)
+                yield pixels
+
+        # Figures are computed while images come in.
+        figures = evaluate_images(images(), self.extractor, self.reference, metrics)
+        fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
+        grid = self._write_grid(torch.cat(first)[:SAMPLES_KEPT], iteration)
+        return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}
 
     def sampling_macs(self) -> int | None:
         """MACs of one generated image; None where none is."""
@@ -138,7 +146,8 @@ class Evaluator:
 
     def _write_grid(self, pixels: Tensor, iteration: int) -> dict[str, str]:
         """As PNG; the path relative to the cell's folder, and the hash of the file."""
-        name, content = f"samples/{iteration:09d}.png", grid_png(pixels)
+        name = f"samples/{iteration:09d}.png"
+        content = grid_png(pixels)
         (self.folder / "samples").mkdir(exist_ok=True)
         write_atomically(self.folder / name, content)
         return {"samples": name, "samples_sha256": hashlib.sha256(content).hexdigest()}

@@ -39,7 +39,8 @@ class TargetFeatures:
 
     def __init__(self, network: nn.Module, width: int, sha256: str) -> None:
         self.network = network.eval().requires_grad_(False)
-        self.width, self.sha256 = width, sha256
+        self.width = width
+        self.sha256 = sha256
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

@@ -9,8 +9,8 @@ import torch
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, EdmObjective
 from tread_bench.data.open import open_data
-from tread_bench.diffusion import objectives
-from tread_bench.diffusion.objectives import Edm, build_objective
+from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.edm import Edm
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -120,4 +120,4 @@ def test_trains_and_is_validated_at_its_eight_levels(routing):
 
 
 def test_is_found_by_the_name_that_a_suite_uses():
-    assert isinstance(objectives.build_objective(EdmObjective()), Edm)
+    assert isinstance(build_objective(EdmObjective()), Edm)

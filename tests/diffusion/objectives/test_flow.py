@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tread_bench.core.config import FlowObjective
-from tread_bench.diffusion.objectives import Flow
+from tread_bench.diffusion.objectives.flow import Flow
 
 FLOW = Flow(FlowObjective())
 

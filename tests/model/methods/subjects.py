@@ -8,7 +8,7 @@ from tread_bench.cell.build import build_network
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config import Cell, Suite
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.plan import expand
 

@@ -10,7 +10,7 @@ from tread_bench.core.config import MaskMethod, RoutingSchedule
 from tread_bench.core.costs import cost_of, sampling_macs
 from tread_bench.core.routed import setting_of
 from tread_bench.core.schedule import routing_share
-from tread_bench.diffusion.objectives import build_objective
+from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.macs import count_method
 
 WIDTH, TOKENS = 16, 16

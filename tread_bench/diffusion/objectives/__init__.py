@@ -1,15 +1,1 @@
-"""Objectives by the names that a suite uses."""
-
-from __future__ import annotations
-
-from tread_bench.core.config import EdmObjective, ObjectiveChoice
-from tread_bench.diffusion.objectives.base import Objective, Predict
-from tread_bench.diffusion.objectives.edm import Edm
-from tread_bench.diffusion.objectives.flow import Flow
-
-__all__ = ["Edm", "Flow", "Objective", "Predict", "build_objective"]
-
-
-def build_objective(config: ObjectiveChoice) -> Objective:
-    """The cell's objective."""
-    return Edm(config) if isinstance(config, EdmObjective) else Flow(config)
+"""What a network learns: objectives, one per file."""

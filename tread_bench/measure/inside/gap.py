@@ -14,7 +14,7 @@ from tread_bench.core.config import Metrics
 from tread_bench.core.records import RoutedFigures, RoutedGap
 from tread_bench.core.routes import Route
 from tread_bench.data.source import DataSplit
-from tread_bench.diffusion.objectives import Objective
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.inside.validation import held_out_batch
 from tread_bench.model.backbone import OnBlock, TokenState

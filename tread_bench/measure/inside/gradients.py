@@ -14,6 +14,7 @@ from tread_bench.model.backbone import Backbone, TokenState
 
 def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> list[list[nn.Parameter]]:
     """The trainable parameters that each block uses, found by watching which modules its call runs."""
+    # Note the modules that run while a block runs.
     used: list[dict[int, nn.Parameter]] = [{} for _ in range(backbone.num_blocks)]
     current: list[int] = []
 
@@ -25,6 +26,7 @@ def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None)
                 if parameter.requires_grad:
                     used[current[-1]][id(parameter)] = parameter
 
+    # Run one dense pass.
     handle = register_module_forward_pre_hook(note)
     try:
         with torch.no_grad(), _watched_blocks(backbone, current):
@@ -42,8 +44,9 @@ def gradient_norms(blocks: list[list[nn.Parameter]], losses: Iterable[Callable[[
         parameters = [p for block in blocks for p in block]
         gradients = iter(torch.autograd.grad(loss(), parameters, allow_unused=True))
         for k, block in enumerate(blocks):
-            own = [g for g in (next(gradients) for _ in block) if g is not None]
-            total[k] += sum((g.double().square().sum().item() for g in own), 0.0) ** 0.5
+            of_block = [next(gradients) for _ in block]
+            squares = [gradient.double().square().sum().item() for gradient in of_block if gradient is not None]
+            total[k] += sum(squares, 0.0) ** 0.5
         count += 1
     return (total / count).tolist()
 

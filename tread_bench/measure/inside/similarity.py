@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tread_bench.core.records import Similarity
 from tread_bench.data.source import DataSplit
-from tread_bench.diffusion.objectives import Objective
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import held_out_batch
 from tread_bench.model.network import Network
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
@@ -32,9 +32,17 @@ def layer_similarity(
     across = torch.zeros(layers, steps, steps, dtype=torch.float64)
     for first in range(0, num_samples, size):
         x, y, noise = held_out_batch(network, held_out, first, min(size, num_samples - first))
-        at = [torch.full((len(x),), time, device=x.device) for time in times]
-        outputs = torch.stack([block_outputs(network, objective, objective.corrupt(x, noise, t), t, y) for t in at])
-        unit, share = unit_vectors(outputs.flatten(2, 3)), len(x) / num_samples
+
+        # The outputs of all blocks at all times.
+        outputs = []
+        for time in times:
+            t = torch.full((len(x),), time, device=x.device)
+            x_t = objective.corrupt(x, noise, t)
+            outputs.append(block_outputs(network, objective, x_t, t, y))
+
+        # Cosines between blocks, and between times; each image counts the same.
+        unit = unit_vectors(torch.stack(outputs).flatten(2, 3))
+        share = len(x) / num_samples
         between += share * cosine_between_layers(unit).cpu()
         across += share * cosine_across_times(unit).cpu()
     return Similarity(

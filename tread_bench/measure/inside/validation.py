@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tread_bench.core import draws
 from tread_bench.data.source import DataSplit
-from tread_bench.diffusion.objectives import Objective
+from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.network import Network
 
 

@@ -31,7 +31,8 @@ class Decoder:
 
     def __init__(self, data: LatentsData) -> None:
         assert data.decoder is not None
-        self.scale, self.path = data.scale, data.decoder
+        self.scale = data.scale
+        self.path = data.decoder
         try:
             content = Path(data.decoder).read_bytes()
         except OSError as error:
@@ -43,9 +44,9 @@ class Decoder:
 
     @torch.no_grad()
     def __call__(self, latents: Tensor) -> Tensor:
-        module, device = self._on(latents.device), latents.device
+        module = self._on(latents.device)
         images = []
-        with full_float32(device):
+        with full_float32(latents.device):
             for part in (latents.float() / self.scale).split(BATCH):
                 filled = torch.cat([part, part.new_zeros(BATCH - len(part), *part.shape[1:])])
                 images.append(module(filled)[: len(part)])
@@ -77,19 +78,23 @@ def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
 
 def _check_shapes(program: torch.export.ExportedProgram, data: LatentsData) -> None:
     values = {node.name: node.meta["val"] for node in program.graph.nodes if "val" in node.meta}
-    ends = program.graph_signature.user_inputs, program.graph_signature.user_outputs
-    found = [_told([values.get(str(name)) for name in names]) for names in ends]
+    takes = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_inputs])
+    gives = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_outputs])
     latents = f"float32 ({BATCH}, {data.channels}, {data.image_size}, {data.image_size})"
     images = f"float32 ({BATCH}, 3, {data.decoded_size}, {data.decoded_size})"
-    if found != [latents, images]:
+    if (takes, gives) != (latents, images):
         raise UserError(
-            f"{data.decoder}: maps {found[0]} to {found[1]}, and data.decoder must map {latents} to {images}: export "
+            f"{data.decoder}: maps {takes} to {gives}, and data.decoder must map {latents} to {images}: export "
             "it with such an input, or set data.channels, data.image_size or data.decoded_size"
         )
 
 
-def _told(tensors: list[object]) -> str:
-    return " and ".join(
-        f"{str(t.dtype).removeprefix('torch.')} {tuple(t.shape)}" if isinstance(t, Tensor) else "no tensor"
-        for t in tensors
-    )
+def _types_and_shapes(tensors: list[object]) -> str:
+    """Such as "float32 (16, 4, 32, 32)"."""
+    found = []
+    for tensor in tensors:
+        if isinstance(tensor, Tensor):
+            found.append(f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}")
+        else:
+            found.append("no tensor")
+    return " and ".join(found)

@@ -13,7 +13,7 @@ import pickle
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ _CONFIG = re.compile(r"data/(weights|constants)/[^/]+_config\.json")
 _OPERATOR = re.compile(r"torch\.ops\.aten\.(?!from_file\b|save\b)\w+\.\w+")
 _NAME = re.compile(r"[\w.,>-]*")  # of tensors, weights and modes: no text that could call anything
 _TREES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
-_TOLD = ("metadata", "torch_version")  # for people; not part of what is computed
+_FOR_PEOPLE = ("metadata", "torch_version")  # not part of what is computed
 _BROKEN = (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, NotImplementedError)
 
 
@@ -51,10 +51,13 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
 def _check(content: bytes) -> None:
     """Raises one of `_BROKEN` or pickle.UnpicklingError."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        # Every name once.
         names = archive.namelist()
         root = names[0].partition("/")[0] + "/" if names else ""
         if len({name.casefold() for name in names}) < len(names):
             raise ValueError("a name stands twice in the archive")
+
+        # Graphs, tensors and what else a plain program holds; nothing beside it.
         for name in names:
             inside = name.removeprefix(root)
             if not _MEMBERS.fullmatch(inside) or "_obj_" in Path(inside).name:
@@ -84,11 +87,8 @@ def _check_graph(graph: object) -> None:
             _check_tree(json.loads(value))
         elif isinstance(value, str) and not _NAME.fullmatch(value):
             raise ValueError(f"{value!r} is no name")
-        if (
-            isinstance(value, dict)
-            and {"target", "inputs"} <= value.keys()
-            and not _OPERATOR.fullmatch(value["target"])
-        ):
+        is_call = isinstance(value, dict) and {"target", "inputs"} <= value.keys()
+        if is_call and not _OPERATOR.fullmatch(value["target"]):
             raise ValueError(f"operator {value['target']!r} is none of torch.ops.aten")
 
 
@@ -103,7 +103,11 @@ def _parts(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
     yield key, value
     if isinstance(value, dict):
         yield from (("", name) for name in value)
-    items = value.items() if isinstance(value, dict) else [(key, v) for v in value] if isinstance(value, list) else ()
+    items: Iterable[tuple[str, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = [(key, item) for item in value]
     for name, item in items:
-        if name not in _TOLD:
+        if name not in _FOR_PEOPLE:
             yield from _parts(item, name)

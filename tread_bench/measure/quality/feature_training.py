@@ -47,10 +47,14 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
 
     Deterministic for one build, device and number of threads: batches and shifts are drawn by sample index.
     """
+    # The network, and the images that it sees.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         classifier = Classifier(default_spec(data))
-    train, held_out = _images(data.train), _images(data.held_out)
+    train = _images(data.train)
+    held_out = _images(data.held_out)
+
+    # Train it.
     optimiser = torch.optim.AdamW(classifier.parameters(), weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _PEAK_LEARNING_RATE, total_steps=iterations)
     classifier.train()
@@ -61,18 +65,20 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
         loss.backward()
         optimiser.step()
         schedule.step()
+
+    # Give its features one scale.
     classifier.eval().requires_grad_(False)
     _standardise(classifier, train)
     return classifier, accuracy(classifier, held_out)
 
 
-def _images(samples: DataSplit) -> ImageSet:
-    if not isinstance(samples, ImageSet):
+def _images(split: DataSplit) -> ImageSet:
+    if not isinstance(split, ImageSet):
         raise UserError(
             "a feature network sees images, and these data are latents: train it with a suite of data parquet whose "
             "images are data.images"
         )
-    return samples
+    return split
 
 
 def _standardise(classifier: Classifier, images: ImageSet) -> None:
@@ -133,7 +139,8 @@ def train_and_save(
     Returns:
         What the file says of itself (name, command, data, accuracy), and `seconds`.
     """
-    path, start = Path(path), time.perf_counter()
+    path = Path(path)
+    start = time.perf_counter()
     data = open_data(data_choice)
     classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed)
     about = {

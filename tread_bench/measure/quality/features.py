@@ -45,7 +45,10 @@ class Extractor:
     """
 
     def __init__(self, name: str, network: FeatureExtractorBase, sha256: str, dims: int) -> None:
-        self.name, self.network, self.sha256, self.dims = name, network, sha256, dims
+        self.name = name
+        self.network = network
+        self.sha256 = sha256
+        self.dims = dims
 
     @property
     def device(self) -> torch.device:
@@ -124,9 +127,10 @@ def _given(weights: str | None, name: str, key: str) -> str:
 
 
 def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
-    """A network of `tread-bench features`; `shape` is (channels, image_size) of the images to be judged."""
+    """A network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
     network = ClassifierFeatures(TRAINED, ["features", "logits"], path)
-    spec, name = network.spec, network.about.get("name", TRAINED)
+    spec = network.spec
+    name = network.about.get("name", TRAINED)
     if shape and shape != (spec.channels, spec.image_size):
         raise UserError(
             f"{path} is a feature network for {spec.channels}x{spec.image_size}x{spec.image_size} images, the data are "

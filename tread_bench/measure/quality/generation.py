@@ -46,10 +46,10 @@ class FeatureStatistics:
         """Count features (B, d) in; `kept` of them, and the logits, stay available one by one."""
         if not torch.isfinite(features).all():
             raise FloatingPointError("features hold NaN or infinite values: no figure follows from them")
-        rows = features.double()
-        self.count += len(rows)
-        self.total += rows.sum(0)
-        self.outer += rows.T @ rows
+        features_BD = features.double()
+        self.count += len(features_BD)
+        self.total += features_BD.sum(0)
+        self.outer += features_BD.T @ features_BD
         self._features.append(features[kept])
         if logits is not None:
             self._logits.append(logits)
@@ -58,7 +58,9 @@ class FeatureStatistics:
     def restored(cls, count: int, total: Tensor, outer: Tensor, features: Tensor) -> FeatureStatistics:
         """From sums and kept features that were stored."""
         statistics = cls(len(total))
-        statistics.count, statistics.total, statistics.outer = count, total, outer
+        statistics.count = count
+        statistics.total = total
+        statistics.outer = outer
         statistics._features = [features]
         return statistics
 
@@ -66,7 +68,8 @@ class FeatureStatistics:
         """The statistics of both, this one's kept features first."""
         merged = FeatureStatistics(len(self.total))
         merged.count = self.count + other.count
-        merged.total, merged.outer = self.total + other.total, self.outer + other.outer
+        merged.total = self.total + other.total
+        merged.outer = self.outer + other.outer
         merged._features = self._features + other._features
         merged._logits = self._logits + other._logits
         return merged
@@ -114,6 +117,8 @@ def quality_metrics(generated: FeatureStatistics, reference: FeatureStatistics, 
     if generated.count != metrics.num_samples:
         raise ValueError(f"{generated.count} images were generated where metrics.num_samples is {metrics.num_samples}")
     check_sample_counts(metrics, len(reference.features))
+
+    # Distances of kernels, neighbourhoods and classes, between features one by one.
     pair = (generated.features.double(), reference.features.double())
     kid = kid_features_to_metric(
         *pair,
@@ -124,6 +129,8 @@ def quality_metrics(generated: FeatureStatistics, reference: FeatureStatistics, 
     )
     prc = prc_features_to_metric(*pair, prc_neighborhood=metrics.neighbours, save_cpu_ram=True, verbose=False)
     score = isc_features_to_metric(generated.logits, IS_SPLITS, shuffle=True, rng_seed=METRICS_SEED)
+
+    # FID is between all images' means and covariances.
     return {
         "fid": frechet_distance(generated, reference),
         "kid": kid[KEY_METRIC_KID_MEAN],

@@ -19,7 +19,8 @@ def grid_png(pixels: Tensor) -> bytes:
     rows = -(-count // columns)
     grid = torch.full((channels, rows * (height + 1) - 1, columns * (width + 1) - 1), 127, dtype=torch.uint8)
     for k, image in enumerate(pixels):
-        top, left = k // columns * (height + 1), k % columns * (width + 1)
+        top = k // columns * (height + 1)
+        left = k % columns * (width + 1)
         grid[:, top : top + height, left : left + width] = image
     return image_png(grid)
 

@@ -9,8 +9,12 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-SIDE, HEADS, TOKENS, WIDTH = 512, 8, 256, 64
-WARMUP, REPEATS = 3, 15
+SIDE = 512  # of the matrices
+HEADS = 8
+TOKENS = 256
+WIDTH = 64  # of a head
+WARMUP = 3
+REPEATS = 15
 
 
 def probe_ms(
@@ -22,9 +26,12 @@ def probe_ms(
 
     `synchronize` waits for the device; `clock` counts seconds.
     """
+    # The same numbers on every machine.
     generator = torch.Generator().manual_seed(0)
     a, b = torch.randn(2, SIDE, SIDE, generator=generator).to(device)
     q, k, v = torch.randn(3, 1, HEADS, TOKENS, WIDTH, generator=generator).to(device)
+
+    # Time both operations together.
     times = []
     with torch.no_grad():
         for _ in range(WARMUP + REPEATS):

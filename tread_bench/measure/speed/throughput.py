@@ -33,19 +33,25 @@ def interleave(
 
     `synchronize` waits for the device; `clock` counts seconds.
     """
+    # Warm up.
     for _ in range(warmup):
         reference()()
         subject()()
-    times: dict[bool, list[float]] = {False: [], True: []}
+
+    # Time pairs, in turn with the reference or the subject first.
+    times = PairedTimes([], [])
+    timed_reference = (reference, times.reference_ms)
+    timed_subject = (subject, times.subject_ms)
     for pair in range(pairs):
-        for is_subject in (False, True) if pair % 2 == 0 else (True, False):
-            call = (subject if is_subject else reference)()
+        order = (timed_reference, timed_subject) if pair % 2 == 0 else (timed_subject, timed_reference)
+        for ready, times_ms in order:
+            call = ready()
             synchronize()
             start = clock()
             call()
             synchronize()
-            times[is_subject].append((clock() - start) * 1e3)
-    return PairedTimes(times[False], times[True])
+            times_ms.append((clock() - start) * 1e3)
+    return times
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,8 @@ def time_loop(
     for _ in range(warmup):
         step(next(batches))
     synchronize()
-    start, waited_before = clock(), batches.waited_s
+    start = clock()
+    waited_before = batches.waited_s
     for _ in range(steps):
         step(next(batches))
     synchronize()

@@ -1,0 +1,65 @@
+"""The pictures of a run. Each function draws rows that stand side by side and returns None without anything to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from tread_bench.reports import asked
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.across_times import across_times
+from tread_bench.reports.figures.cost import fid_against_cost
+from tread_bench.reports.figures.depths import depths
+from tread_bench.reports.figures.gain import routing_gain
+from tread_bench.reports.figures.gap import gap
+from tread_bench.reports.figures.gradients import gradients
+from tread_bench.reports.figures.guidance import guidance
+from tread_bench.reports.figures.methods import methods
+from tread_bench.reports.figures.panels import shown_and_folded
+from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.rates import rates
+from tread_bench.reports.figures.schedule import schedules
+from tread_bench.reports.figures.selectors import selector_differences
+from tread_bench.reports.figures.similarity import similarities
+from tread_bench.reports.figures.speedup import speedups
+from tread_bench.reports.figures.style import Picture
+
+_Draw = Callable[[Sequence[Row], str], Picture | None]
+_OF_ALL_ROWS: tuple[_Draw, ...] = (
+    *(depths, routing_gain, guidance, methods, selector_differences, route_placement, rates, schedules, gap),
+    *(fid_against_cost, speedups),
+)
+_PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
+NAMES = (
+    *("depths", "routing_gain", "guidance", "methods", "selectors", "route_placement", "rates", "schedule", "gap"),
+    *("fid_cost", "speedup"),
+    *("similarity", "across_times", "gradients"),
+)
+
+
+def pictures(rows: Sequence[Row], suffix: str = "") -> list[Picture]:
+    """Every picture that these rows allow; `suffix` keeps the names of several calls apart."""
+    with style.theme():
+        return list(_pictures(rows, suffix))
+
+
+def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
+    for draw in _OF_ALL_ROWS:
+        if picture := draw(rows, suffix):
+            yield picture
+    shown, folded = shown_and_folded([row for row in rows if not asked.is_evaluated_only(row.first)])
+    for draw in _PANEL_PER_ROW:
+        for members, part in _parts(draw, shown):
+            if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
+                yield replace(picture, title=f"{picture.title}{part and f', {part}'}")
+        if picture := draw(folded, f"{suffix}-others"):
+            yield replace(picture, title=f"{picture.title}: other rows", is_folded=True)
+
+
+def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:
+    """All rows in one picture; times of two objectives are different quantities and get one each."""
+    objectives = sorted({asked.objective(row.first) for row in rows})
+    if draw is not across_times or len(objectives) < 2:
+        return [([*rows], "")]
+    return [([row for row in rows if asked.objective(row.first) == name], name) for name in objectives]
