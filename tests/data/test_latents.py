@@ -118,7 +118,7 @@ def test_files_that_are_no_safetensors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.safetensors: no such file"):
         read(str(tmp_path / "none.safetensors"))
     (tmp_path / "text.safetensors").write_text("latents")
-    with pytest.raises(UserError, match=r"text\.safetensors: no readable safetensors file"):
+    with pytest.raises(UserError, match=r"text\.safetensors: not a readable safetensors file"):
         read(str(tmp_path / "text.safetensors"))
 
 

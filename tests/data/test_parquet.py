@@ -177,7 +177,7 @@ def test_files_that_are_no_image_tables(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.parquet: no such file"):
         read(str(tmp_path / "none.parquet"))
     (tmp_path / "text.parquet").write_text("image,label\n")
-    with pytest.raises(UserError, match=r"text\.parquet: no readable Parquet file"):
+    with pytest.raises(UserError, match=r"text\.parquet: not a readable Parquet file"):
         read(str(tmp_path / "text.parquet"))
     with pytest.raises(UserError, match="no rows"):
         read(write(tmp_path / "empty.parquet", [], []))

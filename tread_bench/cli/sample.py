@@ -28,7 +28,7 @@ from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
-from tread_bench.measure.quality.pictures import grid_png, image_png
+from tread_bench.measure.quality.png import grid_png, image_png
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import digest

@@ -34,6 +34,6 @@ def _checks(choice: DataChoice) -> Iterator[Callable[[], None]]:
         for path in (*choice.train, *choice.held_out):
             yield partial(latents.check_ends, choice, path)
         if choice.images:
-            pictures = parquet.ParquetPictures(choice).choice
+            real_images = parquet.ParquetImages(choice).choice
             for path in choice.images:
-                yield partial(parquet.check_ends, pictures, path, "data.decoded_size")
+                yield partial(parquet.check_ends, real_images, path, "data.decoded_size")

@@ -37,19 +37,31 @@ def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], Data
     """
     key = _key(choice)
     path = folder / f"{key}.safetensors"
-    if (found := _load(path, choice)) is not None:
+
+    # What is there already.
+    found = _load(path, choice)
+    if found is not None:
         return found
+
+    # One process decodes, others wait here for its file.
+    size = decoded_bytes(choice)
     with waited_for(folder.with_name(LOCK)):
-        if (found := _load(path, choice)) is not None:
+        found = _load(path, choice)
+        if found is not None:
             return found
         path.unlink(missing_ok=True)  # damaged
-        if is_kept(folder, size := decoded_bytes(choice)):
+        if is_kept(folder, size):
             source = decode()
             if _key(choice) == key:  # else the files have changed meanwhile
                 _save(source, path)
             return source
-    sizes = (size / 2**20, MOST_BYTES / 2**20)
-    log.warning("%.1f MiB of decoded images are not kept for other cells: a run keeps at most %.1f MiB", *sizes)
+
+    # Too much to keep: each cell decodes for itself.
+    size_mib = size / 2**20
+    most_mib = MOST_BYTES / 2**20
+    log.warning(
+        "%.1f MiB of decoded images are not kept for other cells: a run keeps at most %.1f MiB", size_mib, most_mib
+    )
     return decode()
 
 

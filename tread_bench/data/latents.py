@@ -18,14 +18,16 @@ from torch import Tensor
 
 from tread_bench.core.config import LatentsData
 from tread_bench.core.errors import UserError
-from tread_bench.data.parquet import ParquetPictures
+from tread_bench.data.parquet import ParquetImages
 from tread_bench.data.source import DataSource, files_sha256
 
 
 def open_latents(choice: LatentsData) -> DataSource:
     """Both splits, and the real images where they are named. Raises UserError naming file and rule."""
-    pictures = ParquetPictures(choice) if choice.images else None
-    return DataSource(LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, pictures)
+    real_images = ParquetImages(choice) if choice.images else None
+    return DataSource(
+        LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images
+    )
 
 
 class LatentSet:
@@ -36,16 +38,23 @@ class LatentSet:
     """
 
     def __init__(self, choice: LatentsData, paths: tuple[str, ...]) -> None:
-        self.choice, self.paths = choice, paths
+        self.choice = choice
+        self.paths = paths
         self.shape = (choice.channels, choice.image_size, choice.image_size)
+
+        # Latents are mapped into memory, file by file.
         files = [_open(path) for path in paths]
         self._latents = [_latents(file, path, self.shape) for file, path in zip(files, paths, strict=True)]
         counts = [len(latents) for latents in self._latents]
         self._ends = np.cumsum(counts)
         if not len(self):
             raise UserError(f"{', '.join(paths)}: no latents; a split needs at least one")
-        read = zip(files, paths, counts, strict=True)
-        self._classes = np.concatenate([_labels(choice, file, path, count) for file, path, count in read])
+
+        # Labels are read.
+        labels = []
+        for file, path, count in zip(files, paths, counts, strict=True):
+            labels.append(_labels(choice, file, path, count))
+        self._classes = np.concatenate(labels)
 
     def __len__(self) -> int:
         return int(self._ends[-1])
@@ -100,7 +109,7 @@ def _open(path: str) -> Any:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
     except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: no readable safetensors file: {error}") from None
+        raise UserError(f"{path}: not a readable safetensors file: {error}") from None
 
 
 def _tensor(file: Any, path: str, name: str) -> Any:
@@ -112,14 +121,15 @@ def _tensor(file: Any, path: str, name: str) -> Any:
 
 
 def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Tensor:
-    """(N, C, H, W), mapped: what is never asked for is never read."""
+    """(N, C, H, W), mapped: what is never needed is never read."""
     about = _tensor(file, path, "latents")
-    found, dtype = tuple(about.get_shape()), about.get_dtype()
+    found = tuple(about.get_shape())
+    dtype = about.get_dtype()
     if dtype not in ("F16", "F32"):
         raise UserError(f"{path}: latents are {dtype}; store float16 (F16) or float32 (F32)")
     if found[1:] != shape or len(found) != 4:
         raise UserError(
-            f"{path}: latents of shape {found} where data.channels and data.image_size ask for "
+            f"{path}: latents of shape {found} where data.channels and data.image_size request "
             f"(N, {', '.join(map(str, shape))})"
         )
     latents: Tensor = file.get_tensor("latents")
@@ -130,7 +140,8 @@ def _labels(choice: LatentsData, file: Any, path: str, count: int) -> NDArray[np
     if not choice.num_classes:
         return np.zeros(count, dtype=np.int64)
     labels = _tensor(file, path, "labels")
-    found, dtype = tuple(labels.get_shape()), labels.get_dtype()
+    found = tuple(labels.get_shape())
+    dtype = labels.get_dtype()
     if dtype != "I64" or found != (count,):
         raise UserError(f"{path}: labels are {dtype} of shape {found}; store int64 (I64) of shape ({count},)")
     classes: NDArray[np.int64] = file.get_tensor("labels").numpy()

@@ -25,7 +25,7 @@ class Loader(Generic[T]):
     What `make` raises is raised when the step's turn comes.
 
     Args:
-        workers: threads; 0 makes each batch when it is asked for.
+        workers: threads; 0 makes each batch when it is needed.
         synchronize: waits for the device. While that has work left, a step that waits for its batch loses nothing.
         clock: counts seconds.
     """
@@ -39,8 +39,11 @@ class Loader(Generic[T]):
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.waited_s = 0.0  # for batches, while the device had nothing to do
-        self._make, self._steps, self._workers = make, iter(steps), workers
-        self._synchronize, self._clock = synchronize, clock
+        self._make = make
+        self._steps = iter(steps)
+        self._workers = workers
+        self._synchronize = synchronize
+        self._clock = clock
         self._ahead: deque[Future[T]] = deque()
         self._threads = ThreadPoolExecutor(max(workers, 1), "batches", initializer=_compute_alone)
         self._torch_threads = torch.get_num_threads()
@@ -56,13 +59,18 @@ class Loader(Generic[T]):
         return self
 
     def __next__(self) -> T:
+        # A batch that is ready costs no time.
         self._fill()
         if self._ahead and self._ahead[0].done():
             return self._ahead.popleft().result()
+
+        # Else wait for it, and count the time from when the device has nothing left to do.
         self._synchronize()
         start = self._clock()
         try:
-            return self._ahead.popleft().result() if self._ahead else self._make(next(self._steps))
+            if self._ahead:
+                return self._ahead.popleft().result()
+            return self._make(next(self._steps))
         finally:
             self.waited_s += self._clock() - start
 

@@ -39,17 +39,19 @@ def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource
     """Both splits, as they were decoded before where `decoded` holds them. Raises UserError naming file, row (from 0)
     and rule.
     """
-    train, held_out = ([_open(choice, path) for path in paths] for paths in (choice.train, choice.held_out))
+    train_files = [_open(choice, path) for path in choice.train]
+    held_out_files = [_open(choice, path) for path in choice.held_out]
 
     def decode() -> DataSource:
-        splits = (_read_split(choice, train, choice.train), _read_split(choice, held_out, choice.held_out))
-        return DataSource(*splits, choice.num_classes)
+        train = _read_split(choice, train_files, choice.train)
+        held_out = _read_split(choice, held_out_files, choice.held_out)
+        return DataSource(train, held_out, choice.num_classes)
 
     return decode() if decoded is None else kept_or_decoded(choice, decoded, decode)
 
 
-class ParquetPictures:
-    """The real images that samples of latents are judged against, colour, opened when first asked for, none kept.
+class ParquetImages:
+    """The real images that samples of latents are compared with, in colour, opened when first needed, none kept.
 
     Raises:
         UserError: naming file, row (from 0) and rule.
@@ -94,9 +96,12 @@ def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[s
         raise UserError(f"{', '.join(paths)}: no rows; a split needs at least one image")
     pixels = np.empty((count, choice.channels, choice.image_size, choice.image_size), dtype=np.uint8)
     classes = np.zeros(count, dtype=np.int64)
-    rows = (row for file, path in zip(files, paths, strict=True) for row in _rows(choice, file, path))
-    for place, (image, label) in enumerate(rows):
-        pixels[place], classes[place] = image, label
+    place = 0
+    for file, path in zip(files, paths, strict=True):
+        for image, label in _rows(choice, file, path):
+            pixels[place] = image
+            classes[place] = label
+            place += 1
     return ImageSet(pixels, classes)
 
 
@@ -105,10 +110,13 @@ def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size"
     file = _open(choice, path, buffer_bytes=_PAGE_BYTES)  # page by page: a row group may be large
     groups = sorted({0, file.num_row_groups - 1}) if file.metadata.num_rows else []
     for group in groups:
+        # Read the first row of the group.
         first = sum(file.metadata.row_group(earlier).num_rows for earlier in range(group))
-        with _damage_told(path, first):
+        with _damage_reported(path, first):
             batches = file.iter_batches(1, row_groups=[group], columns=_columns(choice))
             record = next(iter(batches)).to_pylist()[0]
+
+        # Decode it.
         try:
             _decode(choice, record[choice.image_column], size_key)
             _label(choice, record)
@@ -117,31 +125,41 @@ def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size"
 
 
 def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFile:
+    # Read the footer.
     try:
         file = pq.ParquetFile(path, buffer_size=buffer_bytes)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
     except (OSError, pa.ArrowException) as error:
-        raise UserError(f"{path}: no readable Parquet file: {error}") from None
+        raise UserError(f"{path}: not a readable Parquet file: {error}") from None
+
+    # Each column once, and of the type that it should have.
     schema = file.schema_arrow
     for column, key in zip(_columns(choice), ("image_column", "label_column"), strict=False):
         if column not in schema.names:
             raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
-        if (count := schema.names.count(column)) > 1:
+        count = schema.names.count(column)
+        if count > 1:
             raise UserError(f"{path}: {count} columns {column!r}; give each column a name of its own")
-    if not _holds_images(kind := schema.field(choice.image_column).type):
+    kind = schema.field(choice.image_column).type
+    if not _holds_images(kind):
         raise UserError(
             f"{path}: column {choice.image_column!r} is {kind}, not Hugging Face's image schema "
             "struct<bytes: binary, path: string>"
         )
-    if choice.num_classes and not pa.types.is_integer(kind := schema.field(choice.label_column).type):
-        raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
+    if choice.num_classes:
+        kind = schema.field(choice.label_column).type
+        if not pa.types.is_integer(kind):
+            raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
     return file
 
 
 def _holds_images(kind: pa.DataType) -> bool:
     """Whether a column is a struct with one field `bytes` of bytes."""
-    if not pa.types.is_struct(kind) or (place := kind.get_field_index("bytes")) < 0:
+    if not pa.types.is_struct(kind):
+        return False
+    place = kind.get_field_index("bytes")
+    if place < 0:
         return False
     return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
 
@@ -162,22 +180,23 @@ def _rows(
 
 def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
     """The rows of a file, as many as its footer says."""
-    first, count = 0, file.metadata.num_rows
+    first = 0
     for group in range(file.num_row_groups):
         batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice))
         while True:
-            with _damage_told(path, first):
-                if (batch := next(batches, None)) is None:
+            with _damage_reported(path, first):
+                batch = next(batches, None)
+                if batch is None:
                     break
                 records = batch.to_pylist()
             yield from records
             first += len(records)
-    if first != count:
-        raise UserError(f"{path}: {first} rows where its footer says {count}; write the file again")
+    if first != file.metadata.num_rows:
+        raise UserError(f"{path}: {first} rows where its footer says {file.metadata.num_rows}; write the file again")
 
 
 @contextmanager
-def _damage_told(path: str, first: int) -> Iterator[None]:
+def _damage_reported(path: str, first: int) -> Iterator[None]:
     """Raises UserError where rows from `first` on cannot be read."""
     try:
         yield
@@ -189,20 +208,25 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> 
     """(C, H, W) uint8."""
     if not cell or not cell["bytes"]:
         raise ValueError(f"{choice.image_column} holds no image bytes; images must stand inside the file")
-    side, (target, accepted) = choice.image_size, _MODES[choice.channels]
-    with _decoder_errors_told():
+    side = choice.image_size
+    target, accepted = _MODES[choice.channels]
+
+    # Read the header, and check size and mode before any pixel is decoded.
+    with _decoder_errors_reported():
         image = Image.open(io.BytesIO(cell["bytes"]), formats=_FORMATS)
     if image.size != (side, side):
         raise ValueError(f"image of {image.width}x{image.height} pixels where {size_key} is {side}")
     if image.mode not in accepted:
         raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
-    with _decoder_errors_told():
+
+    # Decode the pixels.
+    with _decoder_errors_reported():
         array = np.asarray(image.convert(target))
     return array.reshape(side, side, choice.channels).transpose(2, 0, 1)
 
 
 @contextmanager
-def _decoder_errors_told() -> Iterator[None]:
+def _decoder_errors_reported() -> Iterator[None]:
     """Raises ValueError for whatever a decoder raises: on damaged bytes that is any exception."""
     try:
         yield

@@ -1,6 +1,6 @@
 """Noise in the shape of latents, where only speed and memory count: a step costs the same whatever it learns from.
 
-Samples are drawn when they are asked for: a data set of any size takes no more memory than its labels.
+Samples are drawn when they are needed: a data set of any size takes no more memory than its labels.
 """
 
 from __future__ import annotations

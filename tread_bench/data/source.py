@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,9 +18,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
-
-if TYPE_CHECKING:
-    pass
 
 
 def to_uint8(images: Tensor) -> Tensor:
@@ -64,8 +61,8 @@ class DataSplit(Protocol):
         """(B,) int64."""
 
 
-class Pictures(Protocol):
-    """Real images that generated ones are judged against."""
+class RealImages(Protocol):
+    """Real images that generated ones are compared with."""
 
     def __len__(self) -> int: ...
 
@@ -127,13 +124,13 @@ class ImageSet:
 class DataSource:
     """Samples to train on and others held out; `num_classes` 0 means without labels.
 
-    `pictures` are what generated images are judged against; None: the training images.
+    `real_images` are what generated images are compared with; None: the training images.
     """
 
     train: DataSplit
     held_out: DataSplit
     num_classes: int
-    pictures: Pictures | None = None
+    real_images: RealImages | None = None
 
     @property
     def image_size(self) -> int:
@@ -144,13 +141,13 @@ class DataSource:
         return self.train.shape[0]
 
     @property
-    def reference(self) -> Pictures:
+    def reference(self) -> RealImages:
         """Raises UserError where there are no images, but latents."""
-        if self.pictures is not None:
-            return self.pictures
+        if self.real_images is not None:
+            return self.real_images
         if isinstance(self.train, ImageSet):
             return self.train
-        raise UserError("data latents: no real images to judge by; set data.images, or metrics.generate: false")
+        raise UserError("data latents: no real images to compare with; set data.images, or metrics.generate: false")
 
     @cached_property
     def sha256(self) -> str:

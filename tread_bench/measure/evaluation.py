@@ -27,7 +27,7 @@ from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import Extractor, choose_extractor
 from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
-from tread_bench.measure.quality.pictures import grid_png
+from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT

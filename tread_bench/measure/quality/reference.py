@@ -21,7 +21,7 @@ from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.generation import FeatureStatistics
 
 if TYPE_CHECKING:
-    from tread_bench.data.source import DataSource, Pictures
+    from tread_bench.data.source import DataSource, RealImages
     from tread_bench.measure.quality.features import Extractor
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
@@ -52,7 +52,7 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     return _IN_THIS_PROCESS[key]
 
 
-def _key(images: Pictures, extractor: Extractor) -> str:
+def _key(images: RealImages, extractor: Extractor) -> str:
     """Contents, preprocessing, and what moves last bits: a cell ends the same whether it finds an entry or makes it."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     capability = torch.backends.cpu.get_cpu_capability()
@@ -60,7 +60,7 @@ def _key(images: Pictures, extractor: Extractor) -> str:
     return hashlib.sha256(repr((images.sha256, extractor.sha256, preprocessing, machine)).encode()).hexdigest()
 
 
-def statistics_of(images: Pictures, extractor: Extractor) -> FeatureStatistics:
+def statistics_of(images: RealImages, extractor: Extractor) -> FeatureStatistics:
     """Computed afresh; features are kept of every n-th image, n the least that keeps at most 10,000."""
     statistics = FeatureStatistics(extractor.dims)
     stride = -(-len(images) // REFERENCE_FEATURES)
