@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 
 if TYPE_CHECKING:
     from tread_bench.reports.comparison import Row
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:
     """The rows with what tells them apart in this run: architecture, method, routes, selector, name, and so on."""
-    called = _called({_unit(row) for row in rows})
-    settings = {id(row): setting for row, setting in zip(rows, _settings(rows), strict=True)}
-    times = Counter((row.group, settings[id(row)]) for row in rows)
-    added = {asked.auxiliary(row.first) for row in rows}
-    has_traits = len(added) > 1 or any(len(set(column)) > 1 for column in zip(*map(_traits, rows), strict=True))
-    if len(called) == 1 and not has_traits:  # else names only repeat settings
-        return [replace(row, short_label=_with_name(row, settings[id(row)])) for row in rows]
-    return [
-        replace(
-            row,
-            architecture=called[_unit(row)],
-            short_label=setting if times[row.group, setting] == 1 or row.name == setting else f"{row.name} ({setting})",
-        )
-        for row in rows
-        for setting in (settings[id(row)],)
-    ]
+    settings = _settings(rows)
+    architectures = _architectures({_unit(row) for row in rows})
+
+    # Rows of one architecture without schedule, guidance or losses to tell apart: the setting, with the row's name.
+    losses = {requested.auxiliary(row.first) for row in rows}
+    if len(architectures) == 1 and len(losses) == 1 and not any(_varied(rows)):  # else names only repeat settings
+        return [replace(row, short_label=_with_name(row, setting)) for row, setting in zip(rows, settings, strict=True)]
+
+    # Else the architecture, and the setting, with the row's name where another row has the same.
+    times = Counter((row.group, setting) for row, setting in zip(rows, settings, strict=True))
+    labelled = []
+    for row, setting in zip(rows, settings, strict=True):
+        is_unique = times[row.group, setting] == 1 or row.name == setting
+        label = setting if is_unique else f"{row.name} ({setting})"
+        labelled.append(replace(row, architecture=architectures[_unit(row)], short_label=label))
+    return labelled
 
 
 def side_by_side(rows: Iterable[Row]) -> list[list[Row]]:
@@ -71,68 +71,84 @@ def _natural(row: Row) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
-def _called(units: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Of backbone and objective that which differs."""
-    backbones, objectives = (short_names(set(names)) for names in zip(*units, strict=True)) if units else ({}, {})
-    return {
-        unit: " ".join(
-            called[name] for called, name in zip((backbones, objectives), unit, strict=True) if len(called) > 1
-        )
-        for unit in units
-    }
+def _architectures(units: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """What each unit is called: of backbone and objective that which differs."""
+    backbones = short_names({backbone for backbone, _ in units})
+    objectives = short_names({objective for _, objective in units})
+    named = {}
+    for backbone, objective in units:
+        parts = []
+        if len(backbones) > 1:
+            parts.append(backbones[backbone])
+        if len(objectives) > 1:
+            parts.append(objectives[objective])
+        named[backbone, objective] = " ".join(parts)
+    return named
 
 
 def short_names(backbones: Iterable[str]) -> dict[str, str]:
     """Without the sizes that all of a name share: "DiT", or "DiT (depth 12)" beside "DiT (depth 6)"."""
-    named: dict[str, dict[str, list[str]]] = {}
+    # Name and sizes of each.
+    sizes_by_name: dict[str, dict[str, list[str]]] = {}
     for backbone in backbones:
-        name, _, sizes = backbone.partition(" (")
-        named.setdefault(name, {})[backbone] = sizes.removesuffix(")").split(", ") if sizes else []
-    return {backbone: short for name, sized in named.items() for backbone, short in _with_sizes(name, sized)}
+        name, _, text = backbone.partition(" (")
+        sizes_by_name.setdefault(name, {})[backbone] = text.removesuffix(")").split(", ") if text else []
 
-
-def _with_sizes(name: str, sized: dict[str, list[str]]) -> Iterable[tuple[str, str]]:
-    shared = set.intersection(*map(set, sized.values()))
-    for backbone, sizes in sized.items():
-        own = ", ".join(size for size in sizes if size not in shared)
-        yield backbone, f"{name} ({own})" if own else name
+    # Sizes that others of the name do not have.
+    short = {}
+    for name, sizes_by_backbone in sizes_by_name.items():
+        shared = set.intersection(*map(set, sizes_by_backbone.values()))
+        for backbone, sizes in sizes_by_backbone.items():
+            own = ", ".join(size for size in sizes if size not in shared)
+            short[backbone] = f"{name} ({own})" if own else name
+    return short
 
 
 def _settings(rows: Sequence[Row]) -> list[str]:
-    """What was asked of every row, of which only what tells some of them apart: "dense", "2:8@0.5 rows, cfg at 2"."""
+    """What each row requested, as far as it tells some of them apart: "dense", "2:8@0.5 rows, cfg at 2"."""
     selectors = {row.first.selector for row in rows if row.spans}
     methods = {row.first.method for row in rows if row.first.method != "dense"}
-    traits = [_traits(row) for row in rows]
-    varied = [len(set(column)) > 1 for column in zip(*traits, strict=True)]
-    told = [[trait for trait, differs in zip(own, varied, strict=True) if differs and trait] for own in traits]
-    return [
-        ", ".join([_trained(row, len(selectors) > 1, methods != {"tread"}), *own])
-        for row, own in zip(rows, told, strict=True)
-    ]
+    schedules_vary, guidance_varies = _varied(rows)
+    settings = []
+    for row in rows:
+        parts = [_trained(row, with_selector=len(selectors) > 1, with_method=methods != {"tread"})]
+        if schedules_vary:
+            parts.append(requested.scheduled(row.first))
+        if guidance_varies:
+            parts.append(requested.guided(row.first))
+        settings.append(", ".join([parts[0], *filter(None, parts[1:])]))
+    return settings
 
 
-def _traits(row: Row) -> tuple[str, ...]:
-    """What is told where rows differ in it."""
-    return asked.scheduled(row.first), asked.guided(row.first)
+def _varied(rows: Sequence[Row]) -> tuple[bool, bool]:
+    """Whether rows differ in their schedule, and in their guidance."""
+    schedules = {requested.scheduled(row.first) for row in rows}
+    guidances = {requested.guided(row.first) for row in rows}
+    return len(schedules) > 1, len(guidances) > 1
 
 
 def _trained(row: Row, with_selector: bool, with_method: bool) -> str:
     """Method and routes, with the losses that are added."""
-    is_named = with_method or not row.spans
-    parts = (
-        row.first.method if is_named or row.first.method != "tread" else "",
-        row.first.routes,
-        row.first.selector if with_selector and row.spans else "",
-    )
-    added = asked.auxiliary(row.first)
-    return " ".join(filter(None, parts)) + (f" + {added}" if added else "")
+    parts = []
+    if with_method or not row.spans or row.first.method != "tread":
+        parts.append(row.first.method)
+    if row.first.routes:
+        parts.append(row.first.routes)
+    if with_selector and row.spans:
+        parts.append(row.first.selector)
+    losses = requested.auxiliary(row.first)
+    return " ".join(parts) + (f" + {losses}" if losses else "")
 
 
 def _with_name(row: Row, setting: str) -> str:
     """The row's setting, with the name it goes by where that says more."""
-    said = re.split(r"[-_+ ]+", row.name.removeprefix(f"{row.first.method}-"))
-    if setting != "dense" and all(part in f"{row.first.method} {setting}" for part in said):
+    # A name that says no more than the setting.
+    name_parts = re.split(r"[-_+ ]+", row.name.removeprefix(f"{row.first.method}-"))
+    if setting != "dense" and all(part in f"{row.first.method} {setting}" for part in name_parts):
         return setting
-    asked_for = re.findall(r"[^\s,+]+", re.sub(r"@[\d.]+", "", setting))
-    is_told = setting == "dense" or all(word in row.name for word in asked_for)
-    return row.name if is_told else f"{row.name} ({setting})"
+
+    # A name that says all of the setting but the rates.
+    setting_parts = re.findall(r"[^\s,+]+", re.sub(r"@[\d.]+", "", setting))
+    if setting == "dense" or all(part in row.name for part in setting_parts):
+        return row.name
+    return f"{row.name} ({setting})"

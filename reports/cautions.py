@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from tread_bench.core.conditions import all_of, spread
+from tread_bench.core.conditions import Conditions, all_of, spread
 from tread_bench.core.records import Record
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import names, number
@@ -17,11 +17,15 @@ DATA_WAIT = 0.05  # share of the training loop in which the device waits for a b
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
     """That rows do not compare as they stand, where their cells were not made under the same conditions."""
-    mixed = spread([one for record in records if record.conditions.stated() for one in all_of(record.conditions)])
+    conditions: list[Conditions] = []
+    for record in records:
+        if record.conditions.stated():
+            conditions.extend(all_of(record.conditions))
+    mixed = spread(conditions)
     if not mixed:
         return []
-    told = "; ".join(f"{name}: {' or '.join(values)}" for name, values in mixed.items())
-    return [f"the cells were not all made under the same conditions, which can change figures by itself ({told})."]
+    values = "; ".join(f"{name}: {' or '.join(values)}" for name, values in mixed.items())
+    return [f"the cells were not all made under the same conditions, which can change figures by itself ({values})."]
 
 
 def mixed_data(records: Sequence[Record]) -> list[str]:
@@ -38,48 +42,61 @@ def mixed_data(records: Sequence[Record]) -> list[str]:
 
 def disturbed_timing(rows: Sequence[Row]) -> list[str]:
     """That a dense step was not as fast as itself."""
-    controls = [(row, *row.speedup) for row in rows if row.is_dense and row.speedup]
-    return [
-        f"{row.label}, timed beside itself, came out {number(ratio)} times as fast (95 % interval {number(low)} to "
-        f"{number(high)}): something else used the machine, and the speeds measured here say little."
-        for row, ratio, low, high in controls
-        if abs(ratio - 1) > TOLERANCE and not low <= 1 <= high
-    ]
+    messages = []
+    for row in rows:
+        if not row.is_dense or row.speedup is None:
+            continue
+        ratio, low, high = row.speedup
+        if abs(ratio - 1) > TOLERANCE and not low <= 1 <= high:
+            messages.append(
+                f"{row.label}, timed beside itself, came out {number(ratio)} times as fast (95 % interval "
+                f"{number(low)} to {number(high)}): something else used the machine, and the speeds measured here say "
+                "little."
+            )
+    return messages
 
 
 def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
     """FIDs that no mean can hold, and those that have no logarithm."""
-    infinite = [
-        f"{record.row} seed {record.seed} at {e.iteration:,} ({e.fid})"
-        for record in records
-        for e in record.evaluations
-        if e.fid is not None and not math.isfinite(e.fid)
-    ]
-    lacking = [row.label for row in rows if any(fid <= 0 for fid in row.scores.get("fid", {}).values())]
-    told = []
-    if infinite:
-        told.append(f"FIDs that are not finite are left out of all means and comparisons: {names(infinite)}.")
-    if lacking:
-        told.append(
-            f"an FID of {names(lacking)} is 0 or less, which only rounding can give: in that table FIDs are compared "
-            "as they are, not by their logarithms."
+    # FIDs that are infinite or NaN.
+    not_finite = []
+    for record in records:
+        for evaluation in record.evaluations:
+            if evaluation.fid is not None and not math.isfinite(evaluation.fid):
+                not_finite.append(f"{record.row} seed {record.seed} at {evaluation.iteration:,} ({evaluation.fid})")
+
+    # Rows with an FID of 0 or less.
+    without_logarithm = []
+    for row in rows:
+        if any(fid <= 0 for fid in row.scores.get("fid", {}).values()):
+            without_logarithm.append(row.label)
+
+    messages = []
+    if not_finite:
+        messages.append(f"FIDs that are not finite are left out of all means and comparisons: {names(not_finite)}.")
+    if without_logarithm:
+        messages.append(
+            f"an FID of {names(without_logarithm)} is 0 or less, which only rounding can give: in that table FIDs are "
+            "compared as they are, not by their logarithms."
         )
-    return told
+    return messages
 
 
 def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
     """That a mean is the lowest of its table because a seed is missing."""
-    told = []
+    messages = []
     for _, members in groupby(rows, lambda row: row.group):
         group = list(members)
         best = next((row for row in group if row.is_lowest_fid), None)
-        lower = [row.label for row in group if best and _mean_fid(row) < _mean_fid(best)]
-        if best and lower:
-            told.append(
+        if best is None:
+            continue
+        lower = [row.label for row in group if _mean_fid(row) < _mean_fid(best)]
+        if lower:
+            messages.append(
                 f"{names(lower)} lacks seeds: the mean FID is below that of {best.label}, but seed by seed it is "
                 "significantly above the lowest."
             )
-    return told
+    return messages
 
 
 def _mean_fid(row: Row) -> float:
@@ -89,7 +106,8 @@ def _mean_fid(row: Row) -> float:
 
 def starved(rows: Sequence[Row]) -> list[str]:
     """That training waits for its data, which no figure of speed contains."""
-    shares = {row.label: share for row in rows if (share := row.timing("data_wait_share") or 0.0) > DATA_WAIT}
+    shares = {row.label: row.timing("data_wait_share") or 0.0 for row in rows}
+    shares = {label: share for label, share in shares.items() if share > DATA_WAIT}
     if not shares:
         return []
     return [
@@ -100,7 +118,7 @@ def starved(rows: Sequence[Row]) -> list[str]:
 
 
 def judged_by_teacher(rows: Sequence[Row]) -> list[str]:
-    """That the judge of some rows has taught them."""
+    """That the network that FID of some rows is measured with has taught them."""
     taught = [row.label for row in rows if row.is_judged_by_teacher]
     if not taught:
         return []

@@ -26,7 +26,7 @@ from tread_bench.core.statistics import (
     paired_p_value,
     paired_ratio,
 )
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side, with_labels
 from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
 
@@ -81,12 +81,12 @@ class Row:
     @property
     def is_dense(self) -> bool:
         """Trained without routes, auxiliary loss or schedule: what the others are compared with."""
-        return asked.is_plainly_dense(self.first)
+        return requested.is_plainly_dense(self.first)
 
     @property
     def is_judged_by_teacher(self) -> bool:
         """Trained towards features of the very network that measures its FID: no FID to rank it by."""
-        return any(asked.is_judged_by_teacher(record) for record in self.done)
+        return any(requested.is_judged_by_teacher(record) for record in self.done)
 
     @property
     def blocks(self) -> int:
@@ -190,8 +190,8 @@ def _without_infinite_fids(record: Record) -> Record:
 def record_order(record: Record) -> tuple[Any, ...]:
     """Architecture and data first, dense before routed, routes by place, guidance by scale, then row, seed and cell."""
     routes = [(route.start, route.end, route.rate) for route in parse_routes(record.routes)]
-    guidance = (asked.rule(record), asked.guidance_scale(record))
-    place = (not asked.is_plainly_dense(record), routes, *guidance, record.row)
+    guidance = (requested.rule(record), requested.guidance_scale(record))
+    place = (not requested.is_plainly_dense(record), routes, *guidance, record.row)
     return record.backbone, _data(record), *place, record.suite, record.seed, record.cell
 
 

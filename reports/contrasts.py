@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import decimals, interval, number
 from tread_bench.reports.verdict import kind
@@ -22,7 +22,7 @@ class Contrast(NamedTuple):
     difference: Estimate  # of FID
 
 
-class _Asked(NamedTuple):
+class _Settings(NamedTuple):
     method: str
     routes: tuple[tuple[int, int], ...]
     rates: frozenset[str]
@@ -33,30 +33,40 @@ class _Asked(NamedTuple):
 
 def contrasts(rows: Sequence[Row]) -> list[Contrast]:
     """By base, the simplest first; none among rows that are methods, routes or rates to each other."""
+    # Rows that were trained, and may be ranked.
     ranked = [row for row in rows if row.fid and not row.is_judged_by_teacher]
-    trained = [row for row in ranked if not asked.is_evaluated_only(row.first)]
+    trained = [row for row in ranked if not requested.is_evaluated_only(row.first)]
     if kind([row for row in trained if not row.is_dense]) != "row":
         return []
-    simplest = sorted(trained, key=lambda row: (len(row.spans), bool(asked.auxiliary(row.first))))
-    return [
-        Contrast(base, row, change, difference)
-        for base in simplest
-        for row in trained
-        if row.group == base.group
-        and (change := _change(_asked(base), row))
-        and (difference := paired_difference(row.scores["fid"], base.scores["fid"]))
-    ]
+
+    # Pairs of rows of one group that differ in one thing.
+    found = []
+    simplest = sorted(trained, key=lambda row: (len(row.spans), bool(requested.auxiliary(row.first))))
+    for base in simplest:
+        for row in trained:
+            change = _change(base, row) if row.group == base.group else ""
+            difference = paired_difference(row.scores["fid"], base.scores["fid"]) if change else None
+            if difference:
+                found.append(Contrast(base, row, change, difference))
+    return found
 
 
-def _asked(row: Row) -> _Asked:
+def _settings(row: Row) -> _Settings:
     first = row.first
-    rates, selector = frozenset(first.rate.split(",")), first.selector if row.spans else ""
-    return _Asked(first.method, tuple(row.spans), rates, selector, asked.auxiliary(first), asked.scheduled(first))
+    return _Settings(
+        method=first.method,
+        routes=tuple(row.spans),
+        rates=frozenset(first.rate.split(",")),
+        selector=first.selector if row.spans else "",
+        auxiliary=requested.auxiliary(first),
+        schedule=requested.scheduled(first),
+    )
 
 
-def _change(base: _Asked, row: Row) -> str:
+def _change(base_row: Row, row: Row) -> str:
     """What the row has and the base has not, where that is all that they differ in."""
-    this = _asked(row)
+    base = _settings(base_row)
+    this = _settings(row)
     if this.schedule and this._replace(schedule="") == base:
         return this.schedule
     if this.auxiliary and this._replace(auxiliary="") == base:
@@ -70,17 +80,24 @@ def _change(base: _Asked, row: Row) -> str:
 def lead(rows: Sequence[Row]) -> str:
     """What each change does to FID, base by base; "" without any."""
     found = contrasts(rows)
+    if not found:
+        return ""
+
+    # Test each change.
     p_values = [paired_p_value(one.row.scores["fid"], one.base.scores["fid"]) for one in found]
-    told = zip(found, holm([1.0 if p is None else p for p in p_values]), strict=True)
+    adjusted = holm([1.0 if p is None else p for p in p_values])
+
+    # A sentence for each base.
     places = decimals(row.fid.mean for row in rows if row.fid)
-    said = [
-        f"Beside {base}, FID changes {', and '.join(_said(one, p, places) for one, p in members)}."
-        for base, members in groupby(told, lambda pair: pair[0].base.short_label)
-    ]
-    return " ".join([*said, "Paired over seeds; tests are Holm-adjusted."]) if said else ""
+    sentences = []
+    for base, pairs in groupby(zip(found, adjusted, strict=True), lambda pair: pair[0].base.short_label):
+        changes = [_effect(one, p_value, places) for one, p_value in pairs]
+        sentences.append(f"Beside {base}, FID changes {', and '.join(changes)}.")
+    return " ".join([*sentences, "Paired over seeds; tests are Holm-adjusted."])
 
 
-def _said(one: Contrast, p_value: float, places: int) -> str:
+def _effect(one: Contrast, p_value: float, places: int) -> str:
+    """Such as "by -1.20 with mae (-2.00 to -0.40)"."""
     mean = f"by {number(one.difference.mean, places, signed=True)} with {one.change}"
     if one.difference.bounds is None:
         return f"{mean} (one seed, which settles nothing)"

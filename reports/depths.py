@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import decimals, interval, number, plural
 
@@ -22,13 +22,16 @@ class Line(NamedTuple):
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """Rules that ran at two depths or more of a family."""
+    # The rows of each rule, with their differences to dense.
     found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
     stems = {stem(row) for row in rows}
     for row in rows:
         difference = row.difference("fid")
-        if row.spans and difference and not asked.is_guided(row.first):
+        if row.spans and difference and not requested.is_guided(row.first):
             for rule in _rules(stem(row), stems):
                 found.setdefault((row.first.family, rule), []).append((row, difference))
+
+    # Those that have one row at each of several depths.
     lines = []
     for (family, name), points in sorted(found.items(), key=lambda item: item[0]):
         blocks = [row.blocks for row, _ in points]
@@ -56,19 +59,25 @@ def lead(rows: Sequence[Row]) -> str:
     lines = lines_of(rows)
     if len(lines) != 2 or lines[0].family != lines[1].family:
         return ""
+
+    # Both rules at the depths that they share.
     a, b = ({row.blocks: row for row, _ in line.points} for line in lines)
     shared = [blocks for blocks in a if blocks in b]
+
+    # Test where they mean different routes.
     different = [blocks for blocks in shared if a[blocks] is not b[blocks]]
     p_values = [paired_p_value(a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different]
     adjusted = dict(zip(different, holm([1.0 if p is None else p for p in p_values]), strict=True))
+
+    # A clause for each depth.
     names = (lines[0].rule, lines[1].rule)
-    told = [_told(blocks, names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
-    text = "; ".join(told)
-    return f"{text[:1].upper()}{text[1:]}." if told else ""
+    clauses = [_at_depth(blocks, names, a[blocks], b[blocks], adjusted.get(blocks)) for blocks in shared]
+    text = "; ".join(clauses)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _told(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
-    """Of two routes at one depth; without a p-value they are one."""
+def _at_depth(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: float | None) -> str:
+    """Two routes at one depth compared; without a p-value they are the same."""
     where = f"in {blocks} blocks"
     if p_value is None:
         return f"{where} both rules mean {a.first.routes}"

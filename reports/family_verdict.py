@@ -9,7 +9,7 @@ from tread_bench.reports.comparison import Row, lowest_fids
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
 from tread_bench.reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
 
-_SAID: dict[tuple[Outcome, ...], str] = {
+_VERDICTS: dict[tuple[Outcome, ...], str] = {
     ("better",): "better than dense training {} {}",
     ("open", "not beyond chance"): "not significantly different from dense {} {}",
     ("worse",): "worse than dense {} {}",
@@ -22,18 +22,30 @@ _ROUTED = "routed row"
 
 def lead(rows: Sequence[Row]) -> str:
     """One sentence over all architectures: where the best routed row gains, loses, or does not differ from dense."""
-    found = {
-        members[0].architecture: outcome(best) if (best := _best(members)) else "unknown"
-        for members in by_architecture(rows)
-    }
+    architectures = by_architecture(rows)
+
+    # The outcome of each architecture's best row.
+    outcomes: dict[str, Outcome] = {}
+    for members in architectures:
+        best = _best(members)
+        outcomes[members[0].architecture] = outcome(best) if best else "unknown"
+
+    # The architectures of each outcome.
     within = "under" if what_differs(rows) == "objective" else "in"
-    parts = [
-        said.format(within, names(alike))
-        for outcomes, said in _SAID.items()
-        if (alike := [architecture for architecture, one in found.items() if one in outcomes])
-    ]
-    has_choice = any(sum(not row.is_dense for row in members) > 1 for members in by_architecture(rows))
-    what = f"the best {_noun(rows)}" if has_choice else "routing" if _noun(rows) == _ROUTED else f"the {_noun(rows)}"
+    parts = []
+    for alike, verdict in _VERDICTS.items():
+        members_alike = [architecture for architecture, found in outcomes.items() if found in alike]
+        if members_alike:
+            parts.append(verdict.format(within, names(members_alike)))
+
+    # What was compared.
+    noun = _noun(rows)
+    if any(sum(not row.is_dense for row in members) > 1 for members in architectures):
+        what = f"the best {noun}"
+    elif noun == _ROUTED:
+        what = "routing"
+    else:
+        what = f"the {noun}"
     return f"In FID, {what} is {'; '.join(parts)}."
 
 

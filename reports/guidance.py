@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tread_bench.core.statistics import Estimate, paired_difference
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row, lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
@@ -59,7 +59,7 @@ def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.fid:
-            found.setdefault((row.group.backbone, asked.checkpoint(row.first)), []).append(row)
+            found.setdefault((row.group.backbone, requested.checkpoint(row.first)), []).append(row)
     judged = {key: members for key, members in found.items() if len(members) > 1 and any(map(_is_guided, members))}
     several = len({backbone for backbone, _ in judged}) > 1
     return [
@@ -69,17 +69,19 @@ def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
 
 
 def _is_guided(row: Row) -> bool:
-    return asked.is_guided(row.first)
+    return requested.is_guided(row.first)
 
 
 def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
     guided = [row for row in members if _is_guided(row)]
     plain = [row for row in members if not _is_guided(row)]
     judged_alike = [row for row in plain if row.group == guided[0].group]
-    unguided = next((row for row in judged_alike if asked.is_evaluated_only(row.first)), next(iter(judged_alike), None))
-    rules = dict.fromkeys(asked.rule_in_words(row.first) for row in guided)
-    sweeps = [[row for row in guided if asked.rule_in_words(row.first) == rule] for rule in rules]
-    ordered = [sorted(sweep, key=lambda row: asked.guidance_scale(row.first)) for sweep in sweeps]
+    unguided = next(
+        (row for row in judged_alike if requested.is_evaluated_only(row.first)), next(iter(judged_alike), None)
+    )
+    rules = dict.fromkeys(requested.rule_in_words(row.first) for row in guided)
+    sweeps = [[row for row in guided if requested.rule_in_words(row.first) == rule] for rule in rules]
+    ordered = [sorted(sweep, key=lambda row: requested.guidance_scale(row.first)) for sweep in sweeps]
     return Checkpoint(name, unguided, [Sweep(rule, sweep) for rule, sweep in zip(rules, ordered, strict=True)])
 
 
@@ -102,14 +104,14 @@ def _best(made: Checkpoint) -> str:
     best, *others = lowest_fids([row for sweep in made.judged for row in sweep.rows])
     fid, places = fid_of(best).mean, made.places
     alike = [
-        asked.guided(sweep.best.first)
+        requested.guided(sweep.best.first)
         for sweep in made.judged
-        if sweep.rule != asked.rule_in_words(best.first) and any(row is one for row in others for one in sweep.rows)
+        if sweep.rule != requested.rule_in_words(best.first) and any(row is one for row in others for one in sweep.rows)
     ]
     if made.unguided and fid_of(made.unguided).mean < fid:
         return f"{number(fid_of(made.unguided).mean, places)} without guidance"
     also = f", not distinguishable from {_among(alike)}" if alike else ""
-    return f"{number(fid, places)} with {asked.guided(best.first)}{also}"
+    return f"{number(fid, places)} with {requested.guided(best.first)}{also}"
 
 
 def _among(alike: Sequence[str]) -> str:
@@ -144,7 +146,7 @@ def _rules(made: Checkpoint) -> str:
 
 def _trained(made: Checkpoint) -> str:
     first = made.sweeps[0].best.first
-    return " ".join(filter(None, (asked.method(first), first.routes, asked.scheduled(first))))
+    return " ".join(filter(None, (requested.method(first), first.routes, requested.scheduled(first))))
 
 
 def _rule(made: Checkpoint, sweep: Sweep) -> str:
@@ -152,7 +154,7 @@ def _rule(made: Checkpoint, sweep: Sweep) -> str:
     edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
     several = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
     scales = several if len(sweep.rows) > 1 else "the only scale, so not judged"
-    said = f"{asked.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
+    said = f"{requested.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
     if gain is None:
         return said
     return f"{said}, {number(gain.mean, places, True)} to no guidance ({interval(gain, places, True)})"

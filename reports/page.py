@@ -8,7 +8,7 @@ from typing import Any
 
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import Record
-from tread_bench.reports import SMOKE_RUN, asked, cautions, contrasts, depths, guidance
+from tread_bench.reports import SMOKE_RUN, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
@@ -76,7 +76,7 @@ def _context(
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(unreadable)},
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
-        "has_guidance": any(asked.is_guided(record) for record in records),
+        "has_guidance": any(requested.is_guided(record) for record in records),
         "has_routers": any(record.method == "mod" for record in records),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         "facts": _facts(records, [row for members in sets for row in members], plan),
@@ -179,7 +179,7 @@ def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, 
 def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:
     """What of the run is still to come."""
     planned, is_timed = len(plan.cells), bool(plan.timing.pairs)
-    untimed = sum(r.status == "done" and r.timing is None and not asked.is_evaluated_only(r) for r in records)
+    untimed = sum(r.status == "done" and r.timing is None and not requested.is_evaluated_only(r) for r in records)
     told = (
         (missing, f"{missing:,} of {planned:,} planned cells have no result yet (listed below)"),
         (untimed * is_timed, f"the speed of {plural(untimed, 'trained cell')} is not measured yet"),
@@ -219,7 +219,7 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 def _training(records: Sequence[Record]) -> dict[str, str]:
     """What was asked of the training of all cells; of settings that differ, every value."""
-    asked_for = [record.config.get("training", {}) for record in records if not asked.is_evaluated_only(record)]
+    asked_for = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
     keys = dict.fromkeys(key for one in asked_for for key in one)
     found = {key: dict.fromkeys(flat(one.get(key)) or DASH for one in asked_for) for key in keys}
     return {key: " or ".join(values) for key, values in found.items()}

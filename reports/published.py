@@ -12,7 +12,7 @@ from typing import NamedTuple
 from tread_bench.core.config import MaskMethod
 from tread_bench.core.records import Record
 from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import number
 
@@ -69,7 +69,7 @@ def _value(
 
 def placement_difference(row: Row) -> float | None:
     """TREAD Figure 8: FID of that route minus dense, DiT-B/2 on ImageNet-256; None where it has no such route."""
-    is_published = (row.first.family, row.first.num_blocks, asked.method(row.first)) == (
+    is_published = (row.first.family, row.first.num_blocks, requested.method(row.first)) == (
         "DiT",
         PLACEMENT_BLOCKS,
         "tread",
@@ -113,9 +113,11 @@ def published_fid(row: Row) -> PublishedFid | None:
         return None
     iterations = row.group.iteration
     if first.method == "mask":
-        iterations = round(asked.schedule(first).until * iterations) if iterations == asked.iterations(first) else 0
+        iterations = (
+            round(requested.schedule(first).until * iterations) if iterations == requested.iterations(first) else 0
+        )
     seen = iterations * int(first.config.get("training", {}).get("batch", 0))
-    scale = f"{asked.guidance_scale(first):g}" if asked.is_guided(first) else ""
+    scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
     wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
     alike = (
         line
@@ -140,7 +142,7 @@ def _listed_model(row: Row) -> str:
 
 
 def _listed_method(record: Record) -> str:
-    method, ends_dense = asked.method(record), asked.schedule(record).until < 1
+    method, ends_dense = requested.method(record), requested.schedule(record).until < 1
     if method == "mask":
         return "mask unmasked" if ends_dense and _has_published_decoder(record) else ""
     return "tread fine-tuned" if method == "tread" and ends_dense else method
@@ -155,7 +157,7 @@ def _has_published_decoder(record: Record) -> bool:
 
 def _listed_metric(record: Record) -> str:
     guidance = record.config.get("sampling", {}).get("guidance", {})
-    if not asked.is_guided(record):
+    if not requested.is_guided(record):
         return "fid"
     if guidance.get("name") != "cfg":
         return ""
@@ -249,7 +251,7 @@ _METHODS = {
 
 def published_method(row: Row) -> str:
     """FID of its method at XL size, with the length of its training and its guidance; "" where none was published."""
-    return "" if row.is_smoke else _published_method(asked.method(row.first))
+    return "" if row.is_smoke else _published_method(requested.method(row.first))
 
 
 def _published_method(method: str) -> str:

@@ -8,21 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from statistics import median
 
 from tread_bench.core.records import Record, TimingFigures
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 
 Setting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch
 
 
 def dense_steps_ms(records: Iterable[Record]) -> dict[Setting, float]:
     """The median dense step in ms by setting, over all that were timed; seeds that share a measurement count once."""
-    timed: dict[Setting, dict[tuple[float, ...], None]] = {}
+    measurements: dict[Setting, set[tuple[float, ...]]] = {}
     for record in records:
         if record.timing:
-            timed.setdefault(_setting(record, record.timing), {})[tuple(record.timing.reference_step_times_ms)] = None
-    return {setting: median(step for steps in found for step in steps) for setting, found in timed.items()}
+            dense_ms = tuple(record.timing.reference_step_times_ms)
+            measurements.setdefault(_setting(record, record.timing), set()).add(dense_ms)
+    return {setting: median(chain.from_iterable(found)) for setting, found in measurements.items()}
 
 
 def dense_step_ms(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
@@ -35,10 +37,10 @@ def images_per_s(record: Record, dense_ms: Mapping[Setting, float]) -> float | N
     step_ms = dense_step_ms(record, dense_ms)
     if record.timing is None or step_ms is None:
         return None
-    speedup = 1.0 if asked.is_plainly_dense(record) else record.timing.speedup
+    speedup = 1.0 if requested.is_plainly_dense(record) else record.timing.speedup
     return record.timing.batch / step_ms * 1e3 * speedup
 
 
 def _setting(record: Record, timing: TimingFigures) -> Setting:
-    asked_for = [record.config.get(part) for part in ("data", "objective")]
-    return record.backbone, json.dumps(asked_for, sort_keys=True), timing.batch
+    config = [record.config.get(part) for part in ("data", "objective")]
+    return record.backbone, json.dumps(config, sort_keys=True), timing.batch

@@ -15,20 +15,23 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
     """One grid per row: first seed, highest iteration, as a data URI while the budget lasts."""
-    found, left = [], SAMPLE_BUDGET_BYTES
+    found = []
+    left = SAMPLE_BUDGET_BYTES
     for row in rows:
+        # The grid of the row's first seed that has one.
         record = next((r for r in row.done if r.last and r.last.samples), None)
         if record is None or record.last is None:
             continue
         picture = _grid(run_dir / "cells", f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
-        why = (
-            "not found, or not what its cell wrote"
-            if not picture
-            else "left out to keep this page small"
-            if len(picture) > left
-            else ""
-        )
-        left -= 0 if why else len(picture)
+
+        # Embed it while the budget lasts.
+        why = ""
+        if not picture:
+            why = "not found, or not what its cell wrote"
+        elif len(picture) > left:
+            why = "left out to keep this page small"
+        else:
+            left -= len(picture)
         found.append(
             {
                 "row": row.label,

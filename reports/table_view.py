@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tread_bench.core.statistics import Estimate
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number
@@ -84,7 +84,7 @@ def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Ca
 
     def difference(row: Row) -> Shown:
         estimate = row.difference(metric)
-        is_reference = estimate is None and row.is_dense and not asked.is_guided(row.first)
+        is_reference = estimate is None and row.is_dense and not requested.is_guided(row.first)
         return Shown("reference") if is_reference else _estimate(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else "dense"
@@ -93,18 +93,22 @@ def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Ca
 
 def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     """Where rows differ in guidance."""
-    if len({asked.guided(row.first) for row in rows}) < 2:
+    if len({requested.guided(row.first) for row in rows}) < 2:
         return []
     places = decimals((row.sampling_macs or 0) / 1e9 for row in rows)
     return [
         ("Guidance", "rule while sampling", _rule),
-        ("Scale", "of guidance", lambda row: _plain(asked.guidance_scale(row.first) if _rule(row).key else None, 2)),
+        (
+            "Scale",
+            "of guidance",
+            lambda row: _plain(requested.guidance_scale(row.first) if _rule(row).key else None, 2),
+        ),
         ("Sampling GMACs", "of one image, over all steps and branches", lambda row: _sampling(row, places)),
     ]
 
 
 def _rule(row: Row) -> Shown:
-    rule = asked.rule_in_words(row.first)
+    rule = requested.rule_in_words(row.first)
     return Shown(rule or "none", "", rule or None)
 
 
@@ -114,7 +118,7 @@ def _sampling(row: Row, places: int) -> Shown:
 
 def _trained(row: Row, name: str) -> float | None:
     """A cost of training; a row that judges what another trained has none."""
-    return None if asked.is_evaluated_only(row.first) else row.cost(name)
+    return None if requested.is_evaluated_only(row.first) else row.cost(name)
 
 
 def _extra(row: Row) -> Shown:

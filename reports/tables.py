@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tread_bench.core.files import write_atomically
 from tread_bench.core.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.core.routes import parse_routes
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
@@ -71,12 +71,12 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),
         "images_per_s": images_per_s(record, dense_ms),
-        "objective": asked.objective(record),
-        "guidance": asked.rule(record) or "none",
-        "checkpoint": asked.checkpoint(record) if asked.is_evaluated_only(record) else None,
-        "guidance_scale": asked.guidance_scale(record),
-        "auxiliary": asked.auxiliary(record),
-        "schedule": asked.scheduled(record),
+        "objective": requested.objective(record),
+        "guidance": requested.rule(record) or "none",
+        "checkpoint": requested.checkpoint(record) if requested.is_evaluated_only(record) else None,
+        "guidance_scale": requested.guidance_scale(record),
+        "auxiliary": requested.auxiliary(record),
+        "schedule": requested.scheduled(record),
         "precision_mode": flat(_precision(conditions)),
         "kernels": flat(conditions.get("kernels")),
         "threads": record.conditions.threads,

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Literal
 
 from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Group, Row, fids_against_best, lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
@@ -37,12 +37,12 @@ def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
     """The rows that their FID may rank, each with it: not the reference, nor dense controls beside other methods."""
     scored = [(row, fid) for row in rows if not row.is_dense and not row.is_judged_by_teacher and (fid := row.fid)]
-    return [(row, fid) for row, fid in scored if asked.method(row.first) != "dense"] or scored
+    return [(row, fid) for row, fid in scored if requested.method(row.first) != "dense"] or scored
 
 
 def kind(rows: Sequence[Row]) -> str:
     """What these rows, dense aside, are to each other: methods, rates of a route, routes, or just rows."""
-    methods = [asked.method(row.first) for row in rows]
+    methods = [requested.method(row.first) for row in rows]
     if len(set(methods)) == len(methods):
         return "method"
     routes = {row.first.routes for row in rows}
@@ -151,7 +151,7 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
     """How TREAD stands to dense and to the other methods, where one of those, the best, has the lowest FID."""
-    own = next((row for row in routed if asked.method(row.first) == "tread"), None)
+    own = next((row for row in routed if requested.method(row.first) == "tread"), None)
     if own is None or own is best or kind(routed) != "method":
         return ""
     others = _against(own, [row for row in routed if row is not own and row is not best])
@@ -216,4 +216,4 @@ def _speed(row: Row) -> str:
 
 
 def _has_dense_part(row: Row) -> bool:
-    return bool(row.spans and asked.scheduled(row.first))
+    return bool(row.spans and requested.scheduled(row.first))

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.statistics import Estimate, mean_interval
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.marks import logarithmic
@@ -58,7 +58,7 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description=f"FID on a logarithmic axis falls along training; {len({p.row for p in points})} rows, "
         f"up to {max(p.iteration for p in points):,} iterations. The numbers are in the table below.",
         caption="MACs are counted: those of a training step, times batch, times iterations"
-        + (", step by step over a schedule" if any(asked.scheduled(row.first) for row in rows) else "") + ". "
+        + (", step by step over a schedule" if any(requested.scheduled(row.first) for row in rows) else "") + ". "
         + (_SECONDS if any(point.seconds for point in points) and not several else "")
         + "Lines at the points are 95 % t intervals over seeds.",
     )  # fmt: skip
@@ -68,14 +68,14 @@ def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
     """One row at every iteration at which its finished cells were judged under the group's protocol."""
     row = rows[index]
     # A schedule has two kinds of steps, and one of them was timed.
-    step_ms = None if row.spans and asked.scheduled(row.first) else row.step_ms
+    step_ms = None if row.spans and requested.scheduled(row.first) else row.step_ms
     fids: dict[int, list[float]] = {}
     for record in row.done:
         for evaluation in record.evaluations:
             if evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
                 fids.setdefault(evaluation.iteration, []).append(evaluation.fid)
     images_per_step = row.first.config.get("training", {}).get("batch")
-    if not images_per_step or not row.cost("train_step_macs") or asked.is_evaluated_only(row.first):
+    if not images_per_step or not row.cost("train_step_macs") or requested.is_evaluated_only(row.first):
         return []
     return [
         Point(index, i, images_per_step * macs_until(row, i), step_ms and step_ms * i / 1e3, tuple(fids[i]))
@@ -90,8 +90,8 @@ def macs_until(row: Row, iteration: int) -> float:
     the mean over the whole schedule, the sum is exact for dense parts and at the end.
     """
     routed = row.cost("train_step_macs") or 0.0
-    mean, last = row.cost("mean_train_step_macs"), asked.iterations(row.first)
-    asked_for = asked.schedule(row.first)
+    mean, last = row.cost("mean_train_step_macs"), requested.iterations(row.first)
+    asked_for = requested.schedule(row.first)
     shares = [asked_for.share(step, last) for step in range(last)] if asked_for.text else []
     if mean is None or not shares:
         return routed * iteration

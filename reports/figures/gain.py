@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.statistics import Estimate
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import lines_of as depth_lines
@@ -59,7 +59,7 @@ def _kind(rows: Sequence[Row]) -> str:
 def _lines(rows: Sequence[Row]) -> list[_Line]:
     lines, y = [], 0.0
     for members in by_architecture(rows):
-        routed = [row for row in members if not row.is_dense and not asked.is_evaluated_only(row.first)]
+        routed = [row for row in members if not row.is_dense and not requested.is_evaluated_only(row.first)]
         lines += [_Line(row, y + k, k == 0, row.difference("fid")) for k, row in enumerate(routed)]
         y += len(routed) + _BETWEEN / _LINE
     return lines

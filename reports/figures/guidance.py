@@ -8,7 +8,7 @@ from textwrap import fill
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.marks import cells, logarithmic, upright
@@ -54,7 +54,7 @@ def _best_scales(found: Sequence[Checkpoint], places: int) -> str:
 def _words(made: Checkpoint, places: int) -> str:
     level = f"{number(fid_of(made.unguided).mean, places)} without guidance" if made.unguided else "no unguided row"
     bests = [
-        f"{number(fid_of(sweep.best).mean, places)} with {asked.guided(sweep.best.first)}" for sweep in made.sweeps
+        f"{number(fid_of(sweep.best).mean, places)} with {requested.guided(sweep.best.first)}" for sweep in made.sweeps
     ]
     return ", ".join([level, *bests])
 
@@ -72,7 +72,7 @@ def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
 def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: int) -> tuple[str, ...]:
     macs, gain = row.sampling_macs, None if row is made.unguided else made.gain(row)
     return (
-        made.name, rule, f"{asked.guidance_scale(row.first):g}" if asked.is_guided(row.first) else DASH,
+        made.name, rule, f"{requested.guidance_scale(row.first):g}" if requested.is_guided(row.first) else DASH,
         *cells(row.fid, places), *cells(gain, places, signed=True), str(fid_of(row).n),
         number(macs / 1e9 if macs else None, 4 if macs and macs < 1e10 else 1),
         number(macs / plain if macs and plain else None),
@@ -136,11 +136,11 @@ def _panel(axes: Axes, made: Checkpoint, looks: dict[str, _Look]) -> None:
     for k, sweep in enumerate(made.sweeps):
         colour, marker, line = looks[sweep.rule]
         aside = _ASIDE * (k - (len(made.sweeps) - 1) / 2)
-        scales = [asked.guidance_scale(row.first) + aside for row in sweep.rows]
+        scales = [requested.guidance_scale(row.first) + aside for row in sweep.rows]
         means = [fid_of(row).mean for row in sweep.rows]
         axes.plot(scales, means, color=colour, marker=marker, markersize=4.5, linewidth=1.2, linestyle=line)
         if not sweep.best.is_smoke:
-            upright(axes, asked.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
+            upright(axes, requested.guidance_scale(sweep.best.first) + aside, fid_of(sweep.best), colour, marker)
     axes.set_title(clean(made.name))
     axes.margins(x=0.06)
     axes.tick_params(length=0)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.statistics import Estimate
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
@@ -54,7 +54,7 @@ def _lines(rows: Sequence[Row]) -> list[_Line]:
     dense = {row.group: row.cost("train_step_macs") for row in rows if row.is_dense}
     lines = []
     for row in rows:
-        if not row.is_dense and row.done and not asked.is_evaluated_only(row.first):
+        if not row.is_dense and row.done and not requested.is_evaluated_only(row.first):
             whole, own = dense.get(row.group), mean_train_step_macs(row)
             lines.append(_Line(row, row.difference("fid"), own / whole if own and whole else None))
     return lines
@@ -69,7 +69,7 @@ def _differ(lines: Sequence[_Line]) -> bool:
     """Whether method, auxiliary losses or schedule tell some of these rows apart that the routes do not."""
     if not any(line.difference for line in lines):
         return False
-    kinds = {(asked.method(line.row.first), asked.scheduled(line.row.first)) for line in lines}
+    kinds = {(requested.method(line.row.first), requested.scheduled(line.row.first)) for line in lines}
     are_placements = all(line.row.first.method == "tread" for line in lines)
     are_placements = are_placements and len({tuple(line.row.spans) for line in lines}) > 1
     return len(kinds) > 1 and not are_placements
@@ -80,7 +80,7 @@ def _has_published(lines: Sequence[_Line]) -> bool:
 
 
 def _title(lines: Sequence[_Line]) -> str:
-    return "Methods" if len({asked.method(line.row.first) for line in lines} - {"dense"}) > 1 else "Schedules"
+    return "Methods" if len({requested.method(line.row.first) for line in lines} - {"dense"}) > 1 else "Schedules"
 
 
 def extra_params(row: Row) -> float | None:
@@ -113,7 +113,7 @@ def _numbers(line: _Line, places: int) -> tuple[str, ...]:
     row, (ratio, low, high) = line.row, line.row.speedup or (None, None, None)
     judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
     return (
-        row.label, asked.method(row.first), words(line.difference, places),
+        row.label, requested.method(row.first), words(line.difference, places),
         published_method(row) or DASH,
         str(line.difference.n) if line.difference else DASH,
         *(number(row.cost(name), 0) for name in ("method_params", "auxiliary_params")), number(line.macs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
@@ -48,7 +48,7 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     for draw in _OF_ALL_ROWS:
         if picture := draw(rows, suffix):
             yield picture
-    shown, folded = shown_and_folded([row for row in rows if not asked.is_evaluated_only(row.first)])
+    shown, folded = shown_and_folded([row for row in rows if not requested.is_evaluated_only(row.first)])
     for draw in _PANEL_PER_ROW:
         for members, part in _parts(draw, shown):
             if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
@@ -59,7 +59,7 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
 
 def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:
     """All rows in one picture; times of two objectives are different quantities and get one each."""
-    objectives = sorted({asked.objective(row.first) for row in rows})
+    objectives = sorted({requested.objective(row.first) for row in rows})
     if draw is not across_times or len(objectives) < 2:
         return [([*rows], "")]
-    return [([row for row in rows if asked.objective(row.first) == name], name) for name in objectives]
+    return [([row for row in rows if requested.objective(row.first) == name], name) for name in objectives]

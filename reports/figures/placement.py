@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.statistics import Estimate
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.marks import tones
@@ -68,7 +68,7 @@ def _several(lines: Sequence[_Line]) -> str:
     """What there is to say of rows with several routes."""
     if not any(len(line.row.spans) > 1 for line in lines):
         return ""
-    added = any(asked.auxiliary(line.row.first) for line in lines)
+    added = any(requested.auxiliary(line.row.first) for line in lines)
     loss = "What stands behind a plus is a loss that is added, over all routes of the row. " if added else ""
     published = f"{several_routes_note()} " if stands_beside_published(line.row for line in lines) else ""
     return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
@@ -78,7 +78,7 @@ def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
     places = decimals(row.fid.mean for row in rows if row.fid)
     lines = []
     for row in rows:
-        is_placed = (row.is_dense or row.first.method == "tread") and not asked.is_evaluated_only(row.first)
+        is_placed = (row.is_dense or row.first.method == "tread") and not requested.is_evaluated_only(row.first)
         if row.fid and row.blocks and is_placed:
             shown = row.difference("fid") if paired else row.fid
             published = placement_difference(row) if paired else None

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.routes import parse_routes
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.marks import cells, upright
@@ -53,7 +53,7 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
     found: dict[tuple[str, ...], list[tuple[float, Row]]] = {}
     for row in rows:
         used = {route.rate for route in parse_routes(row.first.routes)}
-        if len(used) == 1 and row.fid and not asked.is_guided(row.first):
+        if len(used) == 1 and row.fid and not requested.is_guided(row.first):
             found.setdefault((row.group.backbone, *_shared(row)), []).append((used.pop(), row))
     dense = {row.group: row for row in rows if row.is_dense and row.fid}
     lines = []
@@ -69,7 +69,7 @@ def _shared(row: Row) -> tuple[str, ...]:
     """What the rows of a line have in common: method, blocks, selector, schedule."""
     blocks = ",".join(f"{first}:{last}" for first, last in row.spans)
     selector = "" if row.first.selector == "random" else row.first.selector
-    return asked.method(row.first), blocks, selector, asked.scheduled(row.first)
+    return requested.method(row.first), blocks, selector, requested.scheduled(row.first)
 
 
 def _named(line: Line) -> str:

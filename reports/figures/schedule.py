@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tread_bench.reports import asked
+from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
@@ -48,25 +48,25 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 def _differ(rows: Sequence[Row]) -> bool:
     """Whether schedules tell some of the rows apart: rows of one method, or rows of one method and route."""
     routed = [row.first for row in rows if row.spans]
-    trained = [(asked.method(first), first.routes) for first in routed]
+    trained = [(requested.method(first), first.routes) for first in routed]
     is_one = len({method for method, _ in trained}) == 1 or len(set(trained)) < len(trained)
-    return is_one and any(map(asked.scheduled, routed))
+    return is_one and any(map(requested.scheduled, routed))
 
 
 def _points(index: int, rows: Sequence[Row]) -> list[Point]:
     first = rows[index].first
-    return [] if asked.is_evaluated_only(first) or asked.is_guided(first) else points_of(index, rows)
+    return [] if requested.is_evaluated_only(first) or requested.is_guided(first) else points_of(index, rows)
 
 
 def _schedule(row: Row) -> str:
     if row.is_dense:
         return "dense throughout"
-    return asked.scheduled(row.first) or "routed throughout"
+    return requested.scheduled(row.first) or "routed throughout"
 
 
 def share(row: Row, step: int) -> float:
     """Of the routes' rates, at `step` from 0; of a dense row 0."""
-    return asked.schedule(row.first).share(step, asked.iterations(row.first)) if row.spans else 0.0
+    return requested.schedule(row.first).share(step, requested.iterations(row.first)) if row.spans else 0.0
 
 
 def _numbers(row: Row, point: Point, places: int) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, strips))
     looks = style.looks(rows[index].is_dense for index in members)
     for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
-        aside = _ASIDE * (k - (len(members) - 1) / 2) * asked.iterations(rows[index].first)
+        aside = _ASIDE * (k - (len(members) - 1) / 2) * requested.iterations(rows[index].first)
         own = [(point.iteration + aside, point) for point in points if point.row == index]
         above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
         for x, point in own:
@@ -103,18 +103,18 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
 
 def _shade(axes: Axes, rows: Sequence[Row]) -> None:
     """From where rows turn dense to the end."""
-    for begin, end in {_dense_part(row) for row in rows if row.spans and asked.schedule(row.first).until < 1}:
+    for begin, end in {_dense_part(row) for row in rows if row.spans and requested.schedule(row.first).until < 1}:
         axes.axvspan(begin, end, color=RULE, alpha=0.45, linewidth=0, zorder=0.3)
 
 
 def _dense_part(row: Row) -> tuple[int, int]:
-    last = asked.iterations(row.first)
-    return round(asked.schedule(row.first).until * last), last
+    last = requested.iterations(row.first)
+    return round(requested.schedule(row.first).until * last), last
 
 
 def _strips(axes: Axes, rows: Sequence[Row]) -> None:
     for y, row in enumerate(rows):
-        last = asked.iterations(row.first)
+        last = requested.iterations(row.first)
         edges = np.linspace(0, last, min(last, _STEPS) + 1)
         shares = [round(share(row, int(step)), 2) for step in edges[:-1]]
         axes.barh(y, last, height=0.5, color=RULE, linewidth=0)

@@ -10,7 +10,7 @@ import synthetic_studies as made
 from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, render, study
 from synthetic_studies import STUDIES
 
-from tread_bench.reports import asked, contrasts, depths, guidance
+from tread_bench.reports import contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, side_by_side
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.cost import macs_until, points_of
@@ -173,7 +173,7 @@ def test_the_share_of_a_schedule_is_the_training_loops():
 
     for settings in ({}, {"warmup": 0.3}, {"until": 0.8}, {"warmup": 0.15, "until": 0.55}):
         for iterations in (1, 7, 240):
-            ours = [asked.Schedule(**settings).share(step, iterations) for step in range(iterations)]
+            ours = [requested.Schedule(**settings).share(step, iterations) for step in range(iterations)]
             theirs = [routing_share(step, iterations, RoutingSchedule(**settings)) for step in range(iterations)]
             assert ours == pytest.approx(theirs)
 
@@ -269,19 +269,19 @@ def test_a_label_of_guidance_names_its_settings_and_the_csv_keeps_its_short_text
     settings = {"name": "sparse", "strong": 0.25, "weak": 0.9, "decay": "cosine", "snapshot": 1, "label_weak": True}
     one = made.asked(record("x", "", 0, 20.0), sampling={"guidance": settings, "guidance_scale": 3})
     words = "sparse (strong 0.25, weak 0.9, cosine decay, weak branch from iteration 1) at scale 3"
-    assert asked.guided(one) == words
+    assert requested.guided(one) == words
     assert results_frame([one])["guidance"][0] == "sparse 0.25/0.9 cosine from iteration 1"
 
 
 def test_of_rules_at_one_scale_each_none_is_called_best():
-    single = [r for r in made.guidance() if not asked.is_guided(r) or asked.guidance_scale(r) == 1.5]
+    single = [r for r in made.guidance() if not requested.is_guided(r) or requested.guidance_scale(r) == 1.5]
     said = guidance.lead(comparison(single))
     assert "none is called best" in said and "lowest" not in said
 
 
 def test_where_no_rule_helps_no_guidance_is_called_best():
     worse = [
-        r if not asked.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
+        r if not requested.is_guided(r) else r.model_copy(update={"evaluations": [evaluation(1200, 40.0 + r.seed)]})
         for r in made.guidance()
     ]
     said = guidance.lead(comparison(worse))
@@ -346,7 +346,9 @@ def test_objectives_are_judged_apart_and_their_losses_never_together(rows, drawn
     assert "SiT-B/2" in table["flow 2:8@0.5"][-1] and "DiT-B/2" in table["edm 2:8@0.5"][-1]
     assert "noise levels σ" in drawn["objectives"]["across_times-edm"].caption
     assert "times t" in drawn["objectives"]["across_times-flow"].caption
-    assert all({r.reference.partition("-")[0] for r in row.records} == {asked.objective(row.first)} for row in members)
+    assert all(
+        {r.reference.partition("-")[0] for r in row.records} == {requested.objective(row.first)} for row in members
+    )
 
 
 def test_several_routes_are_several_bars_and_the_added_loss_is_named(drawn):
@@ -424,7 +426,7 @@ def taught(records):
     return [
         r.model_copy(
             update={
-                "target_features_sha256": "a" * 64 if "repa" in asked.auxiliary(r) else "",
+                "target_features_sha256": "a" * 64 if "repa" in requested.auxiliary(r) else "",
                 "evaluations": [e.model_copy(update={"protocol_details": details}) for e in r.evaluations],
             }
         )

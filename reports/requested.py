@@ -1,4 +1,4 @@
-"""What was asked of a record beyond backbone and routes, one reader per field: what it lacks was not asked for."""
+"""What a suite requested of a record beyond backbone and routes, one reader per field; defaults for what it lacks."""
 
 from __future__ import annotations
 
@@ -26,24 +26,27 @@ class Schedule(NamedTuple):
     @property
     def text(self) -> str:
         """Such as "warm-up 0.1, dense from 0.8"; "" for routes that apply as they are from start to end."""
-        rate = f" with lr {self.dense_learning_rate:g}" if self.dense_learning_rate is not None else ""
-        parts = (
-            f"warm-up {self.warmup:g}" if self.warmup else "",
-            f"dense from {self.until:g}{rate}" if self.until < 1 else "",
-        )
-        return ", ".join(filter(None, parts))
+        parts = []
+        if self.warmup:
+            parts.append(f"warm-up {self.warmup:g}")
+        if self.until < 1:
+            rate = f" with lr {self.dense_learning_rate:g}" if self.dense_learning_rate is not None else ""
+            parts.append(f"dense from {self.until:g}{rate}")
+        return ", ".join(parts)
 
 
 def schedule(record: Record) -> Schedule:
-    asked = record.config.get("schedule") or {}
-    return Schedule(**{name: asked[name] for name in Schedule._fields if asked.get(name) is not None})
+    config = record.config.get("schedule") or {}
+    return Schedule(**{name: config[name] for name in Schedule._fields if config.get(name) is not None})
 
 
 def scheduled(record: Record) -> str:
     """The schedule in words; of training that is dense all the time only its learning rate changes."""
     found = schedule(record)
-    if record.routes or found.dense_learning_rate is None:
-        return found.text if record.routes else ""
+    if record.routes:
+        return found.text
+    if found.dense_learning_rate is None:
+        return ""
     return f"lr {found.dense_learning_rate:g} from {found.until:g}"
 
 
@@ -69,7 +72,7 @@ def is_judged_by_teacher(record: Record) -> bool:
 
 
 def is_plainly_dense(record: Record) -> bool:
-    """Nothing is asked for that others are compared by: no method, no auxiliary loss, no schedule."""
+    """Nothing is requested that others are compared by: no method, no auxiliary loss, no schedule."""
     return method(record) == "dense" and not scheduled(record)
 
 
@@ -78,22 +81,24 @@ def objective(record: Record) -> str:
 
 
 def checkpoint(record: Record) -> str:
-    """Whose weights are judged: the row itself, or the one that it names; with the iteration, unless it is the last."""
-    asked = record.config.get("evaluate") or {}
-    moment = asked.get("iteration")
-    is_last = moment is None or moment == iterations(record)
-    return f"{asked.get('row', record.row)}{'' if is_last else f' at {moment:g}'}"
+    """Whose weights are evaluated: the row's own, or those it names; with the iteration, unless it is the last."""
+    config = record.config.get("evaluate") or {}
+    row = str(config.get("row", record.row))
+    moment = config.get("iteration")
+    if moment is None or moment == iterations(record):
+        return row
+    return f"{row} at {moment:g}"
 
 
 def is_evaluated_only(record: Record) -> bool:
-    """Another row trained what this one judges."""
+    """Another row trained what this one evaluates."""
     return bool(record.config.get("evaluate"))
 
 
 def guidance(record: Record) -> Setting:
     """The rule with its settings; `name` is "none" without one."""
-    asked = record.config.get("sampling", {}).get("guidance") or "none"
-    return {"name": asked} if isinstance(asked, str) else dict(asked)
+    config = record.config.get("sampling", {}).get("guidance") or "none"
+    return {"name": config} if isinstance(config, str) else dict(config)
 
 
 def guidance_scale(record: Record) -> float:
@@ -107,36 +112,43 @@ def is_guided(record: Record) -> bool:
 
 def rule(record: Record) -> str:
     """The guidance with what tells it from another of its name: "sparse 0.5/0.9 cosine"; "" without guidance."""
-    asked = guidance(record)
-    if asked["name"] == "none":
+    config = guidance(record)
+    if config["name"] == "none":
         return ""
-    rates = "/".join(f"{asked[key]:g}" for key in ("strong", "weak") if asked.get(key) is not None)
-    return " ".join(filter(None, (asked["name"], rates, *_conditions(asked))))
+    rates = "/".join(f"{config[key]:g}" for key in ("strong", "weak") if config.get(key) is not None)
+    return " ".join(filter(None, (config["name"], rates, *_conditions(config))))
 
 
 def rule_in_words(record: Record) -> str:
     """The same for a reader: "sparse (strong 0.5, weak 0.9, cosine decay)"."""
-    asked = guidance(record)
-    if asked["name"] == "none":
+    config = guidance(record)
+    if config["name"] == "none":
         return ""
-    rates = [f"{key} {asked[key]:g}" for key in ("strong", "weak") if asked.get(key) is not None]
-    settings = ", ".join(filter(None, (*rates, *_conditions(asked, "cosine decay", "weak branch "))))
-    return f"{asked['name'].replace('_', ' ')}{f' ({settings})' if settings else ''}"
+    rates = [f"{key} {config[key]:g}" for key in ("strong", "weak") if config.get(key) is not None]
+    settings = ", ".join([*rates, *_conditions(config, "cosine decay", "weak branch ")])
+    name = str(config["name"]).replace("_", " ")
+    return f"{name} ({settings})" if settings else name
 
 
-def _conditions(asked: Setting, cosine: str = "cosine", whose: str = "") -> list[str]:
-    """Settings other than rates and blocks, where they are not the usual ones."""
-    told = {True: "weak with label", False: "weak without label"}
-    is_usual = asked.get("label_weak") in (None, asked["name"] == "sparse")
-    interval, snapshot = asked.get("interval"), asked.get("snapshot")
-    row = f"by row {asked['row']}" if asked.get("row") else ""
-    weights = " ".join(filter(None, (row, _moment(snapshot) if snapshot is not None else "")))
-    return [
-        cosine if asked.get("decay") == "cosine" else "",
-        "" if is_usual else told[bool(asked["label_weak"])],
-        f"{whose}{weights}" if weights else "",
-        f"interval {interval[0]:g}–{interval[1]:g}" if interval else "",
-    ]
+def _conditions(config: Setting, cosine: str = "cosine", whose: str = "") -> list[str]:
+    """Settings other than rates and blocks, where they are not the default ones."""
+    found = []
+    if config.get("decay") == "cosine":
+        found.append(cosine)
+    label_weak = config.get("label_weak")
+    if label_weak not in (None, config["name"] == "sparse"):
+        found.append("weak with label" if label_weak else "weak without label")
+    weights = []
+    if config.get("row"):
+        weights.append(f"by row {config['row']}")
+    if config.get("snapshot") is not None:
+        weights.append(_moment(config["snapshot"]))
+    if weights:
+        found.append(f"{whose}{' '.join(weights)}")
+    if config.get("interval"):
+        low, high = config["interval"]
+        found.append(f"interval {low:g}–{high:g}")
+    return found
 
 
 def _moment(moment: float) -> str:
