@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 
 from tread_bench.core.records import Evaluation, Record, TimingFigures
@@ -90,7 +90,7 @@ class Row:
 
     @property
     def blocks(self) -> int:
-        """Blocks of the backbone; 0 where no cell came to tell."""
+        """Blocks of the backbone; 0 where no cell came so far."""
         return self.first.num_blocks or 0
 
     @property
@@ -122,9 +122,9 @@ class Row:
         timings = self.timings
         if len(timings) == 1:
             return timings[0].speedup, timings[0].speedup_low, timings[0].speedup_high
-        dense = [t for timing in timings for t in timing.reference_step_times_ms]
-        routed = [t for timing in timings for t in timing.step_times_ms]
-        return paired_ratio(dense, routed) if timings else None
+        dense_ms = list(chain.from_iterable(timing.reference_step_times_ms for timing in timings))
+        routed_ms = list(chain.from_iterable(timing.step_times_ms for timing in timings))
+        return paired_ratio(dense_ms, routed_ms) if timings else None
 
     @cached_property
     def timings(self) -> list[TimingFigures]:
@@ -158,8 +158,9 @@ class Row:
 
     def timing(self, name: str) -> float | None:
         """Mean over the measurements of a figure of `TimingFigures`."""
-        values = [value for timing in self.timings if (value := getattr(timing, name)) is not None]
-        return mean_interval(values).mean if values else None
+        values = [getattr(timing, name) for timing in self.timings]
+        measured = [value for value in values if value is not None]
+        return mean_interval(measured).mean if measured else None
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
@@ -167,16 +168,25 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
 
     The rows of a smoke run have no tests and no lowest FID among them.
     """
+    # The seeds of one configuration and protocol make a row, beside their dense references.
     ordered = sorted(map(_without_infinite_fids, records), key=record_order)
     cells = {record.cell: record for record in ordered}
     dense_ms = dense_steps_ms(ordered)
-    rows = [row for _, seeds in groupby(ordered, _row_key) for row in _by_protocol(list(seeds), cells, dense_ms)]
-    rows = [_settle(row, rows) for row in rows]
+    rows: list[Row] = []
+    for _, seeds in groupby(ordered, _row_key):
+        rows.extend(_by_protocol(list(seeds), cells, dense_ms))
+
+    # Rows of one group stand together.
+    rows = [_in_its_group(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
     if is_smoke:
         return with_labels([replace(row, is_smoke=True) for row in rows])
-    rows = [row for _, members in groupby(_test(rows), lambda row: row.group) for row in _rank(list(members))]
-    return with_labels(rows)
+
+    # Tests against dense, and the lowest FIDs of each group.
+    ranked: list[Row] = []
+    for _, members in groupby(_test(rows), lambda row: row.group):
+        ranked.extend(_rank(list(members)))
+    return with_labels(ranked)
 
 
 def _without_infinite_fids(record: Record) -> Record:
@@ -206,23 +216,30 @@ def _data(record: Record) -> str:
 def _objective(record: Record) -> str:
     """Such as "flow", or "edm (p_mean -1.2, p_std 1.2, sigma_data 0.5)"."""
     config = record.config.get("objective", {})
+    name = str(config.get("name", ""))
     settings = ", ".join(f"{key} {config[key]}" for key in ("p_mean", "p_std", "sigma_data") if key in config)
-    return f"{config.get('name', '')}{settings and f' ({settings})'}"
+    return f"{name} ({settings})" if settings else name
 
 
 def _group(record: Record, evaluation: Evaluation | None) -> Group:
-    protocol, iteration = (evaluation.protocol or "", evaluation.iteration) if evaluation else ("", 0)
-    return Group(record.backbone, _data(record), _objective(record), protocol, iteration)
+    return Group(
+        backbone=record.backbone,
+        data=_data(record),
+        objective=_objective(record),
+        protocol=evaluation.protocol or "" if evaluation else "",
+        iteration=evaluation.iteration if evaluation else 0,
+    )
 
 
 def _by_protocol(records: list[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> list[Row]:
     """One row per protocol that its finished cells were measured under; the others stay with the first."""
+    done = [record for record in records if record.status == "done"]
+    not_done = [record for record in records if record.status != "done"]
     groups: dict[Group, list[Record]] = {}
-    for record in records:
-        if record.status == "done":
-            groups.setdefault(_group(record, record.last), []).append(record)
+    for record in done:
+        groups.setdefault(_group(record, record.last), []).append(record)
     first = next(iter(groups), _group(records[0], None))
-    groups.setdefault(first, []).extend(record for record in records if record.status != "done")
+    groups.setdefault(first, []).extend(not_done)
     return [_row(group, members, cells, dense_ms) for group, members in groups.items()]
 
 
@@ -230,6 +247,8 @@ def _row(group: Group, records: Sequence[Record], cells: dict[str, Record], dens
     step_ms = next((dense_step_ms(record, dense_ms) for record in records if record.timing), None)
     members = tuple(sorted(records, key=record_order))
     row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
+
+    # Scores of each seed, and of its dense reference, as far as they are finite.
     for metric in METRICS:
         for record in row.done:
             value = getattr(record.last, metric, None)
@@ -249,11 +268,11 @@ def _reference_value(record: Record, reference: Record | None, metric: str) -> f
     return next((getattr(e, metric) for e in reference.evaluations if (e.iteration, e.protocol) == same), None)
 
 
-def _settle(row: Row, rows: Sequence[Row]) -> Row:
+def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
     """A row without a finished cell stands with the rows of its architecture, data and objective."""
     if row.done:
         return row
-    alike = [r.group for r in rows if r.done and r.group[:3] == row.group[:3]]
+    alike = [other.group for other in rows if other.done and other.group[:3] == row.group[:3]]
     return replace(row, group=min(alike)) if alike else row
 
 
@@ -261,9 +280,11 @@ def _test(rows: Sequence[Row]) -> list[Row]:
     """With tests against dense, Holm-adjusted over the rows that stand side by side, in both directions."""
     adjusted: dict[int, float] = {}
     for members in side_by_side(rows):
-        judged = [row for row in members if not row.is_judged_by_teacher]
-        raw = {id(r): paired_p_value(r.scores.get("fid", {}), r.references.get("fid", {})) for r in judged}
-        tested = {place: p for place, p in raw.items() if p is not None}
+        tested: dict[int, float] = {}
+        for row in members:
+            p_value = paired_p_value(row.scores.get("fid", {}), row.references.get("fid", {}))
+            if p_value is not None and not row.is_judged_by_teacher:
+                tested[id(row)] = p_value
         adjusted |= zip(tested, holm(list(tested.values())), strict=True)
     return [replace(row, fid_p_value=adjusted.get(id(row))) for row in rows]
 
@@ -271,24 +292,24 @@ def _test(rows: Sequence[Row]) -> list[Row]:
 def _rank(rows: Sequence[Row]) -> list[Row]:
     """With the rows marked that may have the lowest FID of the group."""
     lowest = lowest_fids(rows)
-    return [
-        replace(
-            row,
-            is_lowest_fid=row is lowest[0] if lowest else False,
-            is_among_lowest_fid=any(row is one for one in lowest),
-        )
-        for row in rows
-    ]
+    marked = []
+    for row in rows:
+        is_lowest = bool(lowest) and row is lowest[0]
+        is_among_lowest = any(row is one for one in lowest)
+        marked.append(replace(row, is_lowest_fid=is_lowest, is_among_lowest_fid=is_among_lowest))
+    return marked
 
 
 def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
-    """The FIDs of rows of one group, by their places among `rows`; a row that its teacher judges takes no part."""
-    return against_best(
-        {str(i): row.scores["fid"] for i, row in enumerate(rows) if row.fid and not row.is_judged_by_teacher}
-    )
+    """The FIDs of rows of one group, by their places among `rows`; a row that its teacher judges is left out."""
+    ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_judged_by_teacher}
+    return against_best({place: row.scores["fid"] for place, row in ranked.items()})
 
 
 def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list[Row]:
     """The row of lowest mean FID and those that are not distinguishable from it; of all rows of a group, or of some."""
-    chosen = None if among is None else {str(i) for i, row in enumerate(rows) if any(row is one for one in among)}
+    chosen = None
+    if among is not None:
+        wanted = {id(row) for row in among}
+        chosen = {str(place) for place, row in enumerate(rows) if id(row) in wanted}
     return [rows[int(place)] for place in fids_against_best(rows).best(chosen)]

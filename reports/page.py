@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,78 +47,107 @@ def render(
         run_dir: holds the sample grids under cells/<id>/.
         unreadable: cell -> why its record cannot be read.
     """
+    # The table of all cells.
     records = sorted(records, key=record_order)
     is_smoke = plan.smoke
     write_csv(results_frame(records, is_smoke), run_dir / "results.csv")
+
+    # The comparison of rows, and the figures of each set of rows that stand side by side.
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
-    all_drawn = [picture for some in drawn for picture in some]
+    all_drawn = list(chain.from_iterable(drawn))
     write_pictures(all_drawn, run_dir / "figures", NAMES)
-    context = _context(records, rows, sets, drawn, plan, run_dir, unreadable or {})
+
+    # The page.
+    context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
     write_page(run_dir / "index.html", "page.html.j2", all_drawn, **context)
 
 
-def _context(
-    records: Sequence[Record],
-    rows: Sequence[Row],
-    sets: Sequence[list[Row]],
-    drawn: Sequence[Sequence[Picture]],
-    plan: RunPlan,
-    run_dir: Path,
-    unreadable: Mapping[str, str],
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Report:
+    """What a page is made of."""
+
+    records: Sequence[Record]
+    rows: Sequence[Row]
+    sets: Sequence[list[Row]]  # of rows that stand side by side
+    drawn: Sequence[Sequence[Picture]]  # of each set
+    plan: RunPlan
+    unreadable: Mapping[str, str]
+
+
+def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
+    """What the template shows."""
+    records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
-    missing = _missing(records, plan, unreadable)
-    protocols = _protocols(records)
+    missing = _missing(records, plan, report.unreadable)
     return {
+        # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "description": plan.suite.description,
         "smoke": SMOKE_RUN if is_smoke else "",
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
-        "counts": {**_counts(records), "missing": len(missing), "unreadable": len(unreadable)},
+        "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
+        "facts": _facts(records, list(chain.from_iterable(sets)), plan),
+        "cautions": _cautions(report, len(missing)),
+        # Which explanations the reader needs.
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(requested.is_guided(record) for record in records),
         "has_routers": any(record.method == "mod" for record in records),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
-        "facts": _facts(records, [row for members in sets for row in members], plan),
-        "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)],
+        # Tables, figures and samples.
+        "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)],
         "samples": sample_grids(rows, run_dir),
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
         "cells": _cells(records),
+        # How it was made.
         "conditions": {"training": _training(records)}
         | plan.model_dump(mode="json", exclude=_NOT_CONDITIONS, exclude_unset=True),
-        "protocols": protocols,
-        "cautions": [
-            *(f"a cell is left out of all that follows: {reason}." for reason in unreadable.values()),
-            *_unfinished(records, plan, len(missing)),
-            *cautions.mixed_conditions(records),
-            *cautions.mixed_data(records),
-            *cautions.judged_by_teacher(rows),
-            *cautions.unusable_fids(records, rows),
-            *cautions.lower_over_other_seeds(rows),
-            *cautions.disturbed_timing(rows),
-            *cautions.starved(rows),
-            *sorted({str(details["caution"]) for details in protocols.values() if "caution" in details}),
-        ],
+        "protocols": _protocols(records),
         "columns": COLUMNS,
     }
 
 
+def _cautions(report: _Report, missing: int) -> list[str]:
+    """What a reader must know before comparing figures, the gravest first."""
+    records, rows = report.records, report.rows
+    of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
+    return [
+        *(f"a cell is left out of all that follows: {reason}." for reason in report.unreadable.values()),
+        *_unfinished(records, report.plan, missing),
+        *cautions.mixed_conditions(records),
+        *cautions.mixed_data(records),
+        *cautions.judged_by_teacher(rows),
+        *cautions.unusable_fids(records, rows),
+        *cautions.lower_over_other_seeds(rows),
+        *cautions.disturbed_timing(rows),
+        *cautions.starved(rows),
+        *sorted(map(str, of_protocols)),
+    ]
+
+
 def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
     """Two sentences on one architecture; a lead and a statement for each of several."""
-    architectures = by_architecture(rows)
+    is_one = len(by_architecture(rows)) == 1
+    group = rows[0].group
+    families: list[tuple[str, str, str]] = []
+
+    # Of rules of guidance, of one architecture, or of several.
     if guidance.is_swept(rows):
-        group, quality, cost = rows[0].group, guidance.lead(rows), guidance.scope(rows)
+        quality = guidance.lead(rows)
+        cost = guidance.scope(rows)
         families = guidance.statements(rows)
-    elif len(architectures) == 1:
-        (group, quality, cost), families = verdicts(rows, is_over)[0], []
-        if told := contrasts.lead(rows):
-            quality, cost = told, f"{quality} {cost}"
+    elif is_one:
+        group, quality, cost = verdicts(rows, is_over)[0]
+        changes = contrasts.lead(rows)
+        if changes:
+            quality, cost = changes, f"{quality} {cost}"
     else:
-        group, quality, cost, families = rows[0].group, depths.lead(rows) or lead(rows), scope(rows), statements(rows)
-    is_one = len(architectures) == 1
+        quality = depths.lead(rows) or lead(rows)
+        cost = scope(rows)
+        families = statements(rows)
+
     title = _title(group, with_backbone=is_one, with_objective=is_one, with_protocol=True) if several else ""
     return {
         "title": title,
@@ -130,20 +161,31 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
 def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     """Rows whose FIDs the verdict ranks together, with a name."""
     if guidance.is_swept(rows):
-        found = guidance.checkpoints(rows)
-        return [(made.name, [row for sweep in made.judged for row in sweep.rows]) for made in found]
+        ranked: list[tuple[str, Sequence[Row]]] = []
+        for made in guidance.checkpoints(rows):
+            ranked.append((made.name, list(chain.from_iterable(sweep.rows for sweep in made.judged))))
+        return ranked
     return [(members[0].architecture, members) for members in by_architecture(rows)]
 
 
 def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
     """The tables of rows that stand side by side, a table per architecture, with their pictures before or after."""
     architectures = by_architecture(rows)
-    is_folded = len(architectures) > 1 or guidance.is_swept(rows)
-    first = [picture for picture in drawn if is_folded and picture.name.partition("-")[0] in _LEADING]
+    are_several = len(architectures) > 1
+    is_folded = are_several or guidance.is_swept(rows)
+
+    # Tables that are folded have a heading, and the leading pictures come before them.
+    heading = "All rows" if is_folded else ""
+    if are_several:
+        heading = f"Rows of each {what_differs(rows)}"
+    first = []
+    if is_folded:
+        first = [picture for picture in drawn if picture.name.partition("-")[0] in _LEADING]
+
     return {
         "first": first,
-        "tables": [_table(members, several, len(architectures) > 1) for members in architectures],
-        "heading": f"Rows of each {what_differs(rows)}" if len(architectures) > 1 else "All rows" if is_folded else "",
+        "tables": [_table(members, several, are_several) for members in architectures],
+        "heading": heading,
         "pictures": [picture for picture in drawn if picture not in first],
     }
 
@@ -156,13 +198,16 @@ def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[
 
 
 def _title(group: Group, with_backbone: bool, with_objective: bool, with_protocol: bool) -> str:
-    parts = (
-        group.backbone if with_backbone else "",
-        f"objective {group.objective}" if group.objective and with_objective else "",
-        f"iteration {group.iteration:,}" if group.iteration else "",
-        f"protocol {group.protocol}" if group.protocol and with_protocol else "",
-    )
-    return ", ".join(filter(None, parts))
+    parts = []
+    if with_backbone and group.backbone:
+        parts.append(group.backbone)
+    if with_objective and group.objective:
+        parts.append(f"objective {group.objective}")
+    if group.iteration:
+        parts.append(f"iteration {group.iteration:,}")
+    if with_protocol and group.protocol:
+        parts.append(f"protocol {group.protocol}")
+    return ", ".join(parts)
 
 
 def _counts(records: Sequence[Record]) -> dict[str, int]:
@@ -171,22 +216,25 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
 
 def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str]]:
     """Cells that were planned and have left nothing yet, each with its row and seed."""
-    have = {record.cell for record in records} | unreadable.keys()
+    there = {record.cell for record in records} | unreadable.keys()
     names = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
-    return [(cell, names.get(cell, "")) for cell in plan.cells if cell not in have]
+    return [(cell, names.get(cell, "")) for cell in plan.cells if cell not in there]
 
 
 def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:
     """What of the run is still to come."""
-    planned, is_timed = len(plan.cells), bool(plan.timing.pairs)
-    untimed = sum(r.status == "done" and r.timing is None and not requested.is_evaluated_only(r) for r in records)
-    told = (
-        (missing, f"{missing:,} of {planned:,} planned cells have no result yet (listed below)"),
-        (untimed * is_timed, f"the speed of {plural(untimed, 'trained cell')} is not measured yet"),
-    )
-    if not (texts := [text for count, text in told if count]):
+    open_ends = []
+    if missing:
+        planned = len(plan.cells)
+        open_ends.append(f"{missing:,} of {planned:,} planned cells have no result yet (listed below)")
+    if plan.timing.pairs:
+        trained = [record for record in records if record.status == "done" and not requested.is_evaluated_only(record)]
+        untimed = sum(record.timing is None for record in trained)
+        if untimed:
+            open_ends.append(f"the speed of {plural(untimed, 'trained cell')} is not measured yet")
+    if not open_ends:
         return []
-    return [f"{'; '.join(texts)}{': figures and verdicts are those of what is there' if records else ''}."]
+    return [f"{'; '.join(open_ends)}{': figures and verdicts are those of what is there' if records else ''}."]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
@@ -218,14 +266,20 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _training(records: Sequence[Record]) -> dict[str, str]:
-    """What was asked of the training of all cells; of settings that differ, every value."""
-    asked_for = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
-    keys = dict.fromkeys(key for one in asked_for for key in one)
-    found = {key: dict.fromkeys(flat(one.get(key)) or DASH for one in asked_for) for key in keys}
-    return {key: " or ".join(values) for key, values in found.items()}
+    """The requested training of all cells; of settings that differ, every value."""
+    configs = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
+    settings = {}
+    for key in dict.fromkeys(chain.from_iterable(configs)):
+        values = dict.fromkeys(flat(config.get(key)) or DASH for config in configs)
+        settings[key] = " or ".join(values)
+    return settings
 
 
 def _protocols(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     """Fingerprint -> its details."""
-    found = {e.protocol: e.protocol_details for record in records for e in record.evaluations if e.protocol}
+    found = {}
+    for record in records:
+        for evaluation in record.evaluations:
+            if evaluation.protocol:
+                found[evaluation.protocol] = evaluation.protocol_details
     return dict(sorted(found.items()))

@@ -25,19 +25,25 @@ def verdicts(rows: Sequence[Row], is_over: bool = True) -> list[tuple[Group, str
 def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
     if not any(row.done for row in rows):
         return "No cell of this comparison finished, so it says nothing yet.", _missing(rows)
-    routed, places = ranked(rows), decimals(row.fid.mean for row in rows if row.fid)
+    routed = [row for row, _ in ranked(rows)]
     if not routed:
         return _without_ranks(rows, is_over), _cheapest(rows, is_over)
-    others = [row for row, _ in routed]
-    best = lowest_fids(rows, others)[0]
-    lead = f"{_mean(best, others, places)}{runners_up(rows, others)}"
-    return f"{lead}; {against_dense(best, rows, places)}.", f"{_cost(best)}{_of_tread(best, others, rows, places)}"
+    best = lowest_fids(rows, routed)[0]
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    quality = f"{_mean(best, routed, places)}{runners_up(rows, routed)}; {against_dense(best, rows, places)}."
+    cost = f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
+    return quality, cost
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
     """The rows that their FID may rank, each with it: not the reference, nor dense controls beside other methods."""
-    scored = [(row, fid) for row in rows if not row.is_dense and not row.is_judged_by_teacher and (fid := row.fid)]
-    return [(row, fid) for row, fid in scored if requested.method(row.first) != "dense"] or scored
+    scored = []
+    for row in rows:
+        fid = row.fid
+        if fid and not row.is_dense and not row.is_judged_by_teacher:
+            scored.append((row, fid))
+    of_methods = [(row, fid) for row, fid in scored if requested.method(row.first) != "dense"]
+    return of_methods or scored
 
 
 def kind(rows: Sequence[Row]) -> str:
@@ -67,10 +73,10 @@ def _without_ranks(rows: list[Row], is_over: bool) -> str:
 
 
 def _cheapest(rows: list[Row], is_over: bool) -> str:
-    priced = [(macs, row) for row in rows if not row.is_dense and (macs := row.cost("forward_macs"))]
-    if not priced:
+    counted = [row for row in rows if not row.is_dense and row.cost("forward_macs")]
+    if not counted:
         return f"What routing would cost or save is not known from these rows{'' if is_over else ' yet'}."
-    return _cost(min(priced, key=lambda pair: pair[0])[1])
+    return _cost(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
 def _mean(best: Row, routed: Sequence[Row], places: int) -> str:
@@ -107,10 +113,11 @@ def smallest_difference(rows: Sequence[Row]) -> str:
 
 def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
     """What the seeds of each named set of rows could have shown, in a sentence; "" where nothing is compared."""
-    found = [(name, smallest) for name, rows in sets if (smallest := smallest_difference(rows))]
+    differences = [(name, smallest_difference(rows)) for name, rows in sets]
+    found = [(name, difference) for name, difference in differences if difference]
     if not found:
         return ""
-    each = [f"{smallest}{f' ({name})' if len(found) > 1 else ''}" for name, smallest in found]
+    each = [f"{difference} ({name})" if len(found) > 1 else difference for name, difference in found]
     return (
         f"Smallest difference from the lowest FID that these seeds could have shown: {', '.join(each)} (Hsu’s multiple "
         "comparisons with the best on log FID, seeds as blocks, at 5 %)."
@@ -129,15 +136,18 @@ def outcome(row: Row) -> Outcome:
 
 def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
     """How the row's FID stands to dense, as the end of a sentence."""
+    # Without a pair, or with one alone.
     difference = row.difference("fid")
     if difference is None:
-        has_dense = any(r.is_dense and r.done for r in rows)
+        has_dense = any(other.is_dense and other.done for other in rows)
         why = "no seed has both" if has_dense else "no dense row finished beside it"
         return f"whether that is better or worse than dense cannot be said, because {why}"
     size = number(abs(difference.mean), places)
     if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
         return f"it is {size} {way} than dense on the one seed that both have, which settles nothing"
+
+    # With several, by the outcome of the test.
     way = "below" if difference.mean < 0 else "above"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
     return {
@@ -160,18 +170,24 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
 
 def _against(own: Row, others: Sequence[Row]) -> str:
     """Which of the other rows have another FID than one, by paired tests."""
+    if not others:
+        return ""
+
+    # Test each of the others.
     p_values = [paired_p_value(row.scores["fid"], own.scores["fid"]) for row in others]
     adjusted = holm([1.0 if p is None else p for p in p_values])
-    told = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
-    said = [
-        f"{names(some)} {'has' if len(some) == 1 else 'have'} a {way} FID"
-        for way in ("higher", "lower")
-        if (some := [row.short_label for row in told if _way(row, own) == way])
-    ]
-    if not said:
-        return f"none of {names(row.short_label for row in others)} differs significantly from it; " if others else ""
-    alike = ", the rest do not differ significantly" if len(told) < len(others) else ""
-    return f"{' and '.join(said)} (paired tests, Holm-adjusted){alike}; "
+    different = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
+    if not different:
+        return f"none of {names(row.short_label for row in others)} differs significantly from it; "
+
+    # Those above, those below, and the rest.
+    clauses = []
+    for way in ("higher", "lower"):
+        labels = [row.short_label for row in different if _way(row, own) == way]
+        if labels:
+            clauses.append(f"{names(labels)} {'has' if len(labels) == 1 else 'have'} a {way} FID")
+    alike = ", the rest do not differ significantly" if len(different) < len(others) else ""
+    return f"{' and '.join(clauses)} (paired tests, Holm-adjusted){alike}; "
 
 
 def _way(row: Row, own: Row) -> str:
@@ -184,7 +200,8 @@ def _cost(row: Row) -> str:
 
 
 def _macs(row: Row) -> str:
-    forward, dense = row.cost("forward_macs"), row.cost("dense_forward_macs")
+    forward = row.cost("forward_macs")
+    dense = row.cost("dense_forward_macs")
     if not forward or not dense:
         return f"The MACs of {row.short_label} were not counted"
     when = " of a routed step" if _has_dense_part(row) else ""
