@@ -26,11 +26,15 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
         OutputError: a picture, or the folder, is a link.
     """
     refuse_linked([folder])
+
+    # Write those that are drawn.
     if drawn:
         folder.mkdir(exist_ok=True)
     for picture in drawn:
         write_atomically(folder / f"{picture.name}.svg", picture.svg)
         write_atomically(folder / f"{picture.name}.png", picture.png)
+
+    # Remove those of an earlier call.
     current = {picture.name for picture in drawn}
     for path in folder.glob("*.*") if folder.is_dir() else ():
         is_picture = path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names
@@ -40,6 +44,7 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
 
 def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:
     """A template of this package, with the style and the script of all pages; its head names the pictures' files."""
+    # The template, with the filters that templates use.
     environment = Environment(
         loader=PackageLoader("tread_bench.reports"),
         autoescape=True,
@@ -48,6 +53,8 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
         lstrip_blocks=True,
     )
     environment.filters.update(flat=flat, number=number, plural=plural)
+
+    # Style and script stand inside the page, which then needs no other file.
     templates = files("tread_bench.reports") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

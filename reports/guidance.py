@@ -1,8 +1,9 @@
-"""Rows that judge the same checkpoints under several rules of guidance: a rule is judged at the best of its scales."""
+"""Rows that evaluate the same checkpoints under several rules of guidance: a rule counts at the best of its scales."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from tread_bench.core.statistics import Estimate, paired_difference
@@ -10,7 +11,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row, lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
-_TOLD = 3  # rules in a statement
+_LISTED = 3  # rules in a statement
 
 
 class Sweep(NamedTuple):
@@ -55,17 +56,21 @@ def fid_of(row: Row) -> Estimate:
 
 
 def checkpoints(rows: Sequence[Row]) -> list[Checkpoint]:
-    """Those that were judged under guidance as well as without, or at several scales, in the order of the rows."""
+    """Those evaluated under guidance as well as without, or at several scales, in the order of the rows."""
+    # The rows of each checkpoint.
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.fid:
             found.setdefault((row.group.backbone, requested.checkpoint(row.first)), []).append(row)
-    judged = {key: members for key, members in found.items() if len(members) > 1 and any(map(_is_guided, members))}
-    several = len({backbone for backbone, _ in judged}) > 1
-    return [
-        _checkpoint(f"{members[0].architecture} {name}" if several else name, members)
-        for (_, name), members in judged.items()
-    ]
+
+    # Of those with several rows, some of them guided.
+    compared = {key: members for key, members in found.items() if len(members) > 1 and any(map(_is_guided, members))}
+    are_several = len({backbone for backbone, _ in compared}) > 1
+    checkpoints = []
+    for (_, name), members in compared.items():
+        full_name = f"{members[0].architecture} {name}" if are_several else name
+        checkpoints.append(_checkpoint(full_name, members))
+    return checkpoints
 
 
 def _is_guided(row: Row) -> bool:
@@ -75,14 +80,21 @@ def _is_guided(row: Row) -> bool:
 def _checkpoint(name: str, members: Sequence[Row]) -> Checkpoint:
     guided = [row for row in members if _is_guided(row)]
     plain = [row for row in members if not _is_guided(row)]
+
+    # Without guidance: a row that was evaluated only, as the guided ones were, before the one that was trained.
     judged_alike = [row for row in plain if row.group == guided[0].group]
     unguided = next(
         (row for row in judged_alike if requested.is_evaluated_only(row.first)), next(iter(judged_alike), None)
     )
-    rules = dict.fromkeys(requested.rule_in_words(row.first) for row in guided)
-    sweeps = [[row for row in guided if requested.rule_in_words(row.first) == rule] for rule in rules]
-    ordered = [sorted(sweep, key=lambda row: requested.guidance_scale(row.first)) for sweep in sweeps]
-    return Checkpoint(name, unguided, [Sweep(rule, sweep) for rule, sweep in zip(rules, ordered, strict=True)])
+
+    # The guided rows by rule, then by scale.
+    rows_by_rule: dict[str, list[Row]] = {}
+    for row in guided:
+        rows_by_rule.setdefault(requested.rule_in_words(row.first), []).append(row)
+    sweeps = []
+    for rule, rows in rows_by_rule.items():
+        sweeps.append(Sweep(rule, sorted(rows, key=lambda row: requested.guidance_scale(row.first))))
+    return Checkpoint(name, unguided, sweeps)
 
 
 def is_swept(rows: Sequence[Row]) -> bool:
@@ -95,27 +107,31 @@ def lead(rows: Sequence[Row]) -> str:
     found = [made for made in checkpoints(rows) if made.judged]
     if not found:
         return "Every rule ran at one scale only, by which a rule is not judged, so none is called best."
-    told = "; for ".join(f"{made.name}: {_best(made)}" for made in found)
-    return f"Each rule at the best of its scales, the lowest FID is, for {told}."
+    each = "; for ".join(f"{made.name}: {_best(made)}" for made in found)
+    return f"Each rule at the best of its scales, the lowest FID is, for {each}."
 
 
 def _best(made: Checkpoint) -> str:
     """All rows of all sweeps are compared, and a rule is as good as the best of its scales."""
-    best, *others = lowest_fids([row for sweep in made.judged for row in sweep.rows])
-    fid, places = fid_of(best).mean, made.places
-    alike = [
-        requested.guided(sweep.best.first)
-        for sweep in made.judged
-        if sweep.rule != requested.rule_in_words(best.first) and any(row is one for row in others for one in sweep.rows)
-    ]
+    best, *others = lowest_fids(list(chain.from_iterable(sweep.rows for sweep in made.judged)))
+    fid = fid_of(best).mean
+    places = made.places
     if made.unguided and fid_of(made.unguided).mean < fid:
         return f"{number(fid_of(made.unguided).mean, places)} without guidance"
+
+    # Other rules with a scale that is not distinguishable from the best.
+    alike = []
+    undistinguished = {id(row) for row in others}
+    for sweep in made.judged:
+        is_other = sweep.rule != requested.rule_in_words(best.first)
+        if is_other and any(id(row) in undistinguished for row in sweep.rows):
+            alike.append(requested.guided(sweep.best.first))
     also = f", not distinguishable from {_among(alike)}" if alike else ""
     return f"{number(fid, places)} with {requested.guided(best.first)}{also}"
 
 
 def _among(alike: Sequence[str]) -> str:
-    return names(alike) if len(alike) <= _TOLD else f"{len(alike)} other rules"
+    return names(alike) if len(alike) <= _LISTED else f"{len(alike)} other rules"
 
 
 def scope(rows: Sequence[Row]) -> str:
@@ -140,8 +156,10 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
 def _rules(made: Checkpoint) -> str:
     """Those of the lowest FID in full; a rule that ran at one scale comes last."""
     ordered = sorted(made.sweeps, key=lambda sweep: (len(sweep.rows) == 1, fid_of(sweep.best).mean))
-    left = f"; the other {plural(len(ordered) - _TOLD, 'rule')} in the table below" if len(ordered) > _TOLD else ""
-    return f"{'; '.join(_rule(made, sweep) for sweep in ordered[:_TOLD])}{left}."
+    listed = "; ".join(_rule(made, sweep) for sweep in ordered[:_LISTED])
+    if len(ordered) <= _LISTED:
+        return f"{listed}."
+    return f"{listed}; the other {plural(len(ordered) - _LISTED, 'rule')} in the table below."
 
 
 def _trained(made: Checkpoint) -> str:
@@ -150,11 +168,15 @@ def _trained(made: Checkpoint) -> str:
 
 
 def _rule(made: Checkpoint, sweep: Sweep) -> str:
-    best, gain, places = sweep.best, made.gain(sweep.best), made.places
-    edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
-    several = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
-    scales = several if len(sweep.rows) > 1 else "the only scale, so not judged"
-    said = f"{requested.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
+    best = sweep.best
+    places = made.places
+    if len(sweep.rows) > 1:
+        edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
+        scales = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
+    else:
+        scales = "the only scale, so not judged"
+    statement = f"{requested.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
+    gain = made.gain(best)
     if gain is None:
-        return said
-    return f"{said}, {number(gain.mean, places, True)} to no guidance ({interval(gain, places, True)})"
+        return statement
+    return f"{statement}, {number(gain.mean, places, True)} to no guidance ({interval(gain, places, True)})"

@@ -82,11 +82,11 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
     """What was found, over how much."""
-    judged = sum(one.is_enough for one in series)
-    over = f"in {judged:,} series over {plural(len(runs), 'run')}"
+    tested = sum(one.is_enough for one in series)
+    over = f"in {tested:,} series over {plural(len(runs), 'run')}"
     effects = [change.effect for one in series for change in one.changes]
-    if not effects and not _tells_noise(series):
-        exact = f"; no change found in {judged:,} series of counts" if judged else ""
+    if not effects and not _has_noisy(series):
+        exact = f"; no change found in {tested:,} series of counts" if tested else ""
         return f"too few runs that compare to tell a change from noise: {MIN_RUNS} are needed{exact}"
     if not effects:
         return f"no change found {over}"
@@ -94,18 +94,22 @@ def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
     return f"{plural(len(effects), 'change')} {over}: " + names(f"{n} {words}" for words, n in counts.items() if n)
 
 
-def _tells_noise(series: Sequence[Series]) -> bool:
-    """Whether some figure with noise has runs enough."""
+def _has_noisy(series: Sequence[Series]) -> bool:
+    """Whether some figure with noise has enough runs."""
     return any(one.is_enough and not one.metric.is_exact for one in series)
 
 
 def notes(series: Sequence[Series]) -> list[str]:
     """What a reader of the headline must know: series that are too short to tell, and rows that are cut in several."""
+    found = []
     short = sum(not one.is_enough for one in series)
-    too_few = f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed"
+    if short and _has_noisy(series):
+        found.append(f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed")
     cut = len({(one.suite, one.row) for one in series if one.apart})
-    apart = f"of {plural(cut, 'row')}, runs of another configuration, conditions or seeds are series of their own"
-    return [note for note, is_news in ((too_few, short and _tells_noise(series)), (apart, cut)) if is_news]
+    if cut:
+        rows = plural(cut, "row")
+        found.append(f"of {rows}, runs of another configuration, conditions or seeds are series of their own")
+    return found
 
 
 def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLine]:
@@ -117,13 +121,14 @@ def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLi
 
 def _series_line(series: Series) -> tuple[str, str, str, int, str]:
     """Suite, row, metric, runs, verdict."""
-    count = len(series.changes)
-    verdict = plural(count, "change") if count else "no change" if series.is_enough else "too few runs to tell"
+    verdict = "no change" if series.is_enough else "too few runs to tell"
+    if series.changes:
+        verdict = plural(len(series.changes), "change")
     return series.suite, series_name(series), series.metric.label, len(series.runs), verdict
 
 
 def _what_matters(metric: Metric) -> str:
-    """The smallest step that is told."""
+    """The smallest step that is reported."""
     if metric.is_exact:
         return "any"
     absolute = f" + {metric.absolute:g} {metric.unit}" if metric.absolute else ""

@@ -61,30 +61,31 @@ def _lines() -> list[dict[str, str]]:
 def _value(
     table: str, model: str, method: str, routes: str | None = None, metric: str | None = None, iterations: str = ""
 ) -> float | None:
-    wanted = {"table": table, "model": model, "method": method, "routes": routes, "metric": metric}
-    told = {key: value for key, value in (wanted | {"iterations": iterations or None}).items() if value is not None}
-    found = (line["value"] for line in _lines() if all(line[key] == value for key, value in told.items()))
-    return next(map(float, found), None)
+    """The first value of these; None of a key means any."""
+    wanted: dict[str, str | None] = {"table": table, "model": model, "method": method, "routes": routes}
+    wanted |= {"metric": metric, "iterations": iterations or None}
+    given = {key: value for key, value in wanted.items() if value is not None}
+    for line in _lines():
+        if all(line[key] == value for key, value in given.items()):
+            return float(line["value"])
+    return None
 
 
 def placement_difference(row: Row) -> float | None:
     """TREAD Figure 8: FID of that route minus dense, DiT-B/2 on ImageNet-256; None where it has no such route."""
-    is_published = (row.first.family, row.first.num_blocks, requested.method(row.first)) == (
-        "DiT",
-        PLACEMENT_BLOCKS,
-        "tread",
-    )
-    if not is_published or not row.first.routes or row.is_smoke:
+    first = row.first
+    is_its_model = first.family == "DiT" and first.num_blocks == PLACEMENT_BLOCKS
+    is_its_method = requested.method(first) == "tread" and first.routes
+    if not is_its_model or not is_its_method or row.is_smoke:
         return None
     return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
 
 
 def placement_note() -> str:
     """Where the figures come from and why they do not compare."""
-    figure, dense, tread = (
-        number(_value(table, "DiT-B/2", method))
-        for table, method in (("TREAD Figure 8", "dense"), ("TREAD Table 2", "dense"), ("TREAD Table 2", "tread"))
-    )
+    figure = number(_value("TREAD Figure 8", "DiT-B/2", "dense"))
+    dense = number(_value("TREAD Table 2", "DiT-B/2", "dense"))
+    tread = number(_value("TREAD Table 2", "DiT-B/2", "tread"))
     return (
         "Published: TREAD (Krause et al. 2025), Figure 8, read off the picture: DiT-B/2, ImageNet-256, another "
         f"protocol, no error bars, dense {figure}. After 400K iterations its Table 2 gives {dense} dense and {tread} "
@@ -118,31 +119,35 @@ def published_fid(row: Row) -> PublishedFid | None:
         )
     seen = iterations * int(first.config.get("training", {}).get("batch", 0))
     scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
+
+    # The line of the tables that has all of it.
     wanted = (_listed_model(row), _listed_method(first), _listed_metric(first), scale)
-    alike = (
-        line
-        for line in _lines()
-        if line["table"].startswith("TREAD Table")
-        and (line["model"], line["method"], line["metric"], line["scale"]) == wanted
-    )
-    found = (line for line in alike if (_images_seen(line), _listed_routes(line, row.blocks)) == (seen, first.routes))
-    return next((PublishedFid(float(line["value"]), line["caveat"]) for line in found), None)
+    for line in _lines():
+        is_fid = line["table"].startswith("TREAD Table")
+        if not is_fid or (line["model"], line["method"], line["metric"], line["scale"]) != wanted:
+            continue
+        if _images_seen(line) == seen and _listed_routes(line, row.blocks) == first.routes:
+            return PublishedFid(float(line["value"]), line["caveat"])
+    return None
 
 
 def _listed_model(row: Row) -> str:
     """As the tables name it; of models that they give by their size alone, where it is that size."""
-    family, params = row.first.family, round((row.cost("params") or 0) / 1e6)
+    family = row.first.family
     if row.first.method == "mask" and row.group.backbone == "DiT-XL/2":
         return "MaskDiT-XL/2"
     if family in ("DRWKV", "DiS", "LightningDiT"):
         model = GAIN_MODELS[family]
-        return model if any((line["model"], line["params"]) == (model, f"{params}M") for line in _lines()) else ""
+        params = f"{round((row.cost('params') or 0) / 1e6)}M"
+        is_listed = any(line["model"] == model and line["params"] == params for line in _lines())
+        return model if is_listed else ""
     side = row.first.config["data"].get("image_size")
     return f"{row.group.backbone} ImageNet-512" if side == 64 else row.group.backbone
 
 
 def _listed_method(record: Record) -> str:
-    method, ends_dense = requested.method(record), requested.schedule(record).until < 1
+    method = requested.method(record)
+    ends_dense = requested.schedule(record).until < 1
     if method == "mask":
         return "mask unmasked" if ends_dense and _has_published_decoder(record) else ""
     return "tread fine-tuned" if method == "tread" and ends_dense else method
@@ -151,8 +156,8 @@ def _listed_method(record: Record) -> str:
 def _has_published_decoder(record: Record) -> bool:
     """MaskDiT's, which is the default; before there was a choice the decoder was as wide as the backbone."""
     published = MaskMethod(name="mask").model_dump(include={"decoder_width", "decoder_depth", "decoder_heads"})
-    asked_for = record.config.get("method") or {}
-    return all(asked_for.get(key) == value for key, value in published.items())
+    config = record.config.get("method") or {}
+    return all(config.get(key) == value for key, value in published.items())
 
 
 def _listed_metric(record: Record) -> str:
@@ -175,9 +180,11 @@ def _listed_routes(line: Mapping[str, str], blocks: int) -> str:
     """In block numbers; the tables leave out TREAD's own rule and its rate."""
     if line["method"].startswith("dense"):
         return ""
-    usual = "0:-1@0.5" if line["method"].startswith("mask") else "2:-4@0.5"
-    written = usual.partition("@")[0] + line["routes"] if line["routes"].startswith("@") else line["routes"] or usual
-    return format_routes(resolve_routes(parse_routes(written), blocks))
+    routes = line["routes"] or "@0.5"
+    if routes.startswith("@"):
+        usual = "0:-1" if line["method"].startswith("mask") else "2:-4"
+        routes = usual + routes
+    return format_routes(resolve_routes(parse_routes(routes), blocks))
 
 
 def published_gain(row: Row) -> PublishedGain | None:
@@ -207,9 +214,13 @@ def gain_note() -> str:
 
 def published_rates() -> dict[float, float]:
     """TREAD Tables 2 and 5: bypass rate -> FID of DiT-B/2 with route 2:8 at 400K iterations; 0 is dense."""
-    dense, half = (_value("TREAD Table 2", "DiT-B/2", method) for method in ("dense", "tread"))
-    others = {rate: _value("TREAD Table 5", "DiT-B/2", "tread", f"@{rate:g}") for rate in (0.25, 0.75)}
-    return {rate: fid for rate, fid in sorted({0.0: dense, 0.5: half, **others}.items()) if fid is not None}
+    found = {
+        0.0: _value("TREAD Table 2", "DiT-B/2", "dense"),
+        0.25: _value("TREAD Table 5", "DiT-B/2", "tread", "@0.25"),
+        0.5: _value("TREAD Table 2", "DiT-B/2", "tread"),
+        0.75: _value("TREAD Table 5", "DiT-B/2", "tread", "@0.75"),
+    }
+    return {rate: fid for rate, fid in found.items() if fid is not None}
 
 
 def rates_note() -> str:
@@ -283,13 +294,13 @@ def published_guidance() -> list[tuple[str, float | None, float | None]]:
 
 def guidance_note() -> str:
     """What was published of guidance, and why it does not compare."""
-    told = [
-        f"{rule} {f'FID {number(fid)} at' if fid is not None else 'at'} {number(gmacs)}"
-        for rule, fid, gmacs in published_guidance()
-    ]
+    rules = []
+    for rule, fid, gmacs in published_guidance():
+        quality = "" if fid is None else f"FID {number(fid)} "
+        rules.append(f"{rule} {quality}at {number(gmacs)}")
     return (
         "Published: Sparse Guidance (Krause et al. 2026), SiT-XL/2 on ImageNet-256, another protocol; GMACs per "
-        f"sampling step, attention products excluded: {'; '.join(told)}."
+        f"sampling step, attention products excluded: {'; '.join(rules)}."
     )
 
 

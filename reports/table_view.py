@@ -30,9 +30,14 @@ class TableView(NamedTuple):
 
 def comparison_view(rows: Sequence[Row]) -> TableView:
     """The rows of one group. A column that no row fills is left out."""
-    columns = [column for column in _columns(rows) if any(column[2](row).key is not None for row in rows)]
-    headers = [(title, hint) for title, hint, _ in columns]
-    return TableView(headers, [(row, [cell(row) for _, _, cell in columns]) for row in rows])
+    headers = []
+    columns = []
+    for title, hint, cell in _columns(rows):
+        column = [cell(row) for row in rows]
+        if any(shown.key is not None for shown in column):
+            headers.append((title, hint))
+            columns.append(column)
+    return TableView(headers, [(row, [column[place] for column in columns]) for place, row in enumerate(rows)])
 
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
@@ -77,7 +82,9 @@ def _published(row: Row) -> Shown:
 
 
 def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
-    title, places = _TITLES[metric], decimals(e.mean for row in rows if (e := row.metric(metric)))
+    title = _TITLES[metric]
+    estimates = [row.metric(metric) for row in rows]
+    places = decimals(estimate.mean for estimate in estimates if estimate)
 
     def mean(row: Row) -> Shown:
         return _estimate(row.metric(metric), places)
@@ -117,7 +124,7 @@ def _sampling(row: Row, places: int) -> Shown:
 
 
 def _trained(row: Row, name: str) -> float | None:
-    """A cost of training; a row that judges what another trained has none."""
+    """A cost of training; a row that evaluates what another trained has none."""
     return None if requested.is_evaluated_only(row.first) else row.cost(name)
 
 
@@ -127,8 +134,9 @@ def _extra(row: Row) -> Shown:
 
 
 def _seeds(row: Row) -> Shown:
-    done, asked = len(row.done), len(row.records)
-    return Shown(f"{done}" if done == asked else f"{done} of {asked}", "", done)
+    done = len(row.done)
+    planned = len(row.records)
+    return Shown(f"{done}" if done == planned else f"{done} of {planned}", "", done)
 
 
 def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> Shown:

@@ -46,13 +46,16 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
     """
     import pandas as pd
 
+    # A line for each evaluation.
     ordered = sorted(records, key=record_order)
     dense_ms = dense_steps_ms(ordered)
-    lines = [
-        {**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None}
-        for record in ordered
-        for evaluation in (*sorted(record.evaluations, key=lambda e: e.iteration),) or (None,)
-    ]
+    lines = []
+    for record in ordered:
+        in_order: list[Evaluation] = sorted(record.evaluations, key=lambda evaluation: evaluation.iteration)
+        for evaluation in in_order or (None,):
+            lines.append({**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None})
+
+    # Their columns, with whole numbers where they are that.
     frame = pd.DataFrame(lines, columns=[column.name for column in COLUMNS])
     return frame.astype({column.name: "Int64" for column in COLUMNS if column.whole})
 
