@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
+from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, style_map
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
 
@@ -72,7 +72,7 @@ def _heat_map(axes: Axes, row: Row, adjacent: Adjacent) -> AxesImage:
     for first, last in row.spans:
         outline_route(axes, first - 0.5, -0.5, last - first + 1, len(mean))
     axes.set_xticks(range(0, mean.shape[1], max(1, mean.shape[1] // 4)))
-    settle_map(axes)
+    style_map(axes)
     axes.tick_params(labelsize=8)
     return image
 

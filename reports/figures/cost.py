@@ -13,7 +13,7 @@ from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import logarithmic
+from tread_bench.reports.figures.drawing import logarithmic
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
@@ -91,8 +91,8 @@ def macs_until(row: Row, iteration: int) -> float:
     """
     routed = row.cost("train_step_macs") or 0.0
     mean, last = row.cost("mean_train_step_macs"), requested.iterations(row.first)
-    asked_for = requested.schedule(row.first)
-    shares = [asked_for.share(step, last) for step in range(last)] if asked_for.text else []
+    schedule = requested.schedule(row.first)
+    shares = [schedule.share(step, last) for step in range(last)] if schedule.text else []
     if mean is None or not shares:
         return routed * iteration
     extra = (mean - routed) * last / (last - sum(shares)) if sum(shares) < last else 0.0
@@ -111,7 +111,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
         _panel(one, rows, shown, what, scale)
         one.set_xlabel(label)
     for one in axes:
-        _settle_axes(one)
+        _style_axes(one)
     axes[0].set_ylabel("FID", color=MUTED)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right upper")
@@ -128,7 +128,7 @@ def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure
     panels = figure.subplots(lines, columns, squeeze=False).flat
     for group, axes in zip(groups, panels, strict=False):
         _panel(axes, rows, [point for point in points if rows[point.row].group == group], "macs", divisor)
-        _settle_axes(axes)
+        _style_axes(axes)
         axes.set_title(clean(next(row.architecture for row in rows if row.group == group)))
         axes.legend(loc="lower left", fontsize=8)
     for unused in list(panels):
@@ -153,7 +153,7 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
         )  # fmt: skip
 
 
-def _settle_axes(axes: Axes) -> None:
+def _style_axes(axes: Axes) -> None:
     """After all lines are drawn: on a logarithmic axis seaborn would average logarithms."""
     axes.set(xlim=(0, None))
     logarithmic(axes)

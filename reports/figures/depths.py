@@ -11,7 +11,7 @@ from tread_bench.core.statistics import Estimate
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import Line, lines_of
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import cells, upright, words
+from tread_bench.reports.figures.drawing import cells, upright, words
 from tread_bench.reports.figures.style import MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import depths_note, published_depths, stands_beside_published

@@ -14,7 +14,7 @@ from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import lines_of as depth_lines
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import dot, settle_forest, tone, tones, words
+from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, millions, number
 from tread_bench.reports.published import gain_note, published_gain
@@ -104,7 +104,7 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
     texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
     if _has_published(lines):
         texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
-    _settle_axes(forest, speed, lines)
+    _style_axes(forest, speed, lines)
     return figure
 
 
@@ -141,11 +141,11 @@ def _speed(axes: Axes, line: _Line) -> None:
         dot(axes, line.y, ratio, (low, high), INK)
 
 
-def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
+def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
     forest.set(ylim=(lines[-1].y + 0.6, -0.5), xlabel="ΔFID to own dense (left is better)")
     speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
-        settle_forest(axes, still)
+        style_forest(axes, still)
         axes.locator_params(axis="x", nbins=6 if axes is forest else 4)
         for line in lines:
             if line.leads and line.y:

@@ -21,7 +21,7 @@ from tread_bench.core.statistics import (
 )
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import cells, upright
+from tread_bench.reports.figures.drawing import cells, upright
 from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, number
 
@@ -143,8 +143,8 @@ def _figure(found: Sequence[_Own]) -> Figure:
             upright(alike, point.rate, point.cosine, colour, marker)
             if branch := _branch(point.rate, rates):
                 loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
-    _settle(loss, "validation loss at γ minus at 0")
-    _settle(alike, "similarity of routed to dense outputs")
+    _style_axes(loss, "validation loss at γ minus at 0")
+    _style_axes(alike, "similarity of routed to dense outputs")
     handles = [
         Line2D([], [], color=c, marker=m, label=clean(own[0].row.label))
         for (own, _), (c, m) in zip(found, looks, strict=True)
@@ -159,7 +159,7 @@ def _ring(branch: str, size: float = 14) -> dict[str, Any]:
     return {"marker": _RINGS[branch], "markersize": size, "fillstyle": "none", "linestyle": "none"}
 
 
-def _settle(axes: Axes, what: str) -> None:
+def _style_axes(axes: Axes, what: str) -> None:
     for rate in PUBLISHED_RATES:
         axes.axvline(rate, color=MUTED, linewidth=1, linestyle=(0, (1, 2)), zorder=0.5)
     axes.set_title(what, color=INK)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import cells, logarithmic, upright
+from tread_bench.reports.figures.drawing import cells, logarithmic, upright
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.numbers import DASH, decimals, number

@@ -142,7 +142,7 @@ def _panel(axes: Axes, series: Series, axis: _Axis) -> None:
         inches = axis.x(change.first) / max(1, len(axis.places)) * (_WIDTH - _LEFT - _RIGHT)
         _step(axes, change, axis, size(change, series.metric) if inches - last >= _APART else "")
         last = inches if inches - last >= _APART else last
-    _settle_values(axes, series.metric, series.values)
+    _style_values(axes, series.metric, series.values)
     axes.set(xlim=(-0.7, len(axis.places) - 0.3), xticks=())
     axes.tick_params(axis="x", length=0)
 
@@ -166,7 +166,7 @@ def _step(axes: Axes, change: Change, axis: _Axis, words: str) -> None:
                       textcoords="offset points", size=8.5)  # fmt: skip
 
 
-def _settle_values(axes: Axes, metric: Metric, values: Sequence[float]) -> None:
+def _style_values(axes: Axes, metric: Metric, values: Sequence[float]) -> None:
     """An axis that does not blow up noise: it shows at least twice what matters to either side."""
     low, high = min(values), max(values)
     middle = (low + high) / 2

@@ -13,7 +13,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import dot, settle_forest, tone, tones, words
+from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, millions, names, number
 from tread_bench.reports.published import methods_note, published_method, stands_beside_published
@@ -134,7 +134,7 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
         _speed(speed, y, line.row)
     for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
         axes.text(0.05, -0.95, title, va="center", color=MUTED, size=8.5)
-    _settle_axes(forest, speed, lines)
+    _style_axes(forest, speed, lines)
     return figure
 
 
@@ -163,11 +163,11 @@ def _speed(axes: Axes, y: int, row: Row) -> None:
         dot(axes, y, ratio, (low, high), INK)
 
 
-def _settle_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
+def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
     forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel="ΔFID to dense (left is better)")
     speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
-        settle_forest(axes, still)
+        style_forest(axes, still)
         axes.locator_params(axis="x", nbins=5 if axes is forest else 4)
         for y in range(1, len(lines)):
             axes.axhline(y - 0.5, color=RULE, linewidth=0.5, zorder=0.4)

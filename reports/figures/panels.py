@@ -123,7 +123,7 @@ def outline_route(axes: Axes, x: float, y: float, width: float, height: float) -
         )
 
 
-def settle_map(axes: Axes) -> None:
+def style_map(axes: Axes) -> None:
     """Ticks and frame of a heat map."""
     axes.grid(visible=False)
     axes.tick_params(left=False, bottom=False, labelcolor=MUTED)

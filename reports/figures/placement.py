@@ -15,7 +15,7 @@ from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import tones
+from tread_bench.reports.figures.drawing import tones
 from tread_bench.reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import (
@@ -137,7 +137,7 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
             words.text(0.05, y, line.text, va="center")
             if _has_published(lines):
                 words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
-        _settle_axes(bars, forest, [line.row for line in part], paired)
+        _style_axes(bars, forest, [line.row for line in part], paired)
     _head(panels[0][2], paired, _has_published(lines))
     forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")
     return figure
@@ -195,7 +195,7 @@ def _interval(axes: Axes, y: int, estimate: Estimate | None, tone: Any) -> None:
     axes.plot([estimate.mean], [y], marker="o", markersize=6, color=tone, markeredgecolor=SURFACE, markeredgewidth=0.8)
 
 
-def _settle_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> None:
+def _style_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> None:
     blocks = max(row.blocks for row in rows)
     bars.set(xlim=(-0.6, blocks - 0.4), ylim=(len(rows) - 0.5, -0.5), xlabel="block")
     bars.set_xticks(range(0, blocks, max(1, round(blocks / 12))))

@@ -12,7 +12,7 @@ from tread_bench.core.routes import parse_routes
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.marks import cells, upright
+from tread_bench.reports.figures.drawing import cells, upright
 from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
@@ -114,7 +114,7 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
             upright(axes, rate, fid, *look, row.scores["fid"].values())
         axes.plot([], [], color=colour, marker=marker, label=clean(line.name))
     axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
-    _settle(axes, "FID")
+    _style_axes(axes, "FID")
     axes.legend(loc="best", fontsize=8)
 
 
@@ -125,10 +125,10 @@ def _published_panel(axes: Axes, published: dict[float, float]) -> None:
     axes.set_title("published: DiT-B/2, other protocol", color=MUTED)
     axes.set_xticks(list(published))
     axes.margins(x=0.2, y=0.18)
-    _settle(axes, "FID of the paper")
+    _style_axes(axes, "FID of the paper")
 
 
-def _settle(axes: Axes, what: str) -> None:
+def _style_axes(axes: Axes, what: str) -> None:
     axes.set_xlabel("share of tokens that bypasses")
     axes.set_ylabel(what, color=MUTED)
     axes.tick_params(length=0)

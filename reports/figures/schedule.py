@@ -15,7 +15,7 @@ from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
-from tread_bench.reports.figures.marks import cells, logarithmic, upright
+from tread_bench.reports.figures.drawing import cells, logarithmic, upright
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals
 from tread_bench.reports.published import finetune_note, stands_beside_published

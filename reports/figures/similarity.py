@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, settle_map
+from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, style_map
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
 
@@ -60,7 +60,7 @@ def _heat_map(axes: Axes, row: Row, mean: Matrix) -> AxesImage:
     ticks = range(0, len(mean), max(1, len(mean) // 4))
     axes.set_xticks(ticks)
     axes.set_yticks(ticks)
-    settle_map(axes)
+    style_map(axes)
     return image
 
 

@@ -28,7 +28,7 @@ from synthetic_records import (
 
 from tread_bench.reports.figures.across_times import adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
-from tread_bench.reports.figures.marks import logarithmic, tone, tones
+from tread_bench.reports.figures.drawing import logarithmic, tone, tones
 from tread_bench.reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
 from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.style import BETTER, COLOURS, DIVERGING, MARKERS, MUTED, WORSE, clean, looks, theme

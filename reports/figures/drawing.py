@@ -76,7 +76,7 @@ def logarithmic(axes: Axes) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def settle_forest(axes: Axes, still: float) -> None:
+def style_forest(axes: Axes, still: float) -> None:
     """A vertical line where nothing changes, and no axis for the lines."""
     axes.axvline(still, color=MUTED, linewidth=1, zorder=0.5)
     axes.margins(x=0.1)
