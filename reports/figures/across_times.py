@@ -56,12 +56,12 @@ def adjacent_times(row: Row) -> Adjacent:
 def _figure(known: Sequence[tuple[Row, Adjacent]]) -> Figure:
     longest = max(len(_named(pair)) for _, adjacent in known for pair in adjacent)
     made = panels([row for row, _ in known], aspect=1.7, widest=2.3, left=0.12 + 0.072 * longest)
-    told: list[Pair] = []
+    named: list[Pair] = []  # of the panel before
     for axes, first, (row, adjacent) in zip(made.axes, made.in_first_column, known, strict=True):
         image = _heat_map(axes, row, adjacent)
-        names = [_named(pair) for pair in adjacent] if first or list(adjacent) != told else []
+        names = [_named(pair) for pair in adjacent] if first or list(adjacent) != named else []
         axes.set_yticks(range(len(names)), names)
-        told = list(adjacent)
+        named = list(adjacent)
     colour_bar(made, image)
     return made.figure
 

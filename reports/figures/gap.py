@@ -54,7 +54,7 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     places = decimals(point.loss.mean for point in points) + 1
     found = _with_rates(points)
-    told = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
+    of_guidance = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
     svg, png = style.save(_figure(found))
     return Picture(
         name=f"gap{suffix}", title="Gap between training and inference", svg=svg, png=png,
@@ -63,7 +63,7 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         table=[_numbers(point, places, rates) for own, rates in found for point in own],
         description="Validation loss beyond dense by rate. "
         + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in found)
-        + f". Rates for Sparse Guidance, strong and weak: {told}.",
+        + f". Rates for Sparse Guidance, strong and weak: {of_guidance}.",
         caption="The trained network run routed at rate γ, judged on the held-out images of the validation loss: loss "
         "at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its dense "
         "one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, small dots "
@@ -71,7 +71,7 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "reading its strong rate (in a circle) is the largest whose mean loss is at most "
         f"{100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one (in a square) the smallest above that whose "
         f"mean loss is at least {100 * WEAK_EXCESS:g} % above, else the largest measured. This gives, strong and weak: "
-        f"{told}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
+        f"{of_guidance}. Dotted lines are the rates 0.5 and 0.9 that its authors use.",
     )  # fmt: skip
 
 

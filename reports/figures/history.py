@@ -85,18 +85,18 @@ def _axis(series: Sequence[Series], runs: Sequence[Run]) -> _Axis:
 
 def _picture(name: str, title: str, series: Sequence[Series], axis: _Axis, is_folded: bool) -> Picture:
     svg, png = style.save(_figure(series, axis))
-    told = "; ".join(f"{series_name(one)}: {_told(one, axis)}" for one in series)
+    each = "; ".join(f"{series_name(one)}: {_changes(one, axis)}" for one in series)
     return Picture(
         name=name, svg=svg, png=png, is_folded=is_folded,
         title=f"{title}: {len(series)} series without a change" if is_folded else title,
         headers=("commit", "day", *(series_name(one) for one in series)),
         table=_table(series, axis),
-        description=f"{title} over {plural(len(axis.places), 'run')}. {told}.",
+        description=f"{title} over {plural(len(axis.places), 'run')}. {each}.",
         caption=f"{series[0].metric.about}.",
     )  # fmt: skip
 
 
-def _told(series: Series, axis: _Axis) -> str:
+def _changes(series: Series, axis: _Axis) -> str:
     if not series.is_enough:
         return "too few runs to tell"
     sizes = (f"{size(c, series.metric)} from {axis.labels[axis.x(c.first)]} ({c.effect})" for c in series.changes)

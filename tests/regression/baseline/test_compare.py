@@ -216,7 +216,7 @@ CAPPED = GpuConditions(sm_clock_mhz=1980, power_limit_w=500.0)
         ((QUIET, SLOW_CLOCK), (QUIET, QUIET), "when accepted: its SM clock"),
         ((QUIET, QUIET), (CAPPED, CAPPED), "its power limit was 700.0 W when accepted, it is 500.0 W"),
         ((QUIET, QUIET), (SLOW_CLOCK, SLOW_CLOCK), "its SM clock was 1980 MHz when accepted, it is 1200 MHz"),
-        ((QUIET, QUIET), (None, None), "NVML told of it when accepted, and does not now"),
+        ((QUIET, QUIET), (None, None), "NVML reported on it when accepted, and does not now"),
     ],
 )
 def test_a_gpu_that_was_not_the_same_makes_speed_unfit_to_judge(accepted, measured, told):

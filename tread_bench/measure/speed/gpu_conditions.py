@@ -1,6 +1,6 @@
-"""What NVML says of the GPU that computes: read before and after a measurement, judged by `gate/gpu_rule.py`.
+"""What NVML says of the GPU that computes, before and after a measurement; `gpu_rule` of `regression` judges by it.
 
-Through NVIDIA's nvidia-ml-py, the extra `gpu`. Without it, without a driver, and for what a device does not tell: None.
+Through NVIDIA's nvidia-ml-py, the extra `gpu`. None without it, without a driver, and where a device does not report.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ def read_gpu(uuid: str) -> GpuConditions | None:
     """Of the GPU with that UUID, NVML being open; None where it has no such one (a MIG slice, say)."""
     import pynvml
 
-    handle = _told(pynvml.nvmlDeviceGetHandleByUUID, uuid)
+    handle = _answer(pynvml.nvmlDeviceGetHandleByUUID, uuid)
     if handle is None:
         return None
-    power_mw = _told(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    processes = _told(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
-    reasons = _told(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    power_mw = _answer(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    processes = _answer(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    reasons = _answer(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     return GpuConditions(
-        sm_clock_mhz=_told(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=_told(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        temperature_c=_told(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
+        sm_clock_mhz=_answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        memory_clock_mhz=_answer(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        temperature_c=_answer(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
         throttle_reasons=None if reasons is None else _names(reasons),
         power_limit_w=None if power_mw is None else power_mw / 1000,
         # this one holds a context; in a container it is listed under the number that it has outside
@@ -67,8 +67,8 @@ def read_gpu(uuid: str) -> GpuConditions | None:
     )
 
 
-def _told(call: Callable[..., Any], *arguments: object) -> Any:
-    """What NVML answers; None where the device does not tell."""
+def _answer(call: Callable[..., Any], *arguments: object) -> Any:
+    """What NVML answers; None where the device does not report it."""
     import pynvml
 
     try:

@@ -19,13 +19,13 @@ MARGIN = 0.03  # of quality, where a baseline states no other
 _WAY_OUT = "restore it from version control, or `--accept` a run into another file"
 
 
-class Part(BaseModel):
+class _Frozen(BaseModel):
     """Frozen; an unknown key is an error, and so is a number that is not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Speed(Part):
+class Speed(_Frozen):
     """Step times of a row beside those of its dense twin, pair by pair, and of a probe of fixed work beside them."""
 
     step_times_ms: list[PositiveFloat] = Field(min_length=1)
@@ -41,7 +41,7 @@ class Speed(Part):
         return self
 
 
-class CellFigures(Part):
+class CellFigures(_Frozen):
     """One cell of a baseline. `exact` holds whatever must not differ at all."""
 
     exact: dict[str, Any]
@@ -53,7 +53,7 @@ class CellFigures(Part):
     final_weights_sha256: str = ""
 
 
-class Baseline(Part):
+class Baseline(_Frozen):
     """Cells by "row seed"; `margins` are how much worse a metric may become, as a share of the accepted mean."""
 
     schema_version: Literal[1] = 1
@@ -68,7 +68,9 @@ def figures_of(records: Sequence[Record]) -> dict[str, CellFigures]:
 
 
 def _cell(record: Record) -> CellFigures:
-    timing, cost, last = record.timing, record.cost, record.last
+    timing = record.timing
+    cost = record.cost
+    last = record.last
     quality = {name: getattr(last, name) for name in QUALITY} if last else {}
     return CellFigures(
         exact={
@@ -94,8 +96,8 @@ def read_baseline(path: Path) -> Baseline:
     """Raises UserError where there is none, or none that this version reads."""
     content = read_json(path, _WAY_OUT)
     if content is None:
-        told = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
-        raise UserError(f"no such baseline: {path}; {told}")
+        way_out = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
+        raise UserError(f"no such baseline: {path}; {way_out}")
     return fit_document(path, content, Baseline, _WAY_OUT)
 
 

@@ -11,12 +11,13 @@ from tread_bench.regression.baseline.baseline import QUALITY, Baseline, CellFigu
 from tread_bench.regression.baseline.compare_speed import compare_speed
 from tread_bench.regression.baseline.findings import Finding, Verdict
 
-MEMORY_SHARE, MEMORY_MIB = 0.01, 8.0  # a CUDA allocator's peak may grow by 1 % and 8 MiB
+MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and
+MEMORY_MIB = 8.0  # as much besides
 _NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
 
-# Of the conditions, what is configuration: set by the suite, or settled on the machine where a suite leaves it to it.
+# Of the conditions, what is configuration: set by the suite, or resolved on the machine where the suite says auto.
 _SET = ("threads", "autocast", "compile", "gradient_checkpointing", "micro_batch")
-_SETTLED = ("matmul_precision", "tf32", "kernels")
+_RESOLVED = ("matmul_precision", "tf32", "kernels")
 
 Cells = Mapping[str, CellFigures]
 
@@ -27,12 +28,20 @@ def compare(baseline: Baseline, cells: Cells, reasons: Mapping[str, str]) -> lis
     Args:
         reasons: why a cell of the run failed, by "row seed".
     """
+    # Cells that only one of the two has.
     findings = list(_presence(baseline.cells, cells, reasons))
+
+    # Figures of each cell that must not differ.
     shared = {name: (old, cells[name]) for name, old in baseline.cells.items() if name in cells}
-    rows = {_row(name): pair for name, pair in reversed(shared.items())}  # seeds of a row share speed and memory
-    findings += [finding for name, pair in shared.items() for finding in _exact(name, *pair)]
-    findings += [finding for row, pair in rows.items() for finding in _memory(row, *pair)]
-    findings += [*compare_speed(rows), *_quality(shared, baseline.margins)]
+    for name, (old, new) in shared.items():
+        findings += _exact(name, old, new)
+
+    # Memory and speed of each row, which its seeds share; quality of each row over its seeds.
+    rows = {_row(name): pair for name, pair in reversed(shared.items())}
+    for row, (old, new) in rows.items():
+        findings += _memory(row, old, new)
+    findings += compare_speed(rows)
+    findings += _quality(shared, baseline.margins)
     return sorted(findings, key=lambda finding: finding.cell)
 
 
@@ -42,9 +51,14 @@ def _row(name: str) -> str:
 
 def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Finding]:
     for name in (old.keys() | new.keys() | reasons.keys()) - (old.keys() & new.keys()):
-        now = "present" if name in new else "failed" if name in reasons else "absent"
-        why = "new" if name in new else reasons.get(name, "vanished: there is no such cell any more")
-        yield Finding(name, "presence", "cell", Verdict.FAIL, "present" if name in old else "absent", now, why)
+        before = "present" if name in old else "absent"
+        if name in new:
+            now, reason = "present", "new"
+        elif name in reasons:
+            now, reason = "failed", reasons[name]
+        else:
+            now, reason = "absent", "vanished: there is no such cell any more"
+        yield Finding(name, "presence", "cell", Verdict.FAIL, before, now, reason)
 
 
 def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
@@ -60,17 +74,18 @@ def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
 
 def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str]:
     """Weights are drawn on the CPU, and the last bits of a logarithm are those of its instructions."""
-    was, now = old.get("cpu_capability"), new.get("cpu_capability")
+    was = old.get("cpu_capability")
+    now = new.get("cpu_capability")
     if key == "initial_weights_sha256" and was != now:
         return Verdict.SKIPPED, f"drawn on a CPU with {now}, accepted from one with {was}: the last bits may differ"
-    is_settled = key.startswith(tuple(f"compute.{name}" for name in _SETTLED))
-    if is_settled and (was, old.get("device_name")) != (now, new.get("device_name")):
-        return Verdict.SKIPPED, f"settled on another machine, {new.get('device_name')}"
+    is_resolved = key.startswith(tuple(f"compute.{name}" for name in _RESOLVED))
+    if is_resolved and (was, old.get("device_name")) != (now, new.get("device_name")):
+        return Verdict.SKIPPED, f"resolved on another machine, {new.get('device_name')}"
     return Verdict.FAIL, "must not differ"
 
 
 def _compute(conditions: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: conditions[name] for name in (*_SET, *_SETTLED) if name in conditions}
+    return {name: conditions[name] for name in (*_SET, *_RESOLVED) if name in conditions}
 
 
 def _texts(was: Any, now: Any) -> tuple[str, str]:
@@ -92,7 +107,8 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _memory(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
-    before, now = old.peak_memory_mib, new.peak_memory_mib
+    before = old.peak_memory_mib
+    now = new.peak_memory_mib
     if before is not None and now is None:
         reason = "it is not measured any more"
         yield Finding(name, "presence", "peak memory", Verdict.FAIL, _mib(before), "absent", reason)
@@ -116,9 +132,11 @@ def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Map
 
 
 def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
-    """On a CPU, under conditions that give the same bits. Another configuration or network, told above, has others."""
-    sides = [{k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new)]
-    return sides[0] == sides[1] and sides[0].get("device") == "cpu" and (old.exact == new.exact or _equal(old, new))
+    """On a CPU, under conditions that give the same bits. Another configuration or network has others."""
+    before, now = ({k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new))
+    if before != now or now.get("device") != "cpu":
+        return False
+    return old.exact == new.exact or _equal(old, new)
 
 
 def _equal(old: CellFigures, new: CellFigures) -> bool:
@@ -142,8 +160,8 @@ def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
         reason = "equal bits"
     else:
         kernels = (side.conditions.get(BLAS_KERNELS, "unknown") for side in (old, new))
-        told = f"equal weights and losses; figures of linear algebra within {LINEAR_ALGEBRA_TOLERANCE:g}"
-        reason = f"{told} (BLAS kernels: {', now '.join(kernels)})"
+        rule = f"equal weights and losses; figures of linear algebra within {LINEAR_ALGEBRA_TOLERANCE:g}"
+        reason = f"{rule} (BLAS kernels: {', now '.join(kernels)})"
     return Finding(name, "quality", "bits", Verdict.FAIL if other else Verdict.PASS, was, now, reason)
 
 

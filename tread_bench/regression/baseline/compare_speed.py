@@ -14,7 +14,6 @@ from tread_bench.regression.baseline.gpu_rule import changed, moved
 from tread_bench.regression.baseline.speed_rule import (
     LIMIT,
     PAIRS,
-    SpeedJudgement,
     is_fit,
     judge_shift,
     largest_spread,
@@ -28,16 +27,29 @@ Pair = tuple[Speed, Speed]  # accepted, measured
 
 def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[Finding]:
     """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
-    pairs = {row: (old.speed, new.speed) for row, (old, new) in rows.items() if old.speed and new.speed}
-    conditions = {row: [side.conditions for side in rows[row]] for row in pairs}
-    why = {row: _elsewhere(*conditions[row]) or _too_few(*pair) or _disturbed(*pair) for row, pair in pairs.items()}
-    fit = {row: pair for row, pair in pairs.items() if why[row] is None}
-    return [
-        *(finding for row, sides in rows.items() for finding in _presence(row, *sides)),
-        *(_step_time(row, pairs[row], *told) for row, told in why.items() if told),
-        *_ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")}),
-        *(_in_probes(row, pair) for row, pair in fit.items() if pair[1].probe_ms or not pair[0].probe_ms),
-    ]
+    # Times that were measured in one of the two only.
+    findings: list[Finding] = []
+    for row, (old, new) in rows.items():
+        findings += _presence(row, old, new)
+
+    # Times that are no ground for a verdict.
+    fit: dict[str, Pair] = {}
+    for row, (old, new) in rows.items():
+        if not old.speed or not new.speed:
+            continue
+        pair = (old.speed, new.speed)
+        unfit = _elsewhere(old.conditions, new.conditions) or _too_few(*pair) or _disturbed(*pair)
+        if unfit is None:
+            fit[row] = pair
+        else:
+            findings.append(_step_time(row, pair, *unfit))
+
+    # Routed rows beside dense, and all in units of the probe.
+    findings += _ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")})
+    for row, (was, now) in fit.items():
+        if now.probe_ms or not was.probe_ms:
+            findings.append(_in_probes(row, (was, now)))
+    return findings
 
 
 def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
@@ -51,8 +63,9 @@ def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]
 
 
 def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str] | None:
-    """Every CPU may check what does not depend on it; a GPU that was exchanged is something to be told."""
-    where, has_gpu = old.get("device_name"), "cuda" in (old.get("device"), new.get("device"))
+    """Every CPU may check what does not depend on it; a GPU that was exchanged is reported."""
+    where = old.get("device_name")
+    has_gpu = "cuda" in (old.get("device"), new.get("device"))
     if where == new.get("device_name"):
         return None
     return (Verdict.UNFIT if has_gpu else Verdict.SKIPPED), f"accepted on another machine, {where}"
@@ -68,7 +81,8 @@ def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
 
 def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
     """By what befell the GPU while one of the two was timed, or between them."""
-    found = [f"{when}: {what}" for when, side in (("when accepted", old), ("now", new)) for what in _moved(side)]
+    found = [f"when accepted: {what}" for what in _moved(old)]
+    found += [f"now: {what}" for what in _moved(new)]
     found += changed(old.gpu_after, new.gpu_after)
     return (Verdict.UNFIT, f"the GPU: {'; '.join(found)}") if found else None
 
@@ -76,7 +90,8 @@ def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
 def _noise(pair: Pair, limit: float) -> str:
     """How much the pairs of one of the two vary, where that is too much to judge a loss down to `limit`."""
     for when, side in zip(("when accepted", "now"), pair, strict=True):
-        if not is_fit(logs := _log_ratios(side), limit):
+        logs = _log_ratios(side)
+        if not is_fit(logs, limit):
             return f"{when}, its pairs vary by {spread(logs):.1%}: more than {largest_spread(limit):.1%}"
     return ""
 
@@ -88,16 +103,16 @@ def _moved(speed: Speed) -> list[str]:
 def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:
     """Routed over dense within a run, against the same ratio of the other run."""
     logs = {row: (_log_ratios(old), _log_ratios(new)) for row, (old, new) in pairs.items()}
-    noise = {row: told for row, pair in pairs.items() if (told := _noise(pair, LIMIT))}
-    judged = judge_shift({row: sides for row, sides in logs.items() if row not in noise})
+    noise = {row: _noise(pair, LIMIT) for row, pair in pairs.items()}
+    judged = judge_shift({row: sides for row, sides in logs.items() if not noise[row]})
     for row, sides in logs.items():
         before, now = (f"{math.exp(float(np.median(side))):.3f}" for side in sides)
-        verdict, reason = (Verdict.UNFIT, noise[row]) if row in noise else _told(judged[row])
+        if noise[row]:
+            verdict, reason = Verdict.UNFIT, noise[row]
+        else:
+            one = judged[row]
+            verdict, reason = one.verdict, f"ratio of the two {one.ratio:.3f} ({one.low:.3f} to {one.high:.3f})"
         yield Finding(row, "speed", "dense / routed", verdict, before, now, reason)
-
-
-def _told(judged: SpeedJudgement) -> tuple[Verdict, str]:
-    return judged.verdict, f"ratio of the two {judged.ratio:.3f} ({judged.low:.3f} to {judged.high:.3f})"
 
 
 def _log_ratios(speed: Speed) -> list[float]:
@@ -106,10 +121,11 @@ def _log_ratios(speed: Speed) -> list[float]:
 
 
 def _in_probes(row: str, pair: Pair) -> Finding:
-    """A step time in units of the probe beside it; a presence finding tells of a probe that has vanished."""
+    """A step time in units of the probe beside it; a presence finding reports a probe that has vanished."""
     if not pair[0].probe_ms:
         return _step_time(row, pair, Verdict.SKIPPED, "no probe was timed beside it when it was accepted")
-    if noise := _noise(pair, ABSOLUTE_LIMIT):
+    noise = _noise(pair, ABSOLUTE_LIMIT)
+    if noise:
         return _step_time(row, pair, Verdict.UNFIT, noise)
     before, now = (float(np.median(side.step_times_ms)) / (side.probe_ms or math.nan) for side in pair)
     ratio = before / now

@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A figure of a cell, how it was judged and why; `accepted` and `measured` are texts for people."""
+    """A figure of a cell, the verdict on it and why; `accepted` and `measured` are texts for people."""
 
     cell: str
     kind: str  # presence, exact, speed, memory or quality
@@ -31,7 +31,7 @@ class Finding:
 
 
 def exit_status(findings: Iterable[Finding]) -> int:
-    """0: all passed; 1: something is worse; 3: nothing is known to be worse, and something could not be told."""
+    """0: all passed; 1: something is worse; 3: nothing is known to be worse, and something is inconclusive."""
     verdicts = {finding.verdict for finding in findings}
     if Verdict.FAIL in verdicts:
         return 1

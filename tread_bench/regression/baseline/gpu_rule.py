@@ -24,13 +24,15 @@ def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[s
     if accepted is None:
         return []
     if now is None:
-        return ["NVML told of it when accepted, and does not now"]
-    clocks = _other_clocks(accepted, now, CLOCK_SHARE_OF_RUNS)
-    told = [f"its {name} clock was {was} MHz when accepted, it is {is_now} MHz" for name, was, is_now in clocks]
-    was, is_now = accepted.power_limit_w, now.power_limit_w
-    if None not in (was, is_now) and was != is_now:
-        told.append(f"its power limit was {was} W when accepted, it is {is_now} W")
-    return told
+        return ["NVML reported on it when accepted, and does not now"]
+    changes = []
+    for name, was_mhz, is_mhz in _other_clocks(accepted, now, CLOCK_SHARE_OF_RUNS):
+        changes.append(f"its {name} clock was {was_mhz} MHz when accepted, it is {is_mhz} MHz")
+    was_w = accepted.power_limit_w
+    is_w = now.power_limit_w
+    if None not in (was_w, is_w) and was_w != is_w:
+        changes.append(f"its power limit was {was_w} W when accepted, it is {is_w} W")
+    return changes
 
 
 def _other_clocks(before: GpuConditions, after: GpuConditions, share: float) -> Iterator[tuple[str, int, int]]:

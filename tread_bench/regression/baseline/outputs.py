@@ -49,8 +49,9 @@ def junit(findings: Sequence[Finding], title: str) -> str:
 def markdown(findings: Sequence[Finding], title: str) -> str:
     """Under a heading, a table of everything but what passed, and one of that, folded."""
     lines = [f"## {_cell(title)}", "", headline(findings), ""]
-    told, passed = ([f for f in findings if (f.verdict is Verdict.PASS) == is_pass] for is_pass in (False, True))
-    lines += _markdown_table(told)
+    passed = [finding for finding in findings if finding.verdict is Verdict.PASS]
+    others = [finding for finding in findings if finding.verdict is not Verdict.PASS]
+    lines += _markdown_table(others)
     if passed:
         lines += [
             "",

@@ -2,7 +2,7 @@
 
 The speed of a cell is the ratio old / new of step times taken side by side: 1 is no change, below 1 is slower.
 A cell fails where the upper bound of the median ratio lies below `LIMIT` (Holm over the cells), passes where the whole
-interval lies above it, and is not told apart otherwise: more pairs, then `inconclusive`.
+interval lies above it, and is undecided otherwise: more pairs, then `inconclusive`.
 `tests/regression/baseline/test_error_rates.py` measures both errors.
 """
 
@@ -19,9 +19,10 @@ from scipy.stats import chi2
 from tread_bench.core.statistics import holm
 from tread_bench.regression.baseline.findings import Verdict
 
-LIMIT = 0.97  # a loss of speed up to 3 % is not told from none
+LIMIT = 0.97  # a loss of speed up to 3 % is not distinguished from none
 CONFIDENCE = 0.99
-PAIRS, MOST_PAIRS = 20, 60
+PAIRS = 20
+MOST_PAIRS = 60
 LARGEST_SPREAD = 0.02  # of the control's pairs (standard deviation of log ratios) on a machine that is fit to judge
 _TAIL = (1 - CONFIDENCE) / 2
 _RESAMPLES = 9_999  # at least; Holm over many cells needs p-values that are resolved more finely
@@ -69,7 +70,11 @@ def _judge(
     judged = {}
     for cell, boot in boots.items():
         low, high = np.exp(np.quantile(boot, [_TAIL, 1 - _TAIL]))
-        verdict = Verdict.FAIL if adjusted[cell] <= _TAIL else Verdict.PASS if low > limit else Verdict.INCONCLUSIVE
+        verdict = Verdict.INCONCLUSIVE
+        if adjusted[cell] <= _TAIL:
+            verdict = Verdict.FAIL
+        elif low > limit:
+            verdict = Verdict.PASS
         ratio = math.exp(medians[cell])
         judged[cell] = SpeedJudgement(verdict, ratio, float(low), float(high), adjusted[cell], pairs[cell])
     return judged

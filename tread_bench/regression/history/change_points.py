@@ -9,14 +9,14 @@ cut (PELT: Killick, Fearnhead and Eckley 2012). Absolute deviations, since of sq
 smallest step that matters: a smaller one is no change, however sure. Nor is a cut that would fit better a run further
 on, where a segment would be too short. So
 
-- a change is told when `MIN_SEGMENT` runs have followed it, and one or two bad runs are none;
-- below `MIN_RUNS` runs nothing is told, since noise cannot be;
+- a change is reported when `MIN_SEGMENT` runs have followed it, and one or two bad runs are none;
+- below `MIN_RUNS` runs nothing is reported, since the noise is not known;
 - of independent noise, Gaussian or with the tails of Student's t on 3 degrees of freedom, and with one bad run among
   them, about 0.2 % of the series of 8 to 100 runs change falsely; a step of four times the noise with 18 runs before
   and 12 after it is found in 99 % and more, one of three times in 90 %;
 - the place of a step that is small against the noise may be a run or two off;
-- where most runs are equal bit for bit the noise is 0, and every relevant step that lasts is told;
-- noise that drifts from run to run is not told from change.
+- where most runs are equal bit for bit the noise is 0, and every relevant step that lasts is reported;
+- noise that drifts from run to run is not distinguished from change.
 
 `tests/regression/history/test_change_points.py` measures both errors.
 """

@@ -55,7 +55,10 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
     Raises:
         UserError: no folder gives a run.
     """
-    runs, left_out, seen = [], [], set[Path]()
+    # Read each folder once; one that cannot be read is left out.
+    runs: list[Run] = []
+    left_out: list[LeftOut] = []
+    seen: set[Path] = set()
     for path in folders:
         try:
             if path.resolve() in seen:
@@ -66,6 +69,8 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
             left_out += unreadable
         except UserError as error:
             left_out.append(LeftOut(path, str(error)))
+
+    # In the order of their times.
     if not runs:
         raise UserError("\n".join(["no run to show:", *(left.reason for left in left_out)]))
     return sorted(runs, key=lambda run: (run.time, run.started, run.path)), left_out
@@ -82,8 +87,8 @@ def _read(path: Path) -> tuple[Run, list[LeftOut]]:
     records, unreadable = folder.readable_records(plan.references, or_outcomes=False)
     done = tuple(record for record in records if record.status == "done")
     if not done:
-        told = f"{path} has no finished cell; `tread-bench run` goes on with it"
-        raise StoreError("\n".join([*unreadable.values(), told]))
+        problem = f"{path} has no finished cell; `tread-bench run` resumes it"
+        raise StoreError("\n".join([*unreadable.values(), problem]))
     git = plan.git or GitState(commit="", changed=False)
     run = Run(
         path=path,

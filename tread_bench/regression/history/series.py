@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -67,7 +67,9 @@ class Series:
 
     def _change(self, before: Segment, after: Segment) -> Change:
         direction = self.metric.worse * (after.level - before.level)
-        effect: Effect = "worse" if direction > 0 else "better" if direction < 0 else "changed"
+        effect: Effect = "changed"
+        if direction:
+            effect = "worse" if direction > 0 else "better"
         return Change(before.level, after.level, self.runs[after.start - 1], self.runs[after.start], effect)
 
 
@@ -90,16 +92,21 @@ def _rows(run: Run) -> dict[str, list[Record]]:
 
 
 def _of_row(suite: str, row: str, found: Sequence[list[tuple[int, Figure]]]) -> list[Series]:
-    return [
-        Series(suite, row, metric, apart, tuple(p for p, _ in points), tuple(f.value for _, f in points))
-        for name, metric in METRICS.items()
-        for alike in ([points for points in found if points[0][1].metric == name],)
-        for points, apart in zip(alike, _apart([points[0][1].context for points in alike]), strict=True)
-    ]
+    series = []
+    for name, metric in METRICS.items():
+        of_metric = [points for points in found if points[0][1].metric == name]
+        differences = _apart([points[0][1].context for points in of_metric])
+        for points, apart in zip(of_metric, differences, strict=True):
+            places = tuple(place for place, _ in points)
+            values = tuple(figure.value for _, figure in points)
+            series.append(Series(suite, row, metric, apart, places, values))
+    return series
 
 
 def _apart(contexts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Of each context what is not the same in all."""
-    keys = sorted({key for context in contexts for key in context})
-    differing = [key for key in keys if any(c.get(key) != contexts[0].get(key) for c in contexts)]
+    differing = []
+    for key in sorted(set(chain.from_iterable(contexts))):
+        if any(context.get(key) != contexts[0].get(key) for context in contexts):
+            differing.append(key)
     return [{key: context.get(key) for key in differing} for context in contexts]

@@ -1,4 +1,4 @@
-"""Old and new in turn, A B B A, until the rule can tell or the pairs run out."""
+"""Old and new in turn, A B B A, until the rule can decide or the pairs run out."""
 
 from __future__ import annotations
 
@@ -31,9 +31,17 @@ class Timings:
 
     def log_ratios(self) -> dict[str, list[float]]:
         """Row -> log(old / new) of every pair, for the rows that both versions have."""
-        halves = [dict(self.windows[k : k + 2]) for k in range(0, 2 * self.pairs, 2)]
-        rows = [row for row in self.windows[0][1] if all(row in times for _, times in self.windows)]
-        return {row: [math.log(half[False][row] / half[True][row]) for half in halves] for row in rows}
+        pairs = [dict(self.windows[k : k + 2]) for k in range(0, 2 * self.pairs, 2)]
+        ratios = {}
+        for row in self.windows[0][1]:
+            if all(row in times for _, times in self.windows):
+                ratios[row] = [math.log(pair[False][row] / pair[True][row]) for pair in pairs]
+        return ratios
+
+    def middle(self, row: str, is_new: bool) -> float:
+        """The step time in the middle of one version's, in ms."""
+        times = sorted(times[row] for which, times in self.windows if which == is_new)
+        return times[self.pairs // 2]
 
     def control(self) -> dict[str, list[float]]:
         """Row -> log ratios of neighbouring windows of one version: what no change looks like, at the same distance."""
@@ -42,20 +50,21 @@ class Timings:
         return {row: [math.log(a[row] / b[row]) for a, b in alike] for row in rows}
 
 
-def alternate(window: Window, told: Callable[[int], None] = lambda pairs: None) -> Timings:
-    """20 pairs, and up to 60 while a row is not told for which the machine is fit; `told` hears of every pair."""
+def alternate(window: Window, progress: Callable[[int], None] = lambda pairs: None) -> Timings:
+    """20 pairs, and up to 60 while a row is inconclusive and the machine fit; `progress` gets their number."""
     timings = Timings()
     while timings.pairs < MOST_PAIRS:
         timings.take_pair(window)
-        told(timings.pairs)
+        progress(timings.pairs)
         if timings.pairs % PAIRS == 0 and not _is_any_open(timings):
             break
     return timings
 
 
 def _is_any_open(timings: Timings) -> bool:
-    """Whether more pairs may tell a row."""
-    control, judged = timings.control(), judge_speed(timings.log_ratios())
+    """Whether more pairs may decide a row."""
+    control = timings.control()
+    judged = judge_speed(timings.log_ratios())
     return any(one.verdict is Verdict.INCONCLUSIVE and is_fit(control[row]) for row, one in judged.items())
 
 
@@ -74,10 +83,7 @@ def _finding(
     row: str, judged: SpeedJudgement, control: list[float], timings: Timings, disturbed: Sequence[str]
 ) -> Finding:
     verdict = judged.verdict if is_fit(control) and not disturbed else Verdict.UNFIT
-    old, new = (
-        sorted(times[row] for is_new, times in timings.windows if is_new == which)[timings.pairs // 2]
-        for which in (False, True)
-    )
+    old, new = (timings.middle(row, is_new=is_new) for is_new in (False, True))
     reason = (
         f"speed {judged.ratio:.3f} of the old one ({judged.low:.3f} to {judged.high:.3f}, {judged.pairs} pairs); "
         f"a version beside itself varies by {spread(control):.1%}"

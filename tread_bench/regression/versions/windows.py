@@ -14,7 +14,8 @@ from tread_bench.core.records import Record
 from tread_bench.regression.baseline.gpu_rule import moved
 from tread_bench.runner.folder import RunFolder
 
-LEAST_STEPS, MOST_STEPS = 8, 200  # timed steps of a row in one window; their median counts
+LEAST_STEPS = 8  # timed steps of a row in one window; their median counts
+MOST_STEPS = 200
 WINDOW_MS = 1000.0  # that the steps of the fastest row take together, so that no hiccup of the machine is a window
 _BRIEF = (
     "training.iterations=1",
@@ -45,12 +46,12 @@ def step_times(
     Raises:
         UserError: the run fails.
     """
-    asked = [part for setting in settings(overrides, steps) for part in ("--set", setting)]
-    where = [str(suite), "--out", str(folder), "--device", device]
-    command = [str(version.python), "-m", "tread_bench", "run", *where, *asked]
-    status, told = _ended(command, folder.parent)
+    command = [str(version.python), "-m", "tread_bench", "run", str(suite), "--out", str(folder), "--device", device]
+    for setting in settings(overrides, steps):
+        command += ["--set", setting]
+    status, output = _run(command, folder.parent)
     if status:
-        last = "\n".join(told.strip().splitlines()[-8:])
+        last = "\n".join(output.strip().splitlines()[-8:])
         raise UserError(f"the {version.name} version cannot run {suite.name} (status {status}):\n{last}")
     return read_step_times(folder)
 
@@ -60,8 +61,8 @@ def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
     return [*_BRIEF, f"timing.pairs={steps}", *overrides]
 
 
-def _ended(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Status and words of a command that is run in `folder`; an interrupt of this process ends it first."""
+def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Exit status and output of a command that is run in `folder`; an interrupt of this process ends it first."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # goes before both versions
     environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     pipe = subprocess.PIPE
@@ -87,10 +88,11 @@ def read_step_times(folder: Path) -> dict[str, float]:
 def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
     """Row -> what its records say befell the GPU between both readings, a text per window in which something did."""
     found: dict[str, list[str]] = {}
-    for record in (record for folder in folders for record in _records(folder)):
-        timing = record.timing
-        if timing and (told := moved(timing.gpu_before, timing.gpu_after)):
-            found.setdefault(record.row, []).append(", ".join(told))
+    for folder in folders:
+        for record in _records(folder):
+            changes = moved(record.timing.gpu_before, record.timing.gpu_after) if record.timing else []
+            if changes:
+                found.setdefault(record.row, []).append(", ".join(changes))
     return found
 
 
