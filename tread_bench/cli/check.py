@@ -53,7 +53,7 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     suite, records = plan.suite.name, folder.records(plan.references)
     failed = {f"{r.row} seed {r.seed}": r.reason for r in records if r.status != "done"}
     _refuse_unfinished(root, plan.cells, records, len(failed) if accept else 0)
-    baseline = None if accept and not path.exists() else _baseline_of(suite, path)
+    baseline = None if accept and not path.exists() else _baseline_of(root, suite, path)
     cells = figures_of(records)
     findings = compare(baseline, cells, failed) if baseline else []
     status = 0 if accept else exit_status(findings)
@@ -91,12 +91,12 @@ def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Rec
         )
 
 
-def _baseline_of(suite: str, path: Path) -> Baseline:
+def _baseline_of(root: Path, suite: str, path: Path) -> Baseline:
     baseline = read_baseline(path)
     if baseline.suite != suite:
         raise UserError(
-            f"{path}: the baseline is of suite {baseline.suite}, this run is of {suite}; give the baseline of {suite}, "
-            "or `--accept` the run into another file"
+            f"{path}: the baseline is of suite {baseline.suite}, the run in {root} of {suite}; give the baseline of "
+            f"{suite}, or `--accept` the run into another file"
         )
     return baseline
 

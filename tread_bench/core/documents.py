@@ -59,7 +59,7 @@ Time = Annotated[str, AfterValidator(_time)]
 
 
 class SuiteAbout(Document):
-    name: str
+    name: str = Field(min_length=1)
     description: str = ""
 
 
