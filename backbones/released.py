@@ -13,7 +13,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-DDPM_STEPS, FIRST_BETA, LAST_BETA = 1000, 1e-4, 0.02  # of the released DiT, linear
+DDPM_STEPS = 1000  # of the released DiT; betas are linear
+FIRST_BETA = 1e-4
+LAST_BETA = 0.02
 
 
 def reversed_time(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -26,6 +28,7 @@ def reversed_time(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     Raises:
         KeyError: these are not weights of such a network.
     """
+    # The first layer takes in the embedding of 1 - t.
     turned = dict(weights)
     first = turned["t_embedder.mlp.0.weight"].double()  # (D, [cos, sin])
     half = first.shape[1] // 2
@@ -34,6 +37,8 @@ def reversed_time(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     of_cos, of_sin = first[:, :half], first[:, half:]
     both = torch.cat([of_cos * cos + of_sin * sin, of_cos * sin - of_sin * cos], dim=1)
     turned["t_embedder.mlp.0.weight"] = both.to(weights["t_embedder.mlp.0.weight"].dtype)
+
+    # The last layer gives the opposite velocity.
     return turned | {name: -value for name, value in weights.items() if name.startswith("final_layer.linear.")}
 
 

@@ -38,13 +38,16 @@ class DiSSpec(BackboneSpec):
 
 def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens a mixer in both directions, and 2 T D^2 more where a long skip ends."""
-    width, half = spec.hidden, spec.depth // 2
+    width = spec.hidden
+    half = spec.depth // 2
     skip = 2 * width * width
     blocks = tuple(
         mixer_macs(width, t, directions=2) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
     )
-    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
-    time, modulation = 8 * width * width, 2 * width * width * bool(spec.num_classes)
+    patch_in = spec.patch**2 * spec.channels
+    patch_out = spec.patch**2 * spec.out_channels
+    time = 8 * width * width
+    modulation = 2 * width * width * bool(spec.num_classes)
     params = (
         (spec.depth + 1) * (mixer_params(width, directions=2) + width)
         + half * (skip + width)

@@ -65,25 +65,38 @@ class DiS(Backbone):
 
     def __init__(self, spec: DiSSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
-        width, half = spec.hidden, spec.depth // 2
+        width = spec.hidden
+
+        # Patches, time and label.
         self.patch_embed = PatchEmbed(spec.image_size, spec.patch, spec.channels, width)
         self.time_embed = nn.Sequential(nn.Linear(width, 4 * width), nn.SiLU(), nn.Linear(4 * width, width))
         self.label_emb = LabelEmbedder(spec.num_classes, width) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
+
+        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        half = spec.depth // 2
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
         blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
         self.in_blocks = nn.ModuleList(blocks[:half])
         self.mid_block = blocks[half]
         self.out_blocks = nn.ModuleList(blocks[half + 1 :])
+
+        # From the residual stream to the image.
         self.drop_path = DropPath(spec.drop_path)
         self.norm_f = nn.RMSNorm(width, eps=1e-5)
         self.final_layer = FinalLayer(spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        prefix, c = [self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))], None
+        # Label and time stand in front; with labels their sum modulates the last layer.
+        time = self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))
+        prefix = [time]
+        c = None
         if self.label_emb is not None:
-            prefix.insert(0, self.label_emb(y))
-            c = prefix[0] + prefix[1]
+            label = self.label_emb(y)
+            prefix = [label, time]
+            c = label + time
+
+        # Tokens with their positions; nothing comes before them in the residual stream.
         hidden = torch.cat([torch.stack(prefix, dim=1), self.patch_embed(x)], dim=1) + self.pos_embed
         return TokenState(
             {"hidden": hidden, "residual": torch.zeros_like(hidden)},
@@ -106,8 +119,9 @@ class DiS(Backbone):
         return state.with_streams(hidden=hidden, residual=residual)
 
     def head(self, state: TokenState) -> Tensor:
-        hidden, residual = state.streams["hidden"], state.streams["residual"]
-        tokens = self.norm_f(residual + self.drop_path(hidden.to(residual.dtype)))
+        residual = state.streams["residual"]
+        residual = residual + self.drop_path(state.streams["hidden"].to(residual.dtype))
+        tokens = self.norm_f(residual)
         patches = self.final_layer(tokens, state.c)[:, state.num_prefix :]
         return unpatchify(patches, state.grid, self.spec.patch)
 

@@ -36,8 +36,10 @@ FREQUENCIES = 256  # sinusoids of the time embedding
 
 def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens 12 T D^2 + 6 D^2 linear (at MLP ratio 4) and 2 T^2 D attention MACs (DiT, appendix)."""
-    width, mlp = spec.hidden, int(spec.hidden * spec.mlp_ratio)
-    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
+    width = spec.hidden
+    mlp = int(width * spec.mlp_ratio)
+    patch_in = spec.patch**2 * spec.channels
+    patch_out = spec.patch**2 * spec.out_channels
     per_token = 4 * width * width + 2 * width * mlp
     blocks = tuple(Macs(linear=t * per_token + 6 * width * width, attention=2 * t * t * width) for t in tokens)
     time = FREQUENCIES * width + width * width

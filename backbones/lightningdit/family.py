@@ -33,7 +33,10 @@ class LightningDiTSpec(DiTSpec):
 
 def lightningdit_cost(spec: LightningDiTSpec, tokens: Sequence[int]) -> Cost:
     """DiT's, with the three D x H matrices of SwiGLU for the two of the MLP, and a gain in every norm."""
-    dit, width, mlp, gated = dit_cost(spec, tokens), spec.hidden, int(spec.hidden * spec.mlp_ratio), spec.swiglu_hidden
+    dit = dit_cost(spec, tokens)
+    width = spec.hidden
+    mlp = int(width * spec.mlp_ratio)
+    gated = spec.swiglu_hidden
     more = 3 * width * gated - 2 * width * mlp
     more_params = spec.depth * (more + (2 * gated - mlp) + 2 * width) + width
     return replace(

@@ -22,8 +22,12 @@ class Mamba(nn.Module):
 
     def __init__(self, width: int, scan_kernel: str, bidirectional: bool = False) -> None:
         super().__init__()
-        inner, rank = EXPAND * width, step_rank(width)
-        self.scan_kernel, self.bidirectional = scan_kernel, bidirectional
+        inner = EXPAND * width
+        rank = step_rank(width)
+        self.scan_kernel = scan_kernel
+        self.bidirectional = bidirectional
+
+        # What both directions share, and what each has of its own.
         self.in_proj = nn.Linear(width, 2 * inner, bias=False)
         self.conv1d, self.x_proj, self.dt_proj = _projections(inner, rank)
         self.A_log = nn.Parameter(torch.empty(inner, STATE))
@@ -54,6 +58,7 @@ class Mamba(nn.Module):
         A_log: Tensor,
         D: Tensor,
     ) -> Tensor:
+        """One direction over x (B, L, E), gated by z."""
         assert conv.bias is not None, "the convolution has one"
         u = causal_conv(x, conv.weight.squeeze(1), conv.bias, reverse, self.scan_kernel)
         delta, B, C = x_proj(u).split([dt_proj.in_features, STATE, STATE], dim=-1)

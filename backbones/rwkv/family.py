@@ -48,18 +48,20 @@ class DRWKVSpec(BackboneSpec):
 
 def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens 13 T D^2 + 6 D^2 linear, 2 T D^2 more where a long skip ends, and 6 T D of Bi-WKV."""
-    width, half = spec.hidden, spec.depth // 2
+    width = spec.hidden
+    half = spec.depth // 2
     square = width * width
-    per_token, skip = (5 + 2 * MLP_RATIO) * square, 2 * square
+    per_token = (5 + 2 * MLP_RATIO) * square
+    skip = 2 * square
     blocks = tuple(
         Macs(linear=t * (per_token + (skip if block > half else 0)) + 6 * square, scan=WKV_MACS * t * width)
         for block, t in enumerate(tokens)
     )
-    patch_in, patch_out = spec.patch**2 * spec.channels, spec.patch**2 * spec.out_channels
+    patch_in = spec.patch**2 * spec.channels
+    patch_out = spec.patch**2 * spec.out_channels
     time = FREQUENCIES * width + square
-    block_params = (
-        per_token + 6 * square + 6 * width + 4 * width + 7 * width
-    )  # adaLN's bias, two norms, mixes and decays
+    # Beside the linear layers: adaLN's bias, two norms, mixes and decays.
+    block_params = per_token + 6 * square + 6 * width + 4 * width + 7 * width
     params = (
         spec.depth * block_params
         + half * (skip + width)

@@ -41,8 +41,11 @@ class SpatialMix(nn.Module):
     def __init__(self, spec: DRWKVSpec, block: int, wkv_kernel: str) -> None:
         super().__init__()
         width = spec.hidden
-        self.depth, self.block, self.wkv_kernel = spec.depth, block, wkv_kernel
-        self.spatial_decay, self.spatial_first = nn.Parameter(torch.empty(width)), nn.Parameter(torch.empty(width))
+        self.depth = spec.depth
+        self.block = block
+        self.wkv_kernel = wkv_kernel
+        self.spatial_decay = nn.Parameter(torch.empty(width))
+        self.spatial_first = nn.Parameter(torch.empty(width))
         self.spatial_mix_k, self.spatial_mix_v, self.spatial_mix_r = (
             nn.Parameter(torch.empty(1, 1, width)) for _ in range(3)
         )
@@ -50,16 +53,21 @@ class SpatialMix(nn.Module):
         prepare_wkv(wkv_kernel)
 
     def forward(self, x_BTD: Tensor, shifted_BTD: Tensor) -> Tensor:
+        # Keys, values and gates of tokens mixed with their neighbours.
         k = self.key(mix(x_BTD, shifted_BTD, self.spatial_mix_k))
         v = self.value(mix(x_BTD, shifted_BTD, self.spatial_mix_v))
         r = self.receptance(mix(x_BTD, shifted_BTD, self.spatial_mix_r))
+
+        # Decay and bonus are spread over the length.
         length = x_BTD.shape[1]
         y = bi_wkv(self.spatial_decay / length, self.spatial_first / length, k, v, self.wkv_kernel)
         return self.output(r.sigmoid() * y)
 
     def reset_parameters(self) -> None:
         """Decays from -5 to 3, bent by depth; mixes from 0 to 1, later blocks mixing less in."""
-        width, early, late = len(self.spatial_decay), 1 - self.block / self.depth, self.block / (self.depth - 1)
+        width = len(self.spatial_decay)
+        early = 1 - self.block / self.depth
+        late = self.block / (self.depth - 1)
         channel = torch.arange(width)
         self.spatial_decay.copy_(-5 + 8 * (channel / (width - 1)).pow(0.7 + 1.3 * late))
         self.spatial_first.copy_(math.log(0.3) + 0.5 * ((channel + 1) % 3 - 1))
@@ -98,17 +106,22 @@ class Block(nn.Module):
         super().__init__()
         width = spec.hidden
         self.ln0 = nn.LayerNorm(width) if block == 0 else nn.Identity()
-        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.att, self.ffn = SpatialMix(spec, block, wkv_kernel), ChannelMix(spec, block)
+        self.ln1 = nn.LayerNorm(width)
+        self.ln2 = nn.LayerNorm(width)
+        self.att = SpatialMix(spec, block, wkv_kernel)
+        self.ffn = ChannelMix(spec, block)
         self.adaLN_modulation = nn.Sequential(nn.SiLU(), nn.Linear(width, 6 * width))
         self.drop_path = DropPath(spec.drop_path * block / spec.depth)
         if block > spec.depth // 2:
             self.skip_linear = nn.Linear(2 * width, width)
 
     def forward(self, x_BTD: Tensor, c_BD: Tensor, shift: Shift, skip_BTD: Tensor | None = None) -> Tensor:
+        # Join the long skip.
         if skip_BTD is not None:
             x_BTD = self.skip_linear(torch.cat([x_BTD, skip_BTD], dim=-1))
         x_BTD = self.ln0(x_BTD)
+
+        # Spatial mix, then channel mix.
         shift1, scale1, gate1, shift2, scale2, gate2 = self.adaLN_modulation(c_BD).chunk(6, dim=1)
         mixed = modulate(self.ln1(x_BTD), shift1, scale1)
         x_BTD = x_BTD + self.drop_path(gate1.unsqueeze(1) * self.att(mixed, shift(mixed)))
@@ -124,14 +137,21 @@ class DRWKV(Backbone):
 
     def __init__(self, spec: DRWKVSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
-        kernel, half = kernels.get("wkv", "torch"), spec.depth // 2
+        # Patches, time and label.
         self.patch_embed = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
         self.time_embed = TimeEmbedder(spec.hidden)
         self.label_emb = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden))
+
+        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        half = spec.depth // 2
+        kernel = kernels.get("wkv", "torch")
         blocks = [Block(spec, block, kernel) for block in range(spec.depth)]
-        self.in_blocks, self.mid_block = nn.ModuleList(blocks[:half]), blocks[half]
+        self.in_blocks = nn.ModuleList(blocks[:half])
+        self.mid_block = blocks[half]
         self.out_blocks = nn.ModuleList(blocks[half + 1 :])
+
+        # From the stream to the image.
         self.norm_f = nn.LayerNorm(spec.hidden)
         self.final_layer = FinalLayer(spec)  # type: ignore[arg-type]  # reads sizes that both specs have
 
@@ -143,7 +163,9 @@ class DRWKV(Backbone):
         return TokenState({"x": tokens}, grid=self.spec.grid, c=c)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        half, x, shift = len(self.in_blocks), state.streams["x"], self.shift(state)
+        half = len(self.in_blocks)
+        x = state.streams["x"]
+        shift = self.shift(state)
         if block < half:
             return state.with_streams(x=self.in_blocks[block](x, state.c, shift)).push_skip("x")
         if block == half:

@@ -37,8 +37,11 @@ class UViTSpec(TextSpec):
 
 def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more where a skip ends, and 2 T^2 D attention."""
-    width, mlp, channels = spec.hidden, int(spec.hidden * spec.mlp_ratio), spec.channels
-    per_token, per_skip = 4 * width * width + 2 * width * mlp, 2 * width * width
+    width = spec.hidden
+    mlp = int(width * spec.mlp_ratio)
+    channels = spec.channels
+    per_token = 4 * width * width + 2 * width * mlp
+    per_skip = 2 * width * width
     blocks = tuple(
         Macs(linear=t * (per_token + (per_skip if block > spec.depth // 2 else 0)), attention=2 * t * t * width)
         for block, t in enumerate(tokens)

@@ -46,14 +46,22 @@ class UViT(Backbone):
 
     def __init__(self, spec: UViTSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
-        fused, width, half = kernels.get("attention", "sdpa") == "sdpa", spec.hidden, spec.depth // 2
+        width = spec.hidden
+
+        # Patches, label and text; the time is a token of sinusoids.
         self.patch_embed = PatchEmbed(spec.image_size, spec.patch, spec.channels, width)
         self.label_emb = nn.Embedding(spec.num_classes + 1, width) if spec.num_classes else None
         self.context_embed = nn.Linear(spec.context_dim, width) if spec.context_tokens else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
+
+        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        half = spec.depth // 2
+        fused = kernels.get("attention", "sdpa") == "sdpa"
         self.in_blocks = nn.ModuleList(Block(spec, fused) for _ in range(half))
         self.mid_block = Block(spec, fused)
         self.out_blocks = nn.ModuleList(Block(spec, fused, skip=True) for _ in range(half))
+
+        # From the stream to the image.
         self.norm = nn.LayerNorm(width)
         self.decoder_pred = nn.Linear(width, spec.patch**2 * spec.channels)
         self.final_layer = nn.Conv2d(spec.channels, spec.channels, 3, padding=1) if spec.final_conv else nn.Identity()
@@ -68,7 +76,8 @@ class UViT(Backbone):
         return TokenState({"x": whole}, grid=self.spec.grid, num_prefix=self.spec.num_prefix)
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        half, x = len(self.in_blocks), state.streams["x"]
+        half = len(self.in_blocks)
+        x = state.streams["x"]
         if block < half:
             return state.with_streams(x=self.in_blocks[block](x)).push_skip("x")
         if block == half:

@@ -80,8 +80,12 @@ class Block(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         residual = residual + self.drop_path(x)
         x = self.norm(residual)
+
+        # Mix along the path.
         shift, scale, gate, *of_text = self.adaLN_modulation(c_BD).split(x.shape[2], dim=1)
         x = x + gate.unsqueeze(1) * self._mix(modulate(x, shift, scale), order)
+
+        # Attend to the text.
         if context_BMD is not None:
             shift, scale, gate = of_text
             x = x + gate.unsqueeze(1) * self.msa(modulate(self.norm_msa(x), shift, scale), context_BMD)
@@ -115,6 +119,7 @@ class ZigMa(Backbone):
 
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
+        # Patches, time, and label or text.
         self.x_embedder = PatchEmbed(spec.image_size, spec.patch, spec.channels, spec.hidden)
         self.t_embedder = TimeEmbedder(spec.hidden)
         self.y_embedder: nn.Module | None = None
@@ -124,19 +129,29 @@ class ZigMa(Backbone):
             self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden)
         positions = torch.empty(1, spec.num_tokens, spec.hidden)
         self.pos_embed = nn.Parameter(positions) if spec.learned_positions else None
+
+        # Blocks.
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth)
         self.blocks = nn.ModuleList(Block(spec, kernels, rate) for rate in rates)
+
+        # From the residual stream to the image.
         self.drop_path = DropPath(spec.drop_path)
         self.norm_f = nn.RMSNorm(spec.hidden, eps=1e-5)
         self.final_layer = FinalLayer(spec)
+
+        # The paths of the scans.
         self.register_buffer("ranks", zigzag_paths(spec.grid).argsort(dim=1), persistent=False)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        c, context = self.t_embedder(t), None
-        if self.y_embedder is not None:
-            condition = self.y_embedder(y)  # of a label (B, D), of text (B, M, D)
-            context = condition if self.spec.context_tokens else None
-            c = c + (condition if context is None else context.mean(dim=1))
+        # The time, and the label or the mean of the text, which blocks also attend to.
+        c = self.t_embedder(t)
+        context = None
+        if self.y_embedder is not None and self.spec.context_tokens:
+            context = self.y_embedder(y)  # (B, M, D)
+            c = c + context.mean(dim=1)
+        elif self.y_embedder is not None:
+            c = c + self.y_embedder(y)
+
         # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
         tokens = self.x_embedder(x).contiguous().to(self.x_embedder.proj.weight.dtype)
         if self.pos_embed is not None:
