@@ -13,7 +13,7 @@ class Column(NamedTuple):
 
 
 COLUMNS = (
-    Column("cell", "", "identity of the cell: hash of everything that was asked of it"),
+    Column("cell", "", "identity of the cell: hash of all that was requested of it"),
     Column("suite", "", "name of the suite"),
     Column("backbone", "", "published name, or family with its sizes"),
     Column("family", "", "family of the backbone"),

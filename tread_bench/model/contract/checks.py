@@ -29,8 +29,11 @@ def check_shapes(subject: Subject) -> Iterator[str]:
 
 def check_layout(subject: Subject) -> Iterator[str]:
     """Every stream is (B, P + N, D): prefix tokens, which know nothing of the image, then the patches row by row."""
-    state, spec = subject.start(), subject.spec
-    prefix, shape = state.num_prefix, (BATCH, subject.family.num_prefix(spec) + spec.num_tokens)
+    # Prefix, grid and the number of tokens.
+    state = subject.start()
+    spec = subject.spec
+    prefix = state.num_prefix
+    shape = (BATCH, subject.family.num_prefix(spec) + spec.num_tokens)
     if prefix != subject.family.num_prefix(spec):
         yield f"expected num_prefix {subject.family.num_prefix(spec)}, as the family says; saw {prefix} in the state"
     if state.grid != spec.grid:
@@ -39,6 +42,8 @@ def check_layout(subject: Subject) -> Iterator[str]:
     if wrong:
         yield f"expected streams of {shape} tokens (B, P + N); saw {wrong}"
         return
+
+    # Each patch changes the token of its place, and no prefix.
     for token in range(spec.num_tokens):
         moved = _tokens_that_move(subject, state, token)
         if any(place < prefix for place in moved) or prefix + token not in moved:
@@ -141,10 +146,12 @@ def check_skips(subject: Subject) -> Iterator[str]:
 def check_checkpointing(subject: Subject) -> Iterator[str]:
     """Gradient checkpointing computes blocks again on the same tokens: prediction and gradients stay the same."""
     for case in subject.dense_and_longest:
-        expected, gradients = subject.predict(case), subject.gradients(case)
+        expected = subject.predict(case)
+        gradients = subject.gradients(case)
         subject.model.gradient_checkpointing = True
         try:
-            seen, again = subject.predict(case), subject.gradients(case)
+            seen = subject.predict(case)
+            again = subject.gradients(case)
         finally:
             subject.model.gradient_checkpointing = False
         yield from _not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
@@ -159,7 +166,8 @@ def check_autocast(subject: Subject) -> Iterator[str]:
     """Under bfloat16 autocast predictions and gradients are finite, dense and routed."""
     for case in subject.dense_and_longest:
         with torch.autocast(subject.device.type, torch.bfloat16):
-            out, gradients = subject.predict(case), subject.gradients(case)
+            out = subject.predict(case)
+            gradients = subject.gradients(case)
         yield from _not_finite(f"{case or 'dense'}: a prediction", out)
         for name, gradient in gradients.items():
             if gradient is not None:

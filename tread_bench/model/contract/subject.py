@@ -39,7 +39,9 @@ class Subject:
     ) -> None:
         if spec.num_tokens < 4:
             raise ValueError(f"{spec.num_tokens} image tokens are too few to route: take a larger image_size")
-        self.family, self.spec, self.device = family, spec, torch.device(device)
+        self.family = family
+        self.spec = spec
+        self.device = torch.device(device)
         self._generator = torch.Generator().manual_seed(0)
         self._kernels = kernels
         self.model = self.fresh().to(device).eval()

@@ -21,7 +21,7 @@ EPSILON = 1e-6
 
 
 class Mae(Auxiliary):
-    """Bypassed tokens are asked for their own noised pixels, patch by patch normalised.
+    """Bypassed tokens are to predict their own noised pixels, patch by patch normalised.
 
     Args:
         route_weights: w_r of each route.
@@ -30,10 +30,13 @@ class Mae(Auxiliary):
 
     def __init__(self, weight: float, route_weights: Sequence[float], patch: int) -> None:
         super().__init__()
-        self.weight, self.route_weights, self.patch = weight, tuple(route_weights), patch
+        self.weight = weight
+        self.route_weights = tuple(route_weights)
+        self.patch = patch
 
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
-        target, estimate = (patches(image.float(), self.patch) for image in (images.noised, images.denoised))
+        target = patches(images.noised.float(), self.patch)
+        estimate = patches(images.denoised.float(), self.patch)
         errors_BN = (estimate - normalised(target)).square().mean(2)
         loss = errors_BN.new_zeros(())
         for number, kept in prediction.kept.items():

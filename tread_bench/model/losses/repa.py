@@ -20,7 +20,8 @@ from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.methods.base import Prediction, first_state
 from tread_bench.model.ops.routing import gather_tokens
 
-PUBLISHED_BLOCK, PUBLISHED_DEPTH = 8, 28  # of SiT-XL/2: behind its eighth block
+PUBLISHED_BLOCK = 8  # behind the eighth block
+PUBLISHED_DEPTH = 28  # of SiT-XL/2
 
 
 class Targets(Protocol):
@@ -44,11 +45,13 @@ class Repa(Auxiliary):
 
     def __init__(self, config: RepaLoss, backbone: Backbone, targets: Targets) -> None:
         super().__init__()
-        self.weight, self.targets, self.file_sha256 = config.weight, targets, targets.sha256
+        self.weight = config.weight
+        self.targets = targets
+        self.file_sha256 = targets.sha256
         self.block = default_block(backbone.num_blocks) if config.block is None else config.block
         sizes = (first_state(backbone).stream().shape[2], config.projector, config.projector, targets.width)
-        layers = [nn.Linear(a, b) for a, b in pairwise(sizes)]
-        self.projector = nn.Sequential(layers[0], nn.SiLU(), layers[1], nn.SiLU(), layers[2])
+        first, second, third = (nn.Linear(width, width_out) for width, width_out in pairwise(sizes))
+        self.projector = nn.Sequential(first, nn.SiLU(), second, nn.SiLU(), third)
 
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
         state = prediction.states[self.block]

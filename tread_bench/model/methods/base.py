@@ -178,7 +178,8 @@ def walk(
 
 def first_state(backbone: Backbone) -> TokenState:
     """The state of one blank image before the first block, for its widths."""
-    spec, device = backbone.spec, next(backbone.parameters()).device
+    spec = backbone.spec
+    device = next(backbone.parameters()).device
     x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)
     text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
     with torch.no_grad():
