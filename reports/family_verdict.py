@@ -56,7 +56,8 @@ def _noun(rows: Sequence[Row]) -> str:
 
 def scope(rows: Sequence[Row]) -> str:
     """What the statements compare, and what they do not."""
-    what, params = what_differs(rows), [p for members in by_architecture(rows) if (p := members[0].cost("params"))]
+    what = what_differs(rows)
+    params = list(filter(None, (members[0].cost("params") for members in by_architecture(rows))))
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
     why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
     losses = " Their validation losses are different quantities." if what == "objective" else ""
@@ -68,14 +69,11 @@ def scope(rows: Sequence[Row]) -> str:
 
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """(architecture, its parameters, what routing does to its quality and speed)."""
-    return [
-        (
-            members[0].architecture,
-            f"{millions(members[0].cost('params'))} parameters",
-            _statement(members),
-        )
-        for members in by_architecture(rows)
-    ]
+    found = []
+    for members in by_architecture(rows):
+        parameters = f"{millions(members[0].cost('params'))} parameters"
+        found.append((members[0].architecture, parameters, _statement(members)))
+    return found
 
 
 def _best(rows: Sequence[Row]) -> Row | None:

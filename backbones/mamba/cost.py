@@ -16,7 +16,8 @@ def step_rank(width: int) -> int:
 
 def mixer_params(width: int, directions: int = 1) -> int:
     """Projections in and out are shared by the directions, everything between is each one's own."""
-    inner, rank = EXPAND * width, step_rank(width)
+    inner = EXPAND * width
+    rank = step_rank(width)
     per_direction = inner * (CONV + 1) + inner * (rank + 2 * STATE) + (rank + 1) * inner + inner * STATE + inner
     return 3 * width * inner + directions * per_direction
 
@@ -26,7 +27,8 @@ def mixer_macs(width: int, tokens: int, directions: int = 1) -> Macs:
 
     The convolution runs over T + 3 positions, as released, and the last three are cut off.
     """
-    inner, rank = EXPAND * width, step_rank(width)
+    inner = EXPAND * width
+    rank = step_rank(width)
     projections = 3 * width * inner + directions * (inner * (rank + 2 * STATE) + rank * inner)
     convolution = directions * (tokens + CONV - 1) * inner * CONV
     return Macs(linear=tokens * projections + convolution, scan=directions * 3 * tokens * inner * STATE)

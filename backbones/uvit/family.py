@@ -61,7 +61,8 @@ def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch
         + (conv + channels if spec.final_conv else 0)
     )
-    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    patches = spec.num_tokens * width * patch
+    text_in = spec.context_tokens * text
     outside = 2 * patches + text_in + spec.image_size**2 * conv
     return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + text_in)
 

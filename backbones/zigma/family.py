@@ -12,7 +12,8 @@ from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
 from tread_bench.backbones.text import TextSpec
 from tread_bench.core.families import Cost, Family, Macs, TokenOrder
 
-HEADS, HEAD_DIM = 8, 64  # of the cross-attention, whatever the width
+HEADS = 8  # of the cross-attention, whatever the width
+HEAD_DIM = 64
 
 
 class ZigMaSpec(TextSpec):
@@ -36,12 +37,14 @@ class ZigMaSpec(TextSpec):
 
 def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
-    width, patch = spec.hidden, spec.patch**2 * spec.channels
+    width = spec.hidden
+    patch = spec.patch**2 * spec.channels
     modulation = (6 if spec.context_tokens else 3) * width * width
     blocks = tuple(
         mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, t) for t in tokens
     )
-    time, text = FREQUENCIES * width + width * width, spec.context_dim * width if spec.context_tokens else 0
+    time = FREQUENCIES * width + width * width
+    text = spec.context_dim * width if spec.context_tokens else 0
     cross_attention = (4 * width * HEADS * HEAD_DIM + width + 3 * width) * bool(text)
     params = (
         spec.depth * (mixer_params(width, spec.directions) + width + modulation + 3 * width + cross_attention)
@@ -54,14 +57,16 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
         + width
         + (width + 1) * patch
     )
-    patches, text_in = spec.num_tokens * width * patch, spec.context_tokens * text
+    patches = spec.num_tokens * width * patch
+    text_in = spec.context_tokens * text
     inputs = FREQUENCIES * width + patches + text_in
     return Cost(params, params, blocks, Macs(linear=time + 2 * patches + text_in), inputs=inputs)
 
 
 def cross_attention_macs(spec: ZigMaSpec, tokens: int) -> Macs:
     """T queries and their way back, M keys and values, 2 T M products per channel of the heads."""
-    inner, text = HEADS * HEAD_DIM, spec.context_tokens
+    inner = HEADS * HEAD_DIM
+    text = spec.context_tokens
     if not text:
         return Macs()
     return Macs(linear=2 * (tokens + text) * spec.hidden * inner, attention=2 * tokens * text * inner)

@@ -23,7 +23,8 @@ Adjacent = dict[Pair, NDArray[np.float64]]  # two neighbouring times -> (L,) cos
 
 def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Cosine similarity of each block's outputs at neighbouring times, one heat map per row."""
-    known = [(row, adjacent) for row in rows if (adjacent := adjacent_times(row))]
+    found = [(row, adjacent_times(row)) for row in rows]
+    known = [(row, adjacent) for row, adjacent in found if adjacent]
     if not known:
         return None
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})

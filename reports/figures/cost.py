@@ -90,7 +90,8 @@ def macs_until(row: Row, iteration: int) -> float:
     the mean over the whole schedule, the sum is exact for dense parts and at the end.
     """
     routed = row.cost("train_step_macs") or 0.0
-    mean, last = row.cost("mean_train_step_macs"), requested.iterations(row.first)
+    mean = row.cost("mean_train_step_macs")
+    last = requested.iterations(row.first)
     schedule = requested.schedule(row.first)
     shares = [schedule.share(step, last) for step in range(last)] if schedule.text else []
     if mean is None or not shares:
@@ -101,10 +102,14 @@ def macs_until(row: Row, iteration: int) -> float:
 
 def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     """One panel against MACs, one against seconds where any row was timed."""
+    # Which panels there are.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     timed = [point for point in points if point.seconds is not None]
     panels = [("macs", points, divisor, f"training cost in {unit}")]
-    panels += [("seconds", timed, 1.0, "training time in s, measured alone")] if timed else []
+    if timed:
+        panels.append(("seconds", timed, 1.0, "training time in s, measured alone"))
+
+    # Draw them beside each other; they share the axis of FID.
     figure = Figure(figsize=(9.6, max(3.7, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
@@ -120,12 +125,15 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
 
 def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     """One panel per architecture, against MACs, each with its own scales: their FIDs are not to be compared."""
+    # A grid of panels.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     groups = list(dict.fromkeys(rows[point.row].group for point in points))
     columns = min(3, len(groups))
     lines = -(-len(groups) // columns)
     figure = Figure(figsize=(9.6, 2.7 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False).flat
+
+    # One for each architecture; what is left of the grid stays empty.
     for group, axes in zip(groups, panels, strict=False):
         _panel(axes, rows, [point for point in points if rows[point.row].group == group], "macs", divisor)
         _style_axes(axes)

@@ -19,7 +19,8 @@ from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, millions, number
 from tread_bench.reports.published import gain_note, published_gain
 
-_LINE, _BETWEEN = 0.3, 0.12  # inches
+_LINE = 0.3  # inches
+_BETWEEN = 0.12
 
 
 class _Line(NamedTuple):
@@ -57,7 +58,8 @@ def _kind(rows: Sequence[Row]) -> str:
 
 
 def _lines(rows: Sequence[Row]) -> list[_Line]:
-    lines, y = [], 0.0
+    lines = []
+    y = 0.0
     for members in by_architecture(rows):
         routed = [row for row in members if not row.is_dense and not requested.is_evaluated_only(row.first)]
         lines += [_Line(row, y + k, k == 0, row.difference("fid")) for k, row in enumerate(routed)]
@@ -66,7 +68,8 @@ def _lines(rows: Sequence[Row]) -> list[_Line]:
 
 
 def _numbers(line: _Line, rows: Sequence[Row], places: int) -> tuple[str, ...]:
-    row, difference = line.row, line.difference
+    row = line.row
+    difference = line.difference
     dense = next((r.fid for r in rows if r.is_dense and r.group == row.group and r.fid), None)
     ratio, low, high = row.speedup or (None, None, None)
     return (
@@ -92,6 +95,8 @@ def _published(row: Row) -> str:
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:
     figure, names, forest, speed, texts = _axes(lines)
+
+    # A line for each row.
     for line in lines:
         _name(names, line)
         if line.difference:
@@ -101,6 +106,8 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
         published = published_gain(line.row)
         if published and line.leads:
             texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
+
+    # Titles of the columns.
     texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)
     if _has_published(lines):
         texts.text(3.2, -0.95, "published ΔFID", va="center", ha="right", color=MUTED, size=8.5)
@@ -113,7 +120,8 @@ def _axes(lines: Sequence[_Line]) -> tuple[Figure, Axes, Axes, Axes, Axes]:
     width, height = 9.6, _LINE * (lines[-1].y + 1) + 0.95
     label = 0.3 + 0.078 * max(len(clean(line.row.short_label, 26)) for line in lines)
     first = 0.2 + 0.085 * max(len(clean(line.row.architecture, 16)) for line in lines)
-    beside, left = 3.3, label + first
+    beside = 3.3
+    left = label + first
     middle = width - left - beside
     figure = Figure(figsize=(width, height))
     ratios = (left, 0.58 * middle, 0.42 * middle, beside)

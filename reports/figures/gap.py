@@ -52,6 +52,8 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     points = [point for row in rows for point in points_of(row)]
     if not points:
         return None
+
+    # Their picture, and what they give for Sparse Guidance.
     places = decimals(point.loss.mean for point in points) + 1
     found = _with_rates(points)
     of_guidance = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
@@ -132,6 +134,7 @@ def _numbers(point: Point, places: int, rates: GuidanceRates | None) -> tuple[st
 
 
 def _figure(found: Sequence[_Own]) -> Figure:
+    # A line for each row in both panels.
     figure = Figure(figsize=(9.6, max(3.5, 0.26 * len(found) + 1.3)), layout="constrained")
     loss, alike = figure.subplots(1, 2)
     looks = style.looks(own[0].row.is_dense for own, _ in found)
@@ -141,14 +144,16 @@ def _figure(found: Sequence[_Own]) -> Figure:
         for point in own:
             upright(loss, point.rate, point.gap, colour, marker, point.excess)
             upright(alike, point.rate, point.cosine, colour, marker)
-            if branch := _branch(point.rate, rates):
+            branch = _branch(point.rate, rates)
+            if branch:
                 loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
     _style_axes(loss, "validation loss at γ minus at 0")
     _style_axes(alike, "similarity of routed to dense outputs")
-    handles = [
-        Line2D([], [], color=c, marker=m, label=clean(own[0].row.label))
-        for (own, _), (c, m) in zip(found, looks, strict=True)
-    ]
+
+    # The legend.
+    handles = []
+    for (own, _), (colour, marker) in zip(found, looks, strict=True):
+        handles.append(Line2D([], [], color=colour, marker=marker, label=clean(own[0].row.label)))
     if any(rates for _, rates in found):
         handles += [Line2D([], [], color=MUTED, label=f"{branch} rate", **_ring(branch, 9)) for branch in _RINGS]
     figure.legend(handles=handles, loc="outside right upper")

@@ -32,7 +32,7 @@ class Curves(NamedTuple):
 
 def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Gradient norm per block under the row's own training loss and under the dense loss of the same weights."""
-    known = [curves for row in rows if (curves := curves_of(row))]
+    known = list(filter(None, map(curves_of, rows)))
     if not known:
         return None
     svg, png = style.save(_figure(known))
@@ -53,11 +53,9 @@ def curves_of(row: Row) -> Curves | None:
     found = [record.gradient_norms for record in row.done if record.gradient_norms]
     if not found:
         return None
-    training, dense = (
-        [mean_interval(values) for values in zip(*norms, strict=True)]
-        for norms in ([one.training for one in found], [one.dense for one in found])
-    )
-    return Curves(row, training, dense)
+    training = zip(*(one.training for one in found), strict=True)
+    dense = zip(*(one.dense for one in found), strict=True)
+    return Curves(row, [mean_interval(norms) for norms in training], [mean_interval(norms) for norms in dense])
 
 
 def _figure(known: Sequence[Curves]) -> Figure:
@@ -131,11 +129,17 @@ def _ratios(curves: Curves) -> str:
     """Routed over dense loss: of the blocks ahead of, on and behind the routes, each a ratio of summed norms."""
     if not curves.row.spans:
         return "no route, one loss"
+
+    # Where each block lies.
     first = curves.row.spans[0][0]
-    places = [
-        "on" if _on_route(curves.row, block) else "ahead of" if block < first else "behind"
-        for block in range(len(curves.dense))
-    ]
+    places = []
+    for block in range(len(curves.dense)):
+        if _on_route(curves.row, block):
+            places.append("on")
+        else:
+            places.append("ahead of" if block < first else "behind")
+
+    # A ratio for each stretch of blocks.
     words = []
     for place, members in groupby(range(len(places)), places.__getitem__):
         blocks = list(members)

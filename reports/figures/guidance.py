@@ -70,7 +70,8 @@ def _numbers(made: Checkpoint, places: int) -> list[tuple[str, ...]]:
 
 
 def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: int) -> tuple[str, ...]:
-    macs, gain = row.sampling_macs, None if row is made.unguided else made.gain(row)
+    macs = row.sampling_macs
+    gain = None if row is made.unguided else made.gain(row)
     return (
         made.name, rule, f"{requested.guidance_scale(row.first):g}" if requested.is_guided(row.first) else DASH,
         *cells(row.fid, places), *cells(gain, places, signed=True), str(fid_of(row).n),

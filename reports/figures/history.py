@@ -18,7 +18,12 @@ from tread_bench.reports.numbers import DASH, decimals, number, plural
 from tread_bench.reports.tables import flat
 
 NAMES = tuple(METRICS)
-_WIDTH, _LEFT, _RIGHT, _PANEL, _TITLE, _WORDS = 9.6, 0.75, 0.2, 0.85, 0.32, 0.18  # inches
+_WIDTH = 9.6  # inches
+_LEFT = 0.75
+_RIGHT = 0.2
+_PANEL = 0.85
+_TITLE = 0.32
+_WORDS = 0.18
 _PANELS = 12  # in a picture
 _LABELS = 44  # that fit beside each other
 _APART = 0.75  # inches between the words on two changes of a panel

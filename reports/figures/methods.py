@@ -55,7 +55,8 @@ def _lines(rows: Sequence[Row]) -> list[_Line]:
     lines = []
     for row in rows:
         if not row.is_dense and row.done and not requested.is_evaluated_only(row.first):
-            whole, own = dense.get(row.group), mean_train_step_macs(row)
+            whole = dense.get(row.group)
+            own = mean_train_step_macs(row)
             lines.append(_Line(row, row.difference("fid"), own / whole if own and whole else None))
     return lines
 
@@ -96,7 +97,8 @@ def _taught(lines: Sequence[_Line]) -> str:
 
 
 def _extra(row: Row) -> str:
-    extra, params = extra_params(row), row.cost("params")
+    extra = extra_params(row)
+    params = row.cost("params")
     if extra is None or params is None:
         return "extra parameters not counted"
     if not extra:
@@ -110,7 +112,8 @@ def _count(params: float) -> str:
 
 
 def _numbers(line: _Line, places: int) -> tuple[str, ...]:
-    row, (ratio, low, high) = line.row, line.row.speedup or (None, None, None)
+    row = line.row
+    ratio, low, high = row.speedup or (None, None, None)
     judged, dense = row.cost("judged_forward_macs"), row.cost("dense_forward_macs")
     return (
         row.label, requested.method(row.first), words(line.difference, places),
@@ -124,6 +127,8 @@ def _numbers(line: _Line, places: int) -> tuple[str, ...]:
 
 def _figure(lines: Sequence[_Line], places: int) -> Figure:
     figure, (forest, difference, extra, macs, speed) = _axes(lines)
+
+    # A line for each row.
     for y, line in enumerate(lines):
         if line.difference:
             dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.row))
@@ -132,6 +137,8 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
         extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
         macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
         _speed(speed, y, line.row)
+
+    # Titles of the columns.
     for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
         axes.text(0.05, -0.95, title, va="center", color=MUTED, size=8.5)
     _style_axes(forest, speed, lines)

@@ -43,15 +43,21 @@ def panels(
     rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, left: float = 0.36, gap: float = 0.3
 ) -> Panels:
     """Titled empty axes, in inches at most `widest` wide and `aspect` times as wide as high."""
+    # Where panels stand, and how large everything is.
     spots, columns = _spots([len(members) for members in by_architecture(rows)])
     side = min(widest, (9.6 - left - _RIGHT) / columns - gap)
-    top, high, lines = 0.46 if rows[0].architecture else 0.28, side / aspect, spots[-1].line + 1
+    top = 0.46 if rows[0].architecture else 0.28
+    high = side / aspect
+    lines = spots[-1].line + 1
     pitch = top + high + _BELOW
     width, height = left + columns * (side + gap) + _RIGHT, lines * pitch
+
+    # A titled panel for each row, and a place for the key beside the first line.
     figure = Figure(figsize=(width, height))
     axes = []
     for row, spot in zip(rows, spots, strict=True):
-        x, y = left + spot.column * (side + gap), height - spot.line * pitch - top - high
+        x = left + spot.column * (side + gap)
+        y = height - spot.line * pitch - top - high
         axes.append(figure.add_axes((x / width, y / height, side / width, high / height)))
         _title(axes[-1], row, int((side + gap) * 13))
     key = (1 - (_RIGHT - 0.1) / width, 1 - (top + high) / height, 0.13 / width, high / height)

@@ -41,12 +41,15 @@ class _Line(NamedTuple):
 
 def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval."""
+    # The architectures with routes that lie at different places.
     paired = any(row.difference("fid") for row in rows)
     lines = _lines(rows, paired)
     parts = [part for part in _by_architecture(lines) if any(line.row.spans for line in part)]
     most = max(map(_num_places, parts), default=0)
     if not most or (most == 1 and (len(parts) > 1 or any(_num_routed(part) > 1 for part in parts))):
         return None  # rows whose routes lie alike differ in something else, which has a picture of its own
+
+    # Their picture.
     lines = [line for part in parts for line in part]
     svg, png = style.save(_figure(parts, paired))
     meaning = tones(rows)
@@ -165,7 +168,12 @@ def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, 
     left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
     words = 3.2 if _has_published(lines) else 2.0
     shares = (0.55 * (width - left - words), 0.45 * (width - left - words), words)
-    figure, y, shared, found = Figure(figsize=(width, height)), height, None, []
+    figure = Figure(figsize=(width, height))
+
+    # From top to bottom; the intervals of all architectures share their axis.
+    y = height
+    shared = None
+    found = []
     for part in parts:
         y -= top + _ROW_HEIGHT * len(part)
         places = [(left + sum(shares[:k]) + 0.06 * k, y, shares[k] - 0.06, _ROW_HEIGHT * len(part)) for k in range(3)]
@@ -183,8 +191,9 @@ def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, 
 def _bar(axes: Axes, y: int, row: Row, tone: Any) -> None:
     axes.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
     for first, last in row.spans:
-        corner, length = (first - 0.5, y - 0.29), last - first + 1
-        axes.add_patch(Rectangle(corner, length, 0.58, facecolor=tone, edgecolor=SURFACE, linewidth=0.8))
+        axes.add_patch(
+            Rectangle((first - 0.5, y - 0.29), last - first + 1, 0.58, facecolor=tone, edgecolor=SURFACE, linewidth=0.8)
+        )
 
 
 def _interval(axes: Axes, y: int, estimate: Estimate | None, tone: Any) -> None:

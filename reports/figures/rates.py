@@ -81,7 +81,8 @@ def _words(line: Line, places: int) -> str:
 
 
 def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[float, float]) -> tuple[str, ...]:
-    fid, difference = row.fid, row.difference("fid")
+    fid = row.fid
+    difference = row.difference("fid")
     beside = (number(published.get(rate)),) if published else ()
     return (
         _named(line), f"{rate:g}", *cells(fid, places), *cells(difference, places, signed=True),

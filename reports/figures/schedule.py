@@ -75,10 +75,13 @@ def _numbers(row: Row, point: Point, places: int) -> tuple[str, ...]:
 
 
 def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+    # FID above, a strip for each row below.
     members = sorted({point.row for point in points})
     strips = _STRIP * len(members) + 0.1
     figure = Figure(figsize=(9.6, 3.2 + strips + 0.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, strips))
+
+    # The lines of FID, a little aside of each other.
     looks = style.looks(rows[index].is_dense for index in members)
     for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
         aside = _ASIDE * (k - (len(members) - 1) / 2) * requested.iterations(rows[index].first)
@@ -86,8 +89,12 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
         above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
         for x, point in own:
             upright(above, x, point.fid, colour, marker, point.fids)
+
+    # Where routes are under way, and where training is dense.
     _shade(above, [rows[index] for index in members])
     _strips(below, [rows[index] for index in members])
+
+    # Axes and legend.
     fids = [fid for point in points for fid in point.fids]
     above.set_ylim(0.85 * min(fids), 1.15 * max(fids))  # an interval of two seeds may reach below 0
     logarithmic(above)

@@ -75,7 +75,8 @@ def _panel(axes: Axes, points: Sequence[_Point], selectors: Sequence[str], route
     for row, difference in points:
         which = routes.index(row.first.routes)
         y = selectors.index(row.first.selector) + 0.16 * (which - (len(routes) - 1) / 2)
-        colour, marker = COLOURS[which % len(COLOURS)], MARKERS[which % len(MARKERS)] if len(routes) > 1 else "o"
+        colour = COLOURS[which % len(COLOURS)]
+        marker = MARKERS[which % len(MARKERS)] if len(routes) > 1 else "o"
         if difference.bounds is not None:
             axes.plot(difference.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
         axes.plot([difference.mean], [y], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,

@@ -97,7 +97,8 @@ class Job:
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
-        cell, backbone = cell or self.cell, self.build()
+        cell = cell or self.cell
+        backbone = self.build()
         network = build_network(cell, backbone, self.seed)
         return Trainer(
             cell,
@@ -143,7 +144,8 @@ class Job:
 
     def load(self, iteration: int, network: Network) -> None:
         """Read the weights that this cell kept of an iteration. Raises StoreError."""
-        name, record = self.id, self._left()
+        name = self.id
+        record = self._left()
         if record is None or record.status != "done":
             how = f"{record.status}: {record.reason}" if record else "not trained yet"
             raise StoreError(f"cell {name}, whose weights this one reads, is {how}")

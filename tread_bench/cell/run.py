@@ -106,6 +106,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
     iterations = job.cell.training.iterations
     folder = job.folder.cell(job.id)
 
+    # What training calls at its stops, and as it goes along.
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
         progress = partial(tell, "evaluating", iteration, iterations, None)
         progress()

@@ -334,11 +334,14 @@ class Backbone(nn.Module):
         Raises:
             ValueError: shapes, labels, text, routes or a selector that do not fit, with the rule.
         """
+        # Which tokens each route keeps.
         resolved = self.family.resolve(self.spec, routes, selector)
         if ids is None:
             ids = [self._draw(route, selector, len(x), generator, x.device) for route in resolved]
         else:
             self.check_ids(resolved, ids, len(x))
+
+        # From the image through the blocks to the prediction.
         return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
 
     def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], batch: int) -> None:

@@ -63,7 +63,8 @@ class Edm:
 
     def preconditioning(self, t: Tensor) -> Preconditioning:
         """At noise levels t (B,)."""
-        sigma, data = _per_image(t), torch.full_like(_per_image(t), self.config.sigma_data)
+        sigma = _per_image(t)
+        data = torch.full_like(_per_image(t), self.config.sigma_data)
         c_in = 1 / torch.hypot(sigma, data)
         return Preconditioning((data * c_in).square(), sigma * data * c_in, c_in, t.log() / 4)
 

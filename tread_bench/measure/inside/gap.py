@@ -30,6 +30,7 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     Images, noise and times are those of the dense validation loss and of the layer similarity; an image's mask is the
     same at all times, and a higher rate takes more of the same tokens.
     """
+    # Figures at each rate.
     times = metrics.similarity_times or objective.similarity_times
     blocks = metrics.routed_blocks
     figures = []
@@ -45,6 +46,8 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
                 cosine=routed.cosines(times).tolist(),
             )
         )
+
+    # With what they were measured on.
     return RoutedGap(
         blocks=",".join(f"{block.start}:{block.end}" for block in blocks),
         selector=network.method.selector,
@@ -130,7 +133,8 @@ class _Agreement:
     cosines: list[Tensor] = field(default_factory=list)  # of each block: mean over tokens, sum over images
 
     def __call__(self, block: int, state: TokenState) -> None:
-        routed, dense = state.stream(), self.dense[block]
+        routed = state.stream()
+        dense = self.dense[block]
         if block in self.kept:
             dense = gather_tokens(dense, self.kept[block])
             routed = routed if state.positions is not None else gather_tokens(routed, self.kept[block])

@@ -27,7 +27,8 @@ def layer_similarity(
     The same image has the same noise at every time, so that times differ in the time alone.
     """
     size = max(1, TOKENS_AT_A_TIME // network.spec.num_tokens)
-    layers, steps = network.num_blocks, len(times)
+    layers = network.num_blocks
+    steps = len(times)
     between = torch.zeros(layers, layers, dtype=torch.float64)
     across = torch.zeros(layers, steps, steps, dtype=torch.float64)
     for first in range(0, num_samples, size):

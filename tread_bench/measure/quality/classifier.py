@@ -36,7 +36,8 @@ class ClassifierSpec(BaseModel):
 
     @property
     def strides(self) -> list[int]:
-        size, strides = self.image_size, [1]
+        size = self.image_size
+        strides = [1]
         for _ in self.widths[1:]:
             strides.append(2 if size > _SMALLEST_GRID else 1)
             size = -(-size // strides[-1])
@@ -111,7 +112,8 @@ class ClassifierFeatures(FeatureExtractorBase):
         return tuple(provided[name] for name in self.features_list)
 
     def _suited(self, pixels: Tensor) -> Tensor:
-        spec, shape = self.spec, tuple(pixels.shape)
+        spec = self.spec
+        shape = tuple(pixels.shape)
         if pixels.dtype != torch.uint8 or len(shape) != 4 or shape[1:] != (3, spec.image_size, spec.image_size):
             wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
             raise ValueError(f"{self.name}: images are {pixels.dtype} of shape {shape}; it takes {wanted}")

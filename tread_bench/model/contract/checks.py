@@ -200,7 +200,8 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _step_problems(step: Step) -> Iterator[str]:
-    before, after = step.before, step.after
+    before = step.before
+    after = step.after
     given, returned = ({n: tuple(s.shape) for n, s in state.streams.items()} for state in (before, after))
     if returned != given:
         yield f"expected streams {given}; saw {returned}"
@@ -235,7 +236,8 @@ def _tokens_that_move(subject: Subject, state: TokenState, token: int) -> list[i
 def _with_other_patch(x: Tensor, token: int, spec: BackboneSpec) -> Tensor:
     """x with another patch at `token`, counted row by row."""
     row, column = divmod(token, spec.grid[1])
-    x, patch = x.clone(), spec.patch
+    x = x.clone()
+    patch = spec.patch
     x[:, :, row * patch : (row + 1) * patch, column * patch : (column + 1) * patch] += 1
     return x
 

@@ -60,8 +60,11 @@ class Subject:
 
     def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """x (B, C, H, W), t (B,) and y: labels (B,), no label among them, or text features (B, M, E)."""
-        size, classes, text = self.spec.image_size, self.spec.num_classes, self.spec.context_shape
-        x, t = self.normal(batch, self.spec.channels, size, size), self.normal(batch).sigmoid()
+        size = self.spec.image_size
+        classes = self.spec.num_classes
+        text = self.spec.context_shape
+        x = self.normal(batch, self.spec.channels, size, size)
+        t = self.normal(batch).sigmoid()
         if text is not None:
             return x, t, self.normal(batch, *text)
         y = torch.tensor([classes, 0, classes - 1], device=self.device)[:batch] if classes else None
@@ -130,7 +133,8 @@ def steps(model: Backbone, state: TokenState, case: Case | None) -> Iterator[Ste
     for block in range(model.num_blocks):
         if case is not None and block == case.route.start:
             state = leave(state, case.ids)
-        before, streams = state, {name: stream.clone() for name, stream in state.streams.items()}
+        before = state
+        streams = {name: stream.clone() for name, stream in state.streams.items()}
         state = model.run_block(block, state)
         yield Step(block, before, streams, state)
         if case is not None and block == case.route.end:

@@ -31,7 +31,8 @@ from itertools import groupby, pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-MIN_RUNS, MIN_SEGMENT = 8, 3
+MIN_RUNS = 8
+MIN_SEGMENT = 3
 PENALTY = 12.0  # of a cut, in units of the noise of one run
 
 
@@ -87,7 +88,8 @@ def _spread(x: NDArray[np.float64]) -> float:
 
 def exact_segments(values: Sequence[float]) -> list[Segment]:
     """The segments of a series without noise: every change is one."""
-    cut, start = [], 0
+    cut = []
+    start = 0
     for level, members in groupby(values):
         stop = start + len([*members])
         cut.append(Segment(start, stop, level))
