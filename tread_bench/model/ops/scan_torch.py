@@ -79,16 +79,21 @@ def _scan_backward(
     a, h = states.new_empty(CHUNK, *states.shape[1:]), states.new_empty(CHUNK + 1, *states.shape[1:])
     with _full_precision(u_LBD):
         for chunk in reversed(range(len(states))):
+            # The steps of the chunk.
             now = slice(chunk * CHUNK, (chunk + 1) * CHUNK)
             delta, x, B, C, gy, gx, gdelta = (
                 _rows(v[now]) for v in (delta_LBD, x_LBD, B_LBN, C_LBN, grad_y, grad_x, grad_delta)
             )
             gB, gC = _columns(grad_B[now]), _columns(grad_C[now])
+
+            # Forward once more: decays a, states h, and the gradient of C.
             h[0] = states[chunk]
             for k in range(len(x)):
                 torch.mul(delta[k], A_ND, out=a[k]).exp_()
                 torch.mul(h[k], a[k], out=h[k + 1]).addcmul_(x[k], B[k].mT)
                 torch.bmm(h[k + 1], gy[k].mT, out=gC[k])
+
+            # Backward through the recurrence.
             for k in reversed(range(len(x))):
                 g_BND.addcmul_(C[k].mT, gy[k])
                 torch.bmm(g_BND, x[k].mT, out=gB[k])

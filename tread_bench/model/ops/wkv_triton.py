@@ -33,6 +33,8 @@ def _forward_kernel(w_C, u_C, k_BTC, v_BTC, y_BTC, denominator, scale_BTC, T, C,
     w, u = tl.load(w_C + channel, inside, 0.0), tl.load(u_C + channel, inside, 0.0)
     first = tl.program_id(0).to(tl.int64) * T * C + channel
     zero = tl.zeros([BLOCK], w.dtype)
+
+    # Forth: the sums over the tokens before each.
     m, n, d = zero - float("inf"), zero, zero
     for t in range(T):
         at = first + t * C
@@ -42,6 +44,8 @@ def _forward_kernel(w_C, u_C, k_BTC, v_BTC, y_BTC, denominator, scale_BTC, T, C,
         k, v = tl.load(k_BTC + at, inside, 0.0), tl.load(v_BTC + at, inside, 0.0)
         m, n, d = _step(m, n, d, w, k, v, 1.0)
     tl.debug_barrier()  # what follows reads what was just written
+
+    # Back: the tokens behind each and the token itself are added, at a common scale.
     m, n, d = zero - float("inf"), zero, zero
     for step in range(T):
         at = first + (T - 1 - step) * C
@@ -78,7 +82,11 @@ def _backward_kernel(
             k, v = tl.load(k_BTC + at, inside, 0.0), tl.load(v_BTC + at, inside, 0.0)
             y, scale = tl.load(y_BTC + at, inside, 0.0), tl.load(scale_BTC + at, inside, 0.0)
             g = tl.load(grad_y + at, inside, 0.0) / tl.load(denominator + at, inside, 1.0)
+
+            # The gradient of w, through the distances.
             grad_w -= tl.exp(m - scale) * g * (p - y * q)
+
+            # Those of v and k, through the outputs on the other side; the token's own counts once.
             from_side = tl.exp(g_m + k)
             of_v, of_k = from_side * a, from_side * (v * a - b)
             if side == 0:
@@ -89,6 +97,8 @@ def _backward_kernel(
                 of_v, of_k = of_v + tl.load(grad_v + at, inside, 0.0), of_k + tl.load(grad_k + at, inside, 0.0)
             tl.store(grad_v + at, of_v, inside)
             tl.store(grad_k + at, of_k, inside)
+
+            # One token on.
             decayed = tl.exp(m - w - tl.maximum(m - w, k))
             p, q = decayed * (p + n), decayed * (q + d)
             m, n, d = _step(m, n, d, w, k, v, 1.0)

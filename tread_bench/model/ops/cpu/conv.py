@@ -53,18 +53,26 @@ def conv_kernels(real: type) -> tuple[Kernel, Kernel]:
             block, b = divmod(item, x.shape[0])
             start, stop = block * width, min(block * width + width, channels)
             w = stop - start
-            scratch[:], rows[:] = 0, 0
+
+            # The block's weights, and the last inputs in the ring.
+            scratch[:] = 0
+            rows[:] = 0
             copy(bias[start:stop], shift)
             for k in range(taps):
                 copy(weight_KD[k, start:stop], weight[k])
             for step in range(max(length - taps + 1, 0), length):
                 copy(x[b, length - 1 - step if reverse else step, start:stop], ring[step % taps])
+
+            # From the end: one input enters the ring, and its gradient leaves the other.
             for step in range(length - 1, -1, -1):
-                entering, t = step - taps + 1, length - 1 - step if reverse else step
+                t = length - 1 - step if reverse else step
+                entering = step - taps + 1
                 if entering < 0:
                     ring[entering % taps] = 0
                 else:
                     copy(x[b, length - 1 - entering if reverse else entering, start:stop], ring[entering % taps])
+
+                # The output before SiLU, and its gradient.
                 copy(grad[b, t, start:stop], g)
                 copy(shift, y)
                 for k in range(taps):
@@ -75,13 +83,13 @@ def conv_kernels(real: type) -> tuple[Kernel, Kernel]:
                     s = sigmoid(y[d], real)
                     g[d] *= s * (real(1) + y[d] * (real(1) - s))
                     gb[d] += g[d]
+
+                # Gradients of the weights and of the inputs under the taps.
                 for k in range(taps):
-                    row, grad_row, weight_k, gw_k = (
-                        ring[(step + 1 + k) % taps],
-                        grad_ring[(step + 1 + k) % taps],
-                        weight[k],
-                        gw[k],
-                    )
+                    row = ring[(step + 1 + k) % taps]
+                    grad_row = grad_ring[(step + 1 + k) % taps]
+                    weight_k = weight[k]
+                    gw_k = gw[k]
                     for d in range(width):
                         gw_k[d] += g[d] * row[d]
                         grad_row[d] += g[d] * weight_k[d]

@@ -31,7 +31,11 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
         for item in range(first, last):
             block, b = divmod(item, u.shape[0])
             start, stop = block * width, min(block * width + width, channels)
-            A[:], h[:], rows[:] = 0, 0, 0
+
+            # The block's parameters; what lies beyond its channels is zero.
+            A[:] = 0
+            h[:] = 0
+            rows[:] = 0
             copy(D[start:stop], skip)
             copy(bias[start:stop], shift)
             for n in range(order):
@@ -41,6 +45,8 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
                 if step % CHUNK == 0 and step > 0:
                     for n in range(order):
                         copy(h[n, : stop - start], states[b, step // CHUNK - 1, n, start:stop])
+
+                # One step of the recurrence, and its output.
                 copy(u[b, t, start:stop], u_t)
                 copy(delta[b, t, start:stop], raw_t)
                 _step_size(u_t, raw_t, delta_t, x_t, shift, soft, width, real)
@@ -51,6 +57,8 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
                     for d in range(width):
                         h_n[d] = exp(delta_t[d] * A_n[d]) * h_n[d] + x_t[d] * B_n
                         y_t[d] += C_n * h_n[d]
+
+                # The gate.
                 if z.size:
                     copy(y_t[: stop - start], y[b, t, start:stop])
                     copy(z[b, t, start:stop], gate)
@@ -76,13 +84,20 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
             block, b = divmod(item, u.shape[0])
             start, stop = block * width, min(block * width + width, channels)
             w = stop - start
-            by_state[:], by_step[:], rows[:] = 0, 0, 0
+
+            # The block's parameters; what lies beyond its channels is zero.
+            by_state[:] = 0
+            by_step[:] = 0
+            rows[:] = 0
             copy(D[start:stop], skip)
             copy(bias[start:stop], shift)
             for n in range(order):
                 copy(A_ND[n, start:stop], A[n])
             for chunk in range((length - 1) // CHUNK, -1, -1):
-                begin, count = chunk * CHUNK, min(CHUNK, length - chunk * CHUNK)
+                begin = chunk * CHUNK
+                count = min(CHUNK, length - begin)
+
+                # Forward once more, from the state that was kept before the chunk.
                 h[0] = 0
                 if chunk > 0:
                     for n in range(order):
@@ -98,6 +113,8 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
                         for d in range(width):
                             a_n[d] = exp(delta_t[d] * A_n[d])
                             after[d] = a_n[d] * before[d] + x_t[d] * B_n
+
+                # Backward through the chunk, step by step: the gate,
                 for k in range(count - 1, -1, -1):
                     t = length - 1 - begin - k if reverse else begin + k
                     copy(grad[b, t, start:stop], gy)
@@ -106,8 +123,11 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
                         copy(y[b, t, start:stop], gx)
                         _gate_back(gx, gy, gate, width, real)
                         copy(gx[:w], grad_z[b, t, start:stop])
+
+                    # the recurrence of each state,
                     u_t, raw_t, delta_t, x_t = us[k], raws[k], deltas[k], xs[k]
-                    gx[:], gdelta[:] = 0, 0
+                    gx[:] = 0
+                    gdelta[:] = 0
                     for n in range(order):
                         before, after, a_n, A_n, g_n, gA_n = h[k, n], h[k + 1, n], a[k, n], A[n], g[n], gA[n]
                         B_n, C_n, gB_n, gC_n = B[b, t, n], C[b, t, n], real(0), real(0)
@@ -123,9 +143,13 @@ def scan_kernels(real: type) -> tuple[Kernel, Kernel]:
                             gA_n[d] += a_n[d] * delta_t[d]
                             gdelta[d] += a_n[d] * A_n[d]
                         grad_B[block, b, t, n], grad_C[block, b, t, n] = gB_n, gC_n
+
+                    # and what it took in.
                     _token_back(u_t, raw_t, delta_t, gy, gx, gdelta, gD, gbias, skip, soft, width, real)
                     copy(gx[:w], grad_u[b, t, start:stop])
                     copy(gdelta[:w], grad_delta[b, t, start:stop])
+
+            # Gradients of the parameters, over all steps.
             for n in range(order):
                 copy(gA[n, :w], grad_A[b, n, start:stop])
             copy(gD[:w], grad_D[b, start:stop])
