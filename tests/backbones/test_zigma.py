@@ -12,6 +12,7 @@ from tread_bench import Route, create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import make_spec
+from tread_bench.core.routes import ResolvedRoute
 from tread_bench.model.backbone import run_blocks
 from tread_bench.model.ops.patching import unpatchify
 
@@ -173,7 +174,7 @@ def test_what_is_no_text_is_refused(y):
 def test_ranks_correct_ids_that_are_not_ascending():
     model = small().double()
     state = model.start(*inputs(dtype=torch.float64))
-    route, kept = Route(1, 8, 0.5), drawn([Route(1, 8, 0.5)])[0]
+    route, kept = ResolvedRoute(1, 8, 0.5), drawn([Route(1, 8, 0.5)])[0]
     one, other = (model.finish(run_blocks(model, state, [route], [ids])) for ids in (kept, kept.flip(1)))
     torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tread_bench.core.routes import Route, as_routes, format_routes, parse_routes, resolve_routes, tokens_per_block
+from tread_bench.core.routes import (
+    ResolvedRoute,
+    Route,
+    as_routes,
+    format_routes,
+    parse_routes,
+    resolve_routes,
+    tokens_per_block,
+)
 
 fractions = st.fractions(min_value=0, max_value=1, max_denominator=1000)
 rates = st.floats(min_value=0, max_value=1, exclude_max=True)
@@ -61,9 +69,17 @@ def test_kept_and_bypassing_tokens_are_all_tokens(num_tokens, rate):
     assert 1 <= kept <= num_tokens
 
 
+def test_a_resolved_route_knows_its_blocks_and_equals_the_route_of_its_numbers():
+    (resolved,) = resolve_routes("2:-4@0.5", 12)
+    assert type(resolved) is type(resolved.at_share(0.5)) is type(resolved.resolve(12)) is ResolvedRoute
+    assert list(resolved.blocks) == [2, 3, 4, 5, 6, 7, 8] and resolved.at_share(0.5).rate == 0.25
+    assert resolved == Route(2, 8, 0.5) != Route(2, -4, 0.5) and len({resolved, Route(2, 8, 0.5)}) == 1
+    assert as_routes(resolved) == as_routes([resolved]) == (resolved,) and str(resolved) == "2:8@0.5"
+
+
 def test_tokens_per_block():
-    assert tokens_per_block([Route(2, 8, 0.5)], 12, 16) == [16, 16, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16]
-    assert tokens_per_block([Route(0, 1, 0.5), Route(-1, -1, 0.25)], 4, 16, num_prefix=2) == [10, 10, 18, 14]
+    assert tokens_per_block(resolve_routes("2:8@0.5", 12), 12, 16) == [16, 16, 8, 8, 8, 8, 8, 8, 8, 16, 16, 16]
+    assert tokens_per_block(resolve_routes("0:1@0.5,-1:-1@0.25", 4), 4, 16, num_prefix=2) == [10, 10, 18, 14]
     assert tokens_per_block([], 3, 16, num_prefix=1) == [17, 17, 17]
 
 
@@ -82,7 +98,7 @@ def test_a_route_may_be_text_wherever_one_is_taken(given):
     assert as_routes(()) == as_routes("") == ()
     assert resolve_routes(given, 12) == (Route(1, 3, 0.25), Route(6, 8, 0.5))
     assert format_routes(given) == "1:3@0.25,6:-4@0.5"
-    assert tokens_per_block(given, 12, 16) == [16, 12, 12, 12, 16, 16, 8, 8, 8, 16, 16, 16]
+    assert tokens_per_block(resolve_routes(given, 12), 12, 16) == [16, 12, 12, 12, 16, 16, 8, 8, 8, 16, 16, 16]
 
 
 @pytest.mark.parametrize("given", [5, {"2:8@0.5": 1}, [5], [["2:8@0.5"]], ["2:8"]])

@@ -10,7 +10,7 @@ from torch import nn
 
 from tread_bench.core.costs import cost_figures, cost_of
 from tread_bench.core.families import BackboneSpec, Family, TokenOrder, families
-from tread_bench.core.routes import Route
+from tread_bench.core.routes import ResolvedRoute, Route
 from tread_bench.model.backbone import Backbone, TokenState, run_blocks
 from tread_bench.model.ops.routing import lowest
 
@@ -81,7 +81,7 @@ def test_tokens_per_block_are_those_of_the_route(toy, x):
 
 def test_bypassed_tokens_return_with_their_value_in_every_stream(toy, x):
     ids = lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
-    states, _ = states_after_blocks(toy, x, [Route(1, 3, 0.5)], [ids])
+    states, _ = states_after_blocks(toy, x, [ResolvedRoute(1, 3, 0.5)], [ids])
     bypassed = torch.ones(3, 16, dtype=torch.bool).scatter(1, ids, False)
     for stream in ("a", "b"):
         before, after = (states[i].streams[stream][:, 2:, 0] for i in (0, 3))
@@ -155,8 +155,9 @@ def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
     inputs, ids = (x, torch.zeros(3)), lowest(torch.rand(3, 16, generator=torch.Generator().manual_seed(1)), 8)
     expected = toy(*inputs, routes=[Route(1, 3, 0.5)], ids=[ids])
     for given in ("1:3@0.5", ["1:-3@0.5"], [Route(1, 3, 0.5)]):
+        resolved = toy.family.resolve(toy.spec, given, "random")
         assert torch.equal(toy(*inputs, routes=given, ids=[ids]), expected)
-        assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), given, [ids])), expected)
+        assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), resolved, [ids])), expected)
         toy.check_ids(given, [ids], batch=3)
         for family in (families()["DiT"], replace(families()["DiT"], cost=None)):  # by closed form, and counted
             spec = family.spec(depth=6, hidden=8, heads=2, image_size=8)
@@ -234,7 +235,7 @@ def test_gradient_checkpointing_runs_blocks_again_on_the_same_tokens(toy, x):
 
     def gradient():
         toy.seen.clear()
-        final = run_blocks(toy, toy.start(x, torch.zeros(3), None), [Route(1, 3, 0.5)], [ids])
+        final = run_blocks(toy, toy.start(x, torch.zeros(3), None), [ResolvedRoute(1, 3, 0.5)], [ids])
         return torch.autograd.grad(final.streams["b"].square().sum(), toy.scale)[0], list(toy.seen)
 
     plain, seen = gradient()

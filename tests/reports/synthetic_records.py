@@ -12,7 +12,7 @@ from PIL import Image
 
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
-from tread_bench.core.routes import parse_routes, tokens_per_block
+from tread_bench.core.routes import parse_routes, resolve_routes, tokens_per_block
 from tread_bench.core.statistics import paired_ratio
 from tread_bench.reports import page
 
@@ -54,7 +54,7 @@ def render(
 
 
 def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:
-    tokens = tokens_per_block(parse_routes(routes), blocks, TOKENS)
+    tokens = tokens_per_block(resolve_routes(routes, blocks), blocks, TOKENS)
     block_macs = [50_000 * n for n in tokens]
     forward, dense = sum(block_macs) + 400_000, 50_000 * TOKENS * blocks + 400_000
     return CostFigures(

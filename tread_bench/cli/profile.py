@@ -19,7 +19,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.families import BackboneSpec, Family, Macs, make_spec
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routed import Setting, with_blocks
-from tread_bench.core.routes import Route, format_routes, parse_routes
+from tread_bench.core.routes import ResolvedRoute, format_routes, parse_routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
         stdout_console().print(_table(found, cost))
 
 
-def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route, ...]]:
+def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]]:
     try:
         sizes = dict(_size(text) for text in request.overrides)
         family, spec = make_spec(request.backbone, **{**request.shape, **sizes})
@@ -89,7 +89,9 @@ def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[Route
         raise UserError(str(error)) from None
 
 
-def _guided(request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[Route, ...]) -> dict[str, Any]:
+def _guided(
+    request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[ResolvedRoute, ...]
+) -> dict[str, Any]:
     """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
     some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
     sampling = changed_sampling(some_scale, request.guidance)

@@ -9,7 +9,7 @@ from tread_bench.core.costs import cost_figures, cost_of
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
-from tread_bench.core.routes import tokens_per_block
+from tread_bench.core.routes import resolve_routes, tokens_per_block
 from tread_bench.core.schedule import mean_share, stretches
 
 VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
@@ -101,8 +101,8 @@ def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> C
         return cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
     dense = cost_of(family, spec)
     passing = [1.0] * len(dense.blocks)
-    for route in cell.routes:
-        for block in range(int(route.start), int(route.end) + 1):
+    for route in resolve_routes(cell.routes, len(dense.blocks)):
+        for block in route.blocks:
             passing[block] = 1 - route.rate * share
     return replace(dense, blocks=tuple(_times(block, p) for block, p in zip(dense.blocks, passing, strict=True)))
 
@@ -136,11 +136,12 @@ def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> 
 
 def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
     """Image tokens behind each block; of TREAD the bypassed ones have come back behind a route's last."""
-    routes = [route.at_share(share) for route in cell.routes]
-    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens)
+    blocks = family.num_blocks(spec)
+    routes = resolve_routes([route.at_share(share) for route in cell.routes], blocks)
+    tokens = tokens_per_block(routes, blocks, spec.num_tokens)
     if cell.method.name == "tread":
-        for route in cell.routes:
-            tokens[int(route.end)] = spec.num_tokens
+        for route in routes:
+            tokens[route.end] = spec.num_tokens
     return [spec.num_tokens] * len(tokens) if cell.method.name == "mod" else tokens
 
 

@@ -10,15 +10,16 @@ from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routed import PLAIN, Setting
-from tread_bench.core.routes import RoutesLike, tokens_per_block
+from tread_bench.core.routes import RoutesLike, resolve_routes, tokens_per_block
 
 
 def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
     """The closed form where the family states one, else counted."""
     if family.cost is None:
         return named("tread_bench.measure.macs:count_cost")(family, spec, routes, selector)
-    tokens = tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, family.num_prefix(spec))
-    return family.cost(spec, tokens)
+    blocks = family.num_blocks(spec)
+    resolved = resolve_routes(routes, blocks)
+    return family.cost(spec, tokens_per_block(resolved, blocks, spec.num_tokens, family.num_prefix(spec)))
 
 
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
@@ -53,13 +54,13 @@ def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None 
 
 def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
     """What a record keeps."""
-    routes = family.resolve(spec, routes, selector)
-    cost, dense = cost_of(family, spec, routes, selector), cost_of(family, spec)
+    resolved = family.resolve(spec, routes, selector)
+    cost, dense = cost_of(family, spec, resolved, selector), cost_of(family, spec)
     prefix = family.num_prefix(spec)
     return CostFigures(
         params=cost.params,
         trainable_params=cost.trainable_params,
-        tokens_per_block=tokens_per_block(routes, family.num_blocks(spec), spec.num_tokens, prefix),
+        tokens_per_block=tokens_per_block(resolved, family.num_blocks(spec), spec.num_tokens, prefix),
         dense_tokens=prefix + spec.num_tokens,
         forward_macs=cost.forward.total,
         dense_forward_macs=dense.forward.total,

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
-from tread_bench.core.routes import Route, RoutesLike, resolve_routes
+from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.signals import ctrl_c
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Family:
         model: Backbone = named("tread_bench.model.backbone:build_backbone")(self, spec, dict(kernels or {}), seed)
         return model
 
-    def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[Route, ...]:
+    def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[ResolvedRoute, ...]:
         """Routes in block numbers, checked against this family's rules. Raises ValueError."""
         resolved = resolve_routes(routes, self.num_blocks(spec))
         if resolved:

@@ -10,7 +10,7 @@ from tread_bench.core.config import Cell
 from tread_bench.core.config.branches import Branch
 from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.problems import Loc, Problem, dotted
-from tread_bench.core.routes import Route, resolve_routes
+from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
 
 # Methods whose network is judged as the plain backbone and whose tokens keep their value while they are away.
 PLAIN = ("dense", "tread", "layer_skip")
@@ -25,7 +25,7 @@ class Setting(NamedTuple):
     family: Family
     spec: BackboneSpec
 
-    def at_rate(self, blocks: Sequence[Route], rate: float) -> tuple[Route, ...]:
+    def at_rate(self, blocks: Sequence[Route], rate: float) -> tuple[ResolvedRoute, ...]:
         """`blocks`, or those of the cell's routes, at that rate and in block numbers. Raises ValueError."""
         routes = [Route(route.start, route.end, rate) for route in blocks or self.cell.routes]
         return self.family.resolve(self.spec, routes, self.cell.selector)
@@ -51,11 +51,11 @@ def with_blocks(setting: Setting) -> Cell | list[Problem]:
     return cell.model_copy(update=changes) if changes else cell
 
 
-def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[Route, ...]:
+def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[ResolvedRoute, ...]:
     if setting.cell.method.name in OWN_SHALLOW_PATH:
         return ()
     found = resolve_routes(blocks or setting.cell.routes, setting.family.num_blocks(setting.spec))
-    return tuple(Route(route.start, route.end, 0) for route in found)
+    return tuple(route.at_share(0) for route in found)
 
 
 def _guidance_problems(setting: Setting) -> Iterator[Problem]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
+from typing import Self
 
 Position = int | Fraction
 _DIGITS = r"[0-9]{1,18}"  # as many as 64 bits hold
@@ -21,7 +22,7 @@ _ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?
 _WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Route:
     """Tokens leave before block `start` and come back after block `end`; a share `rate` of them bypasses.
 
@@ -48,6 +49,14 @@ class Route:
         if self.is_absolute and self.start > self.end:
             raise ValueError(f"route {self}: start must not come after end; swap the two")
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Route):
+            return NotImplemented
+        return (self.start, self.end, self.rate) == (other.start, other.end, other.rate)
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.end, self.rate))
+
     @property
     def is_absolute(self) -> bool:
         """Both ends are plain block numbers, so that the route means the same blocks in every backbone."""
@@ -65,7 +74,7 @@ class Route:
         rate = format(Decimal(repr(self.rate)).normalize(), "f")  # every digit, and no exponent
         return f"{_written(self.start)}:{_written(self.end)}@{rate}"
 
-    def resolve(self, num_blocks: int) -> Route:
+    def resolve(self, num_blocks: int) -> ResolvedRoute:
         """The same route in block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
         start, end = (_block(p, num_blocks) for p in (self.start, self.end))
         if not (0 <= start < num_blocks and 0 <= end < num_blocks):
@@ -75,15 +84,28 @@ class Route:
             )
         if start > end:
             raise ValueError(f"route {self}: of {num_blocks} blocks it starts at {start}, after its end {end}")
-        return Route(start, end, self.rate)
+        return ResolvedRoute(start, end, self.rate)
 
-    def at_share(self, share: float) -> Route:
+    def at_share(self, share: float) -> Self:
         """The same blocks at that share of the rate."""
-        return Route(self.start, self.end, self.rate * share)
+        return replace(self, rate=self.rate * share)
 
     def kept(self, num_tokens: int) -> int:
         """How many of `num_tokens` are processed inside the route: N - int(N * rate), as in TREAD's code."""
         return num_tokens - int(num_tokens * self.rate)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResolvedRoute(Route):
+    """A route in block numbers of one backbone, which `Route.resolve` gives. It equals the `Route` of these numbers."""
+
+    start: int
+    end: int
+
+    @property
+    def blocks(self) -> range:
+        """The blocks that tokens bypass."""
+        return range(self.start, self.end + 1)
 
 
 RoutesLike = str | Route | Iterable[str | Route]  # what `as_routes` reads
@@ -110,7 +132,7 @@ def _one_route(value: object) -> Route:
     return Route.parse(value)
 
 
-def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[Route, ...]:
+def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[ResolvedRoute, ...]:
     """Routes in block numbers and ascending order. Raises ValueError where two of them share a block."""
     resolved = sorted((route.resolve(num_blocks) for route in as_routes(routes)), key=lambda route: route.start)
     for before, after in pairwise(resolved):
@@ -133,11 +155,13 @@ def format_routes(routes: RoutesLike) -> str:
     return ",".join(str(route) for route in as_routes(routes))
 
 
-def tokens_per_block(routes: RoutesLike, num_blocks: int, num_tokens: int, num_prefix: int = 0) -> list[int]:
+def tokens_per_block(
+    routes: Iterable[ResolvedRoute], num_blocks: int, num_tokens: int, num_prefix: int = 0
+) -> list[int]:
     """Tokens that each block processes, prefix tokens included (they never route)."""
     counts = [num_prefix + num_tokens] * num_blocks
-    for route in resolve_routes(routes, num_blocks):
-        for block in range(int(route.start), int(route.end) + 1):
+    for route in routes:
+        for block in route.blocks:
             counts[block] = num_prefix + route.kept(num_tokens)
     return counts
 

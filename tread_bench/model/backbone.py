@@ -18,7 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from tread_bench.core.draws import key_of
 from tread_bench.core.families import TokenOrder
 from tread_bench.core.plugins import named
-from tread_bench.core.routes import Route, RoutesLike, as_routes
+from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, as_routes
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.model.ops.selecting import select
 
@@ -123,7 +123,7 @@ Result = TypeVar("Result")
 def run_blocks(
     backbone: Backbone,
     state: TokenState,
-    routes: RoutesLike = (),
+    routes: Sequence[ResolvedRoute] = (),
     ids: Sequence[Tensor] = (),
     on_block: OnBlock | None = None,
     detach: bool = False,
@@ -132,16 +132,15 @@ def run_blocks(
     """Walk all blocks; before each route's start its tokens leave, after its end they come back.
 
     Args:
-        routes: no two share a block (`Family.resolve` checks them).
+        routes: as `Family.resolve` gives them: no two share a block.
         ids: for each route the kept tokens (B, K), ascending.
         on_block: called after each block with its number and the state (with all tokens, after a route's end).
         detach: no gradient flows through a bypass.
         float32_after_route: the block after a route's end runs outside autocast.
     """
     # Where tokens leave, which ones stay, and where they come back.
-    resolved = [route.resolve(backbone.num_blocks) for route in as_routes(routes)]
-    kept_at = {route.start: kept for route, kept in zip(resolved, ids, strict=True)}
-    ends = {route.end for route in resolved}
+    kept_at = {route.start: kept for route, kept in zip(routes, ids, strict=True)}
+    ends = {route.end for route in routes}
 
     # Walk the blocks.
     for block in range(backbone.num_blocks):

@@ -15,7 +15,7 @@ from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.identity import Identity, canonical_json
 from tread_bench.core.problems import Loc, Problem, SuiteError
 from tread_bench.core.records import CostFigures
-from tread_bench.core.routes import Route, format_routes
+from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.weights import Source, Weights
@@ -45,7 +45,7 @@ class PlannedCell:
     cell: Cell
     family: Family
     spec: BackboneSpec
-    routes: tuple[Route, ...]
+    routes: tuple[ResolvedRoute, ...]
     reference: str
     architecture_key: str
     row_key: str
@@ -158,6 +158,7 @@ class _Row:
     def planned(self, seeds: Iterable[int], related: _Related) -> Iterator[PlannedCell]:
         reference = related.reference(self)
         cell, family, spec = self.resolved[:3]
+        routes = resolve_routes(cell.routes, family.num_blocks(spec))
         for seed in seeds:
             yield PlannedCell(
                 id=self.id(seed),
@@ -166,7 +167,7 @@ class _Row:
                 cell=cell,
                 family=family,
                 spec=spec,
-                routes=cell.routes,
+                routes=routes,
                 reference=reference.id(seed) if reference else "",
                 architecture_key=self.architecture_key,
                 row_key=self.key,

@@ -13,7 +13,7 @@ from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
 from tread_bench.core.routed import Setting, with_blocks
-from tread_bench.core.routes import Route, format_routes, resolve_routes
+from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
@@ -45,7 +45,7 @@ class Resolver:
     def __init__(self, check_files: bool, seeds: Sequence[int]) -> None:
         self.check_files, self.sources = check_files, Sources(seeds)
         self._backbones: dict[str, tuple[Family, BackboneSpec] | list[Problem]] = {}
-        self._routes: dict[tuple[object, ...], tuple[Route, ...] | list[Problem]] = {}
+        self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
 
     def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
         """The cell, or all that is wrong with it, located in the suite."""
@@ -108,7 +108,9 @@ class Resolver:
             self._backbones[key] = _find_backbone(cell)
         return self._backbones[key]
 
-    def _resolve_routes(self, cell: Cell, family: Family, spec: BackboneSpec) -> tuple[Route, ...] | list[Problem]:
+    def _resolve_routes(
+        self, cell: Cell, family: Family, spec: BackboneSpec
+    ) -> tuple[ResolvedRoute, ...] | list[Problem]:
         key = (cell.routes, cell.selector, id(spec))  # the cache above keeps every spec alive
         if key not in self._routes:
             self._routes[key] = _resolve_routes(cell, family, spec)
@@ -187,7 +189,7 @@ def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
         )
 
 
-def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[Route, ...] | list[Problem]:
+def _resolve_routes(cell: Cell, family: Family, spec: BackboneSpec) -> tuple[ResolvedRoute, ...] | list[Problem]:
     problems = list(_broken(("routes",), resolve_routes, cell.routes, family.num_blocks(spec)))
     if cell.routes:
         problems += _broken(("selector",), family.check_selector, cell.selector)

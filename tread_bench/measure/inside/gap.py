@@ -12,13 +12,13 @@ from torch.nn.functional import cosine_similarity
 
 from tread_bench.core.config import Metrics
 from tread_bench.core.records import RoutedFigures, RoutedGap
-from tread_bench.core.routes import Route
+from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
 from tread_bench.measure.inside.validation import held_out_batch
 from tread_bench.model.backbone import OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, blocks_of, draw_kept
+from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
 from tread_bench.model.ops.routing import gather_tokens, with_prefix
 
@@ -35,7 +35,7 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     blocks = metrics.routed_blocks
     figures = []
     for rate in metrics.routed_rates:
-        routes = [Route(block.start, block.end, rate) for block in blocks]
+        routes = resolve_routes([Route(block.start, block.end, rate) for block in blocks], network.num_blocks)
         routed = _Routed(network, objective, held_out, metrics, routes)
         losses = routed.losses()
         figures.append(
@@ -66,7 +66,7 @@ class _Routed:
     objective: Objective
     held_out: DataSplit
     metrics: Metrics
-    routes: Sequence[Route]
+    routes: Sequence[ResolvedRoute]
 
     def losses(self) -> dict[str, float]:
         """Mean validation loss at each of the objective's times."""
@@ -119,7 +119,7 @@ class _Routed:
         prefix = self.network.backbone.family.num_prefix(self.network.spec)
         found = {}
         for route, kept in zip(self.routes, ids, strict=True):
-            for block in blocks_of(route):
+            for block in route.blocks:
                 found[block] = with_prefix(kept, prefix)
         return found
 

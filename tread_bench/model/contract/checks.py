@@ -222,7 +222,7 @@ def _streams_around(subject: Subject, case: Case) -> tuple[dict[str, Tensor], di
     start = subject.start()
     copy(-1, start)
     run_blocks(subject.model, start, [case.route], [case.ids], copy)
-    return copies[int(case.route.start)], copies[int(case.route.end) + 1]
+    return copies[case.route.start], copies[case.route.end + 1]
 
 
 def _tokens_that_move(subject: Subject, state: TokenState, token: int) -> list[int]:

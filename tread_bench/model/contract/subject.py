@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.families import SELECTORS, BackboneSpec, Family
-from tread_bench.core.routes import Route
+from tread_bench.core.routes import ResolvedRoute, Route
 from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
 from tread_bench.model.ops.selecting import select
 
@@ -23,7 +23,7 @@ RATES = (0.5, 0.75, 0.25)  # the first that a family accepts is used
 class Case:
     """A route that the family accepts, with the tokens that a selector keeps."""
 
-    route: Route
+    route: ResolvedRoute
     selector: str
     ids: Tensor  # (B, K)
 
@@ -74,7 +74,7 @@ class Subject:
         """A case for each start and end: at the first rate, with the first selector, that the family accepts."""
         for start, end in combinations_with_replacement(range(self.model.num_blocks), 2):
             for rate, selector in product(rates, SELECTORS):
-                route = Route(start, end, rate)
+                route = ResolvedRoute(start, end, rate)
                 if self._accepts(route, selector):
                     yield Case(route, selector, self.draw_ids(route, selector))
                     break

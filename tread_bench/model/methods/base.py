@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tread_bench.core import draws
 from tread_bench.core.config import Cell
 from tread_bench.core.families import BackboneSpec
-from tread_bench.core.routes import Route
+from tread_bench.core.routes import ResolvedRoute, Route
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
@@ -154,22 +154,17 @@ def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: On
     return state
 
 
-def blocks_of(route: Route) -> range:
-    """The blocks of a resolved route."""
-    return range(int(route.start), int(route.end) + 1)
-
-
 def walk(
     backbone: Backbone,
     state: TokenState,
-    routes: Mapping[int, Route],
+    routes: Mapping[int, ResolvedRoute],
     inside: Callable[[int, TokenState], TokenState],
     on_block: OnBlock | None = None,
 ) -> TokenState:
     """All blocks: those of each route by `inside`, which gets its number and the state, the others as they are."""
     done = 0
     for number, route in routes.items():
-        blocks = blocks_of(route)
+        blocks = route.blocks
         state = run_range(backbone, state, range(done, blocks.start), on_block)
         state = inside(number, state)
         done = blocks.stop

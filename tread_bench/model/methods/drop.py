@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tread_bench.core.config import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, first_state, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range, walk
 from tread_bench.model.methods.masking import MaskToken
 
 
@@ -23,7 +23,7 @@ class Drop(Method):
 
         def inside(number: int, state: TokenState) -> TokenState:
             state = leave(state, kept[number])
-            state = run_range(backbone, state, blocks_of(routes[number]), on_block)
+            state = run_range(backbone, state, routes[number].blocks, on_block)
             return self.mask_token.fill(state)
 
         state = walk(backbone, start, routes, inside, on_block)

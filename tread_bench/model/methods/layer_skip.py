@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tread_bench.core import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
 
 
 class LayerSkip(Method):
@@ -34,7 +34,7 @@ class LayerSkip(Method):
             chosen = passing[number].to(start.device)
             if not len(chosen):
                 return state
-            processed = run_range(backbone, _only(state, chosen), blocks_of(routes[number]))
+            processed = run_range(backbone, _only(state, chosen), routes[number].blocks)
             return _put_back(state, chosen, processed)
 
         state = walk(backbone, start, routes, inside, on_block)

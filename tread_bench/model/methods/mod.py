@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tread_bench.core.config import Cell
 from tread_bench.core.routes import Route
 from tread_bench.model.backbone import Backbone, OnBlock, Skip, TokenState, call_block, come_back, leave
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, first_state, walk
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, walk
 from tread_bench.model.ops.routing import gather_tokens
 
 
@@ -28,7 +28,7 @@ class Mod(Method):
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
         width = first_state(backbone).stream().shape[2]
-        routed = [block for route in self.routes for block in blocks_of(route)]
+        routed = [block for route in self.routes for block in route.blocks]
         self.routers = nn.ModuleDict({str(block): nn.Linear(width, 1, bias=False) for block in routed})
 
     def train_forward(
@@ -42,7 +42,7 @@ class Mod(Method):
     def _forward(self, backbone: Backbone, start: TokenState, share: float, on_block: OnBlock | None) -> Tensor:
         def inside(number: int, state: TokenState) -> TokenState:
             route = self.routes[number]
-            for block in blocks_of(route):
+            for block in route.blocks:
                 state = self._pass(backbone, block, state, route.at_share(share))
                 if on_block is not None:
                     on_block(block, state)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tread_bench.core import draws
 from tread_bench.core.config import Cell, SprintMethod
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, blocks_of, first_state, run_range
+from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
 
 
@@ -55,13 +55,13 @@ class Sprint(Method):
 
     def _shallow(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None) -> TokenState:
         """All tokens through the blocks before the route."""
-        return run_range(backbone, start, range(blocks_of(self.routes[0]).start), on_block)
+        return run_range(backbone, start, range(self.routes[0].blocks.start), on_block)
 
     def _deep(
         self, backbone: Backbone, shallow: TokenState, ids: Tensor | None, on_block: OnBlock | None
     ) -> TokenState:
         """The route's blocks over the kept tokens, filled up; over all where `ids` is None."""
-        blocks = blocks_of(self.routes[0])
+        blocks = self.routes[0].blocks
         if ids is None:
             return run_range(backbone, shallow, blocks, on_block)
         kept = run_range(backbone, leave(shallow, ids), blocks, on_block)
@@ -72,5 +72,5 @@ class Sprint(Method):
     ) -> Tensor:
         """The fused tokens through the last blocks."""
         fused = deep.with_stream(self.fuse(torch.cat([tokens, shallow.stream()], dim=2)))
-        last = range(blocks_of(self.routes[0]).stop, backbone.num_blocks)
+        last = range(self.routes[0].blocks.stop, backbone.num_blocks)
         return backbone.finish(run_range(backbone, fused, last, on_block))
