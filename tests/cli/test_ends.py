@@ -58,7 +58,7 @@ class Remembered:
     def started(self, key):
         assert self.is_open and key in self.labels
 
-    def told(self, *news): ...
+    def progressed(self, *news): ...
 
     def ended(self, key, failure=""):
         self.finished.append(key)

@@ -13,7 +13,7 @@ from torch import randint, randn
 
 from tests.run_folders import new_folder
 from tread_bench.cell.checkpoint import load_latest
-from tread_bench.cell.numerics import settle
+from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core import data_files
@@ -193,7 +193,7 @@ def broken_off(tmp_path):
         save_file({"latents": randn(rows, 4, 8, 8), "labels": randint(2, (rows,))}, tmp_path / f"{name}.st")
         os.utime(tmp_path / f"{name}.st", (1e9, 1e9))
     plan, folder = planned(tmp_path, SMALL), new_folder(tmp_path / "run")
-    write_plan(plan, plan.cells, SMALL, folder, settle(Compute(), "cpu"))
+    write_plan(plan, plan.cells, SMALL, folder, resolve_choices(Compute(), "cpu"))
     cell = plan.rows["dense"][0]
     outcome = run_cell(folder.root, cell.id, quiet)
     assert outcome.status == "done", outcome.reason

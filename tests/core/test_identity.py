@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from tests.run_folders import new_folder
-from tread_bench.cell.numerics import settle
+from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
@@ -56,7 +56,7 @@ def suite(tmp_path_factory):
 def trained(suite, tmp_path_factory):
     """The run folder of two cells that differ in their seed alone, each trained in this process."""
     plan, folder = load_plan(suite), new_folder(tmp_path_factory.mktemp("identity") / "run")
-    write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
+    write_plan(plan, plan.cells, SUITE, folder, resolve_choices(Compute(), "cpu"))
     for cell in plan.cells:
         outcome = run_cell(folder.root, cell.id, quiet)
         assert outcome.status == "done", outcome.reason

@@ -16,7 +16,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import git_state, settle, write_plan
+from tread_bench.runner.prepare import git_state, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -66,7 +66,7 @@ def test_the_commits_date_is_gits():
     assert datetime.fromisoformat(state.committed).timestamp() == int(told.stdout)
 
 
-# What is settled before the first cell
+# What is resolved before the first cell
 
 
 class There:
@@ -88,45 +88,45 @@ class There:
             yield Ended(task.key, value=Choices(numerics=self.numerics, versions={"timm": "1"}))
 
 
-def settled(root, there, plan=SMOKE, **asked):
+def resolved(root, there, plan=SMOKE, **asked):
     options = Options(**asked)
     folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
-    choices = settle(plan, folder, site, options)
+    choices = resolve_choices(plan, folder, site, options)
     write_plan(plan, (), "", folder, choices, options.fresh)
     return choices
 
 
 def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
-    settled(tmp_path, There())
+    resolved(tmp_path, There())
     with pytest.raises(StoreError, match="all share"):
-        settled(tmp_path, There(is_shared=False))
+        resolved(tmp_path, There(is_shared=False))
     assert not list(tmp_path.glob(".seen-*"))
 
 
 def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_back(tmp_path):
     first, second = Shard(1, 2), Shard(2, 2)
-    settled(tmp_path, There(), shard=first)
+    resolved(tmp_path, There(), shard=first)
     with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
-        settled(tmp_path, There(cpu_capability="NEON"), shard=second)
-    other = settled(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
+        resolved(tmp_path, There(cpu_capability="NEON"), shard=second)
+    other = resolved(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
     assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
-    assert settled(tmp_path, There(), shard=first).accept_other_numerics
+    assert resolved(tmp_path, There(), shard=first).accept_other_numerics
     with pytest.raises(StoreError, match="all shards need the same"):
-        settled(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
+        resolved(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 
 def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
     (tmp_path / "plan.json").write_text('{"suite":')
     with pytest.raises(StoreError, match="cannot be read"):
-        settled(tmp_path, There())
-    settled(tmp_path, There(), fresh=True)
+        resolved(tmp_path, There())
+    resolved(tmp_path, There(), fresh=True)
     assert RunFolder(tmp_path).existing_plan().numerics.device == "cpu"
 
 
 def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):
-    settled(tmp_path, There(), shard=Shard(1, 2))
+    resolved(tmp_path, There(), shard=Shard(1, 2))
     more = load_plan(find_suite("smoke"), ["seeds=3"])
-    settled(tmp_path, There(), plan=more, shard=Shard(2, 2))
+    resolved(tmp_path, There(), plan=more, shard=Shard(2, 2))
     with pytest.raises(StoreError, match="has 6 cells, 2 of which"):
-        settled(tmp_path, There(), shard=Shard(1, 2))
-    settled(tmp_path, There())  # a runner of the whole may
+        resolved(tmp_path, There(), shard=Shard(1, 2))
+    resolved(tmp_path, There())  # a runner of the whole may

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from tests.run_folders import new_folder
-from tread_bench.cell.numerics import settle
+from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
@@ -68,7 +68,7 @@ def plan(tmp_path_factory):
 def folder(plan, tmp_path_factory):
     """The run folder after all cells, in this process."""
     folder = new_folder(tmp_path_factory.mktemp("evaluate") / "run")
-    write_plan(plan, plan.cells, SUITE, folder, settle(Compute(), "cpu"))
+    write_plan(plan, plan.cells, SUITE, folder, resolve_choices(Compute(), "cpu"))
     for cell in sorted(plan.cells, key=lambda cell: bool(cell.sources)):
         run_cell(folder.root, cell.id, quiet)
     return folder
@@ -225,7 +225,7 @@ def test_weights_of_another_run_are_judged_as_in_their_own(plan, folder, tmp_pat
     (cell,) = other.rows["elsewhere"]
     assert cell.sources["network"] == WeightsRef(cell=plan.rows["tread"][0].id, iteration=8, run=str(folder.root))
     here = new_folder(tmp_path / "run")
-    write_plan(other, [cell], text, here, settle(Compute(), "cpu"))
+    write_plan(other, [cell], text, here, resolve_choices(Compute(), "cpu"))
     assert figures(run_cell(here.root, cell.id, quiet)) == figures(outcome(plan, folder, "tread"))
 
 
@@ -360,7 +360,7 @@ def test_a_row_that_judges_weights_says_which_network_has_taught_them(tmp_path):
     )
     plan = planned(tmp_path, text)
     folder = new_folder(tmp_path / "run")
-    write_plan(plan, plan.cells, text, folder, settle(Compute(), "cpu"))
+    write_plan(plan, plan.cells, text, folder, resolve_choices(Compute(), "cpu"))
     taught, again = (plan.rows[row][0].id for row in ("dense", "again"))
     hashes = [run_cell(folder.root, cell, quiet).target_features_sha256 for cell in (taught, again)]
     assert hashes[0] and hashes[0] == hashes[1]

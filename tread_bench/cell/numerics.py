@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -13,10 +13,11 @@ import torch.nn.functional as F
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics
-from tread_bench.core.config import Compute, StepOptions
+from tread_bench.core.config import Compute, DataChoice, StepOptions
 from tread_bench.core.documents import Choices, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels
+from tread_bench.data.check import data_problems
 
 LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be taken without being asked for
 _TO_COMPILE = "it needs a C++ compiler (g++, clang, MSVC), on a GPU triton too; or set compute.compile to false"
@@ -134,8 +135,15 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
     hidden.float().square().sum().backward()
 
 
-def settle(compute: Compute, device: str) -> Choices:
-    """What plan.json says of the machine, in a process that has torch."""
+def resolve_choices(compute: Compute, device: str, data: Sequence[DataChoice] = ()) -> Choices:
+    """What plan.json says of the machine where cells will run, as a run's first task there.
+
+    Raises:
+        UserError: with a line for each, where data files cannot be used there.
+    """
+    problems = data_problems(data)
+    if problems:
+        raise UserError("\n".join(problems))
     torch.set_num_threads(compute.threads)
     return Choices(numerics=resolve_numerics(compute, device), versions=versions())
 

@@ -308,7 +308,7 @@ def check(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a run with accepted figures; status 1: something is worse, 3: something could not be told."""
+    """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
     from tread_bench.cli.check import Outputs, check_run
 
     raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json)))
@@ -324,7 +324,7 @@ def regress(
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Time this version and another one in turn on this machine; status 1: slower, 3: it could not be told."""
+    """Time this version and another one in turn on this machine; status 1: slower, 3: inconclusive."""
     from tread_bench.cli.check import Outputs
     from tread_bench.cli.regress import regress as compare_versions
 
@@ -340,7 +340,7 @@ def history(
 ) -> None:
     """Find where figures changed over many runs, and draw them with the commits on the axis.
 
-    A change of speed, memory or quality can be told from noise in 8 runs and more that compare, a change of counts in
+    A change of speed, memory or quality shows in 8 runs and more that compare, a change of counts in
     two. Runs compare where configuration and conditions are the same. Status 3: a folder is not a run, is damaged,
     has no finished cell or was given twice, and is left out; the others are shown.
     """

@@ -119,9 +119,9 @@ def tell(findings: list[Finding], command: str, suite: str, status: int, outputs
     if outputs.as_json:
         typer.echo(as_json(findings, suite, status))
         return
-    told = [finding for finding in findings if finding.verdict is not Verdict.PASS]
-    if told:
-        stdout_console().print(_table(told))
+    others = [finding for finding in findings if finding.verdict is not Verdict.PASS]
+    if others:
+        stdout_console().print(_table(others))
     if findings:
         typer.echo(headline(findings))
 

@@ -24,7 +24,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
         if not files:
             typer.echo(f"{root}: nothing to remove")
             return
-        for line in _told(root, files):
+        for line in _summary(root, files):
             typer.echo(line)
         if is_agreed or (sys.stdin.isatty() and typer.confirm("Remove them?")):
             folder.remove(files)
@@ -33,7 +33,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
             typer.echo("nothing was removed: --yes removes them")
 
 
-def _told(root: Path, files: list[Path]) -> Iterator[str]:
+def _summary(root: Path, files: list[Path]) -> Iterator[str]:
     """Every path, then what they are."""
     yield from map(str, files)
     checkpoints = [path for path in files if path.parent.name == "checkpoints" and path.name.startswith("step-")]

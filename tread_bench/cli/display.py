@@ -43,7 +43,7 @@ class Lines:
     def started(self, key: str) -> None:
         self.shares.setdefault(key, 0.0)
 
-    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
+    def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
         self.shares[key] = min(done / of, 0.999)
         if self.clock() - self.spoke >= QUIET_S:
             self.spoke = self.clock()
@@ -52,8 +52,8 @@ class Lines:
     def ended(self, key: str, failure: str = "") -> None:
         self.shares[key] = 1.0
         finished = sum(share == 1.0 for share in self.shares.values())
-        told = f": FAILED: {failure}" if failure else ""
-        self._say(f"[{finished}/{len(self.labels)}] {self.labels[key]}{told}{self._remaining()}")
+        problem = f": FAILED: {failure}" if failure else ""
+        self._say(f"[{finished}/{len(self.labels)}] {self.labels[key]}{problem}{self._remaining()}")
 
     def end(self) -> None:
         pass
@@ -98,7 +98,7 @@ class Bars:
         if self.progress and key not in self.bars:
             self.bars[key] = self.progress.add_task(f"  {self.labels[key]}", total=None, news="")
 
-    def told(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
+    def progressed(self, key: str, phase: str, done: int, of: int, loss: float | None) -> None:
         if self.progress:
             self.progress.update(self.bars[key], total=of, completed=done, news=f"{phase}{_loss(loss)}")
             self._advance(key, min(done / of, 0.999))

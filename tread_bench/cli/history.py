@@ -20,7 +20,7 @@ from tread_bench.regression.history.series import Series, series_of
 from tread_bench.reports.history import ChangeLine, change_lines, headline, notes, render
 from tread_bench.runner.folder import disk_errors_told
 
-LEFT_OUT = 3  # exit status: part of what was given could not be told
+LEFT_OUT = 3  # exit status: part of what was given was left out
 _STYLES = {"worse": "bold red", "better": "green"}
 
 

@@ -71,9 +71,9 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     return 1 if failed or result.taken else 0
 
 
-def _agree(is_agreed: bool, told: str) -> None:
+def _agree(is_agreed: bool, message: str) -> None:
     """Say what will be forgotten, and ask unless that is agreed. Raises UserError where it is not."""
-    typer.echo(told, err=True)
+    typer.echo(message, err=True)
     if is_agreed:
         return
     if not sys.stdin.isatty():

@@ -70,7 +70,7 @@ def _follow_lines(folder: RunFolder) -> None:
         if before is None or (states, status.is_held) != (_states(before), before.is_held):
             for cell in status.cells:
                 if before is not None and _states(before).get(cell.cell) != cell.state:
-                    typer.echo(_told(cell))
+                    typer.echo(_line(cell))
             typer.echo(headline(status))
         before = status
 
@@ -95,8 +95,8 @@ def headline(status: Status) -> str:
     """One line about the whole run."""
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items())
     which = " (smoke run)" if status.is_smoke else ""
-    told = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)
-    return f"{told} ({len(status.cells)} cells: {counts})" if counts else told
+    summary = f"{status.suite}{which}: {_stage(status)}" if status.suite else _stage(status)
+    return f"{summary} ({len(status.cells)} cells: {counts})" if counts else summary
 
 
 def _stage(status: Status) -> str:
@@ -139,7 +139,7 @@ def _picture(status: Status) -> RenderableType:
         parts.append(_running_table(running, status))
     for cell in status.cells:
         if cell.reason:
-            parts.append(Text(_told(cell), style=COLOURS.get(cell.state, "")))
+            parts.append(Text(_line(cell), style=COLOURS.get(cell.state, "")))
     return Group(*parts)
 
 
@@ -200,7 +200,7 @@ def _name(cell: CellStatus) -> str:
     return cell.row if cell.seed is None else f"{cell.row} seed {cell.seed}"
 
 
-def _told(cell: CellStatus) -> str:
+def _line(cell: CellStatus) -> str:
     """Its state, and why; a lost cell is tried again, by its runner or by the next one."""
     reason = f": {cell.reason}" if cell.reason else ""
     again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""

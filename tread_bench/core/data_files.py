@@ -142,7 +142,7 @@ class DataFiles:
 
     def _hash(self) -> None:
         for path in self._paths:
-            with suppress(OSError):  # told by the next look
+            with suppress(OSError):  # reported by the next look
                 found = self._found[path].model_copy(update={"sha256": content_sha256(path)})
                 self._found = {**self._found, path: found}
 

@@ -35,6 +35,6 @@ def shortened_middle(text: str) -> str:
 def os_error_text(error: OSError) -> str:
     """What the operating system refused, where, and the way out."""
     where = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-    told = error.strerror or str(error) or type(error).__name__
+    reason = error.strerror or str(error) or type(error).__name__
     way_out = _WAYS_OUT.get(error.errno or 0)
-    return (f"{where}: " if where else "") + told + (f"; {way_out}" if way_out else "")
+    return (f"{where}: " if where else "") + reason + (f"; {way_out}" if way_out else "")

@@ -291,7 +291,7 @@ def _warn(text: str) -> None:
 
 
 def _with_source(family: Family, source: str) -> Family:
-    object.__setattr__(family, "source", source)  # told once, when found; `compare=False` keeps identity unaffected
+    object.__setattr__(family, "source", source)  # set once, when found; `compare=False` keeps identity unaffected
     return family
 
 

@@ -263,8 +263,8 @@ class Record(Part):
         if self.gradient_norms:
             found["gradient_norms.training"] = len(self.gradient_norms.training)
         if len(set(found.values())) > 1:
-            told = ", ".join(f"{name} has {blocks}" for name, blocks in found.items())
-            raise ValueError(f"the number of blocks must be one: {told}")
+            counts = ", ".join(f"{name} has {blocks}" for name, blocks in found.items())
+            raise ValueError(f"the number of blocks must be one: {counts}")
         for route in parse_routes(self.routes):
             if not 0 <= route.start <= route.end < min(found.values(), default=math.inf):
                 raise ValueError(f"routes {self.routes!r}: must lie within the blocks")

@@ -7,7 +7,6 @@ from functools import partial
 
 from tread_bench.core.config import DataChoice, LatentsData, ParquetData
 from tread_bench.core.errors import UserError
-from tread_bench.data import latents, parquet
 
 
 def data_problems(choices: Sequence[DataChoice]) -> list[str]:
@@ -26,11 +25,15 @@ def data_problems(choices: Sequence[DataChoice]) -> list[str]:
 
 
 def _checks(choice: DataChoice) -> Iterator[Callable[[], None]]:
-    """One for each file."""
+    """One for each file; what reads them is imported where there are some."""
     if isinstance(choice, ParquetData):
+        from tread_bench.data import parquet
+
         for path in (*choice.train, *choice.held_out):
             yield partial(parquet.check_ends, choice, path)
     elif isinstance(choice, LatentsData):
+        from tread_bench.data import latents, parquet
+
         for path in (*choice.train, *choice.held_out):
             yield partial(latents.check_ends, choice, path)
         if choice.images:

@@ -77,7 +77,7 @@ def _pace(spent: Iterable[tuple[int, float]]) -> float | None:
 
 
 def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]:
-    """(MACs, seconds) of an unbroken cell that is trained, or of what the latest attempt at one has told so far."""
+    """(MACs, seconds) of an unbroken cell that is trained, or of what the latest attempt at one has reported so far."""
     if cell.state not in ENDED:
         return _advanced(cell.progress, work, cell.progress.began) if cell.progress else (0, 0.0)
     progress, outcome = read_progress(folder, cell.cell), folder.cell(cell.cell) / "outcome.json"
@@ -95,7 +95,7 @@ def _is_evaluated(cell: CellStatus, work: Work) -> bool:
 
 
 def _advanced(progress: Progress, work: Work, since: float) -> tuple[int, float]:
-    """(MACs, seconds) of what an attempt has told of, its seconds from `since` on."""
+    """(MACs, seconds) of what an attempt has reported, its seconds from `since` on."""
     if progress.done <= progress.first or progress.updated <= since:
         return 0, 0.0
     return work.until(progress.done) - work.until(progress.first), progress.updated - since

@@ -314,7 +314,7 @@ class RunFolder:
             raise StoreError("\n".join(damaged))
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
-        """Remove a cell's record and its row's timing, and unless told otherwise all that training left."""
+        """Remove a cell's record and its row's timing, and unless requested otherwise all that training left."""
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
@@ -398,14 +398,14 @@ class RunFolder:
                 raise
 
     @contextmanager
-    def _locked(self, name: str, told: str, shared: bool = False) -> Iterator[IO[str]]:
-        with self._lock_file(name, told, shared) as file:
+    def _locked(self, name: str, state: str, shared: bool = False) -> Iterator[IO[str]]:
+        with self._lock_file(name, state, shared) as file:
             if not os.fstat(file.fileno()).st_size:
                 file.write(_LOCK_TEXT)
                 file.flush()
             yield file
 
-    def _lock_file(self, name: str, told: str, shared: bool) -> IO[str]:
+    def _lock_file(self, name: str, state: str, shared: bool) -> IO[str]:
         """The lock's file, opened and locked."""
         while True:
             try:
@@ -420,7 +420,7 @@ class RunFolder:
                 file.close()
             except BlockingIOError:
                 file.close()
-                raise StoreError(f"{self.root} is {told}; wait for it or give another --out") from None
+                raise StoreError(f"{self.root} is {state}; wait for it or give another --out") from None
             except OSError as error:
                 file.close()
                 raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
@@ -505,10 +505,10 @@ def _pictures_of(page: Path) -> list[str] | None:
     """Names of the files that were drawn with a page, which its head tells; None where it does not."""
     try:
         with open(page, encoding="utf-8", errors="replace") as file:
-            told = _FIGURES.search(file.read(_HEAD_CHARACTERS))
+            match = _FIGURES.search(file.read(_HEAD_CHARACTERS))
     except OSError:
         return None
-    return told.group(1).split() if told else None
+    return match.group(1).split() if match else None
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -40,13 +40,13 @@ class Progress(BaseModel):
     pid: int
     device: str  # CUDA_VISIBLE_DEVICES of the process
     began: float  # this attempt
-    first: NonNegativeInt  # iterations that were done when it told of some for the first time
+    first: NonNegativeInt  # iterations that were done when it first reported some
     first_at: float  # when that was
     updated: float
 
 
 def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
-    """What the latest attempt at a cell has told last; None where that is nothing, cannot be read, or is another's."""
+    """The last report of the latest attempt at a cell; None where there is none, it cannot be read, or is another's."""
     try:
         found = Progress.model_validate_json(read_plain(folder.cell(cell_id) / _NAME))
     except (OSError, ValidationError):

@@ -32,7 +32,7 @@ from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_byt
 MIB = 2**20
 
 
-def settle(
+def resolve_choices(
     plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
 ) -> Choices:
     """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
@@ -43,7 +43,7 @@ def settle(
         StoreError: they cannot be had there, data of the `untrained` cells cannot be used there, the run folder cannot
             be seen there, or, unless accepted or begun afresh, the folder was begun under others.
     """
-    found = _settled_there(plan, folder, site, options.device, _data_read(untrained))
+    found = _resolved_there(plan, folder, site, options.device, _data_read(untrained))
     before = None if options.fresh else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
@@ -86,20 +86,20 @@ def _data_read(cells: Iterable[PlannedCell]) -> list[DataChoice]:
     return [*found.values()]
 
 
-def _settled_there(plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]) -> Choices:
+def _resolved_there(plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]) -> Choices:
     """Where the executor runs its tasks. Raises StoreError."""
     seen = folder.root / f".seen-{uuid4().hex}"
-    task = site.task("numerics", "tread_bench.cell.prepare:settle_with_data", (plan.suite.compute, device, data), seen)
-    settled = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
+    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", (plan.suite.compute, device, data), seen)
+    end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     is_shared = seen.exists()
     if is_shared:
         refuse_irregular(folder.root / "run.log")
         seen.replace(folder.root / "run.log")
-    if settled.failure:
-        raise StoreError(settled.failure)
+    if end.failure:
+        raise StoreError(end.failure)
     if not is_shared:
         raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
-    found: Choices = settled.value
+    found: Choices = end.value
     return found
 
 

@@ -19,7 +19,7 @@ from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.runner.folder import RunFolder, check_there, disk_errors_told
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import check_owners, check_space, data_files, references, settle, write_plan
+from tread_bench.runner.prepare import check_owners, check_space, data_files, references, resolve_choices, write_plan
 from tread_bench.runner.speed_phase import complete
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -39,14 +39,14 @@ def run(
     root: Path,
     options: Options,
     display: Display,
-    agree: Callable[[str], None] = lambda told: None,
+    agree: Callable[[str], None] = lambda message: None,
 ) -> Result:
     """Bring the run folder to the state that the plan asks for; what is there already is kept.
 
     What the user wants again is forgotten when nothing can be refused any more.
 
     Args:
-        agree: is told what `options.fresh` forgets, and raises UserError unless the user agrees.
+        agree: gets the message about what `options.fresh` forgets, and raises UserError unless the user agrees.
 
     Raises:
         StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
@@ -72,7 +72,7 @@ def run(
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
                 files = data_files(plan, untrained, folder, options.fresh)
-                choices = _settled(plan, untrained, folder, site, options, display)
+                choices = _resolved(plan, untrained, folder, site, options, display)
                 site = replace(site, executor=site.executor.sized(choices.numerics))
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
@@ -94,7 +94,7 @@ def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
     return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
 
 
-def _settled(
+def _resolved(
     plan: Plan,
     untrained: Sequence[PlannedCell],
     folder: RunFolder,
@@ -107,10 +107,10 @@ def _settled(
     Raises StoreError.
     """
     if options.executor == "local":
-        return settle(plan, folder, site, options, untrained)
+        return resolve_choices(plan, folder, site, options, untrained)
     display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
     display.started("numerics")
-    choices = settle(plan, folder, site, options, untrained)
+    choices = resolve_choices(plan, folder, site, options, untrained)
     display.ended("numerics")
     return choices
 
@@ -237,14 +237,14 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
         return
     folder.end_attempt(event.key, event.failure)
     attempts = folder.attempts(event.key)
-    told = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
+    message = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
     if is_final:
         request, plan = folder.existing_request(event.key), folder.existing_plan()
-        blank = blank_record(request, plan, reason=told, attempts=attempts)
+        blank = blank_record(request, plan, reason=message, attempts=attempts)
         folder.write_record(blank, "outcome.json")
-    display.ended(event.key, told if is_final else f"{told}, it will be tried again")
+    display.ended(event.key, message if is_final else f"{message}, it will be tried again")
     with open_plain(folder.cell(event.key) / "log", "a") as log:
-        log.write(f"runner: {told}\n")
+        log.write(f"runner: {message}\n")
 
 
 def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
@@ -255,6 +255,6 @@ def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iter
             case Started(key):
                 display.started(key)
             case Told(key, phase, done, of, loss):
-                display.told(key, phase, done, of, loss)
+                display.progressed(key, phase, done, of, loss)
             case Ended():
                 yield event

@@ -1,4 +1,4 @@
-"""Suite files: found by path or name, read with `--set` applied, every mistake told at once with its place."""
+"""Suite files: found by path or name, read with `--set` applied, every mistake reported at once with its place."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _read_text(path: Path) -> str:
 def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
     """Problems with their places: those of the file from top to bottom, then those of `--set`."""
     placed = [problem if problem.place else replace(problem, place=places.find(problem)) for problem in problems]
-    bare = [replace(problem, loc=(), at_key=False) for problem in placed]  # told once, however many cells share it
+    bare = [replace(problem, loc=(), at_key=False) for problem in placed]  # reported once, however many cells share it
     return sorted(bare, key=lambda p: (not p.place.line, p.place.line, p.place.column) if p.place else (True, 0, 0))
 
 

@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs, network_of, trainer_of
 from tests.run_folders import new_folder
-from tread_bench.cell.numerics import settle
+from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.core.config import Compute, RepaLoss, Suite
 from tread_bench.core.errors import UserError
@@ -184,7 +184,7 @@ def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
     }
     plan = expand(Suite.model_validate({"name": "study", "base": base, "timing": {"pairs": 0}}))
     folder = new_folder(tmp_path / "run")
-    write_plan(plan, plan.cells, "", folder, settle(Compute(), "cpu"))
+    write_plan(plan, plan.cells, "", folder, resolve_choices(Compute(), "cpu"))
     run_cell(folder.root, plan.cells[0].id, lambda *news: None)
     record = folder.outcome(plan.cells[0].id)
     assert record.status == "done", record.reason

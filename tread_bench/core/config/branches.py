@@ -1,4 +1,4 @@
-"""Guidance as one rule of two branches: D = D_weak + s (D_strong - D_weak), told branch by branch and call by call.
+"""Guidance as one rule of two branches: D = D_weak + s (D_strong - D_weak), branch by branch and call by call.
 
 A branch is the network under other conditions: without its label, with tokens that bypass blocks, with other weights,
 without its middle blocks. Outputs are combined at one (x, t); a flow velocity, an EDM denoiser and the slope of the
@@ -25,7 +25,7 @@ class Branch:
 
     Args:
         name: its stream of random numbers.
-        label: whether it is told the label.
+        label: whether it has the label.
         routes: blocks that a share of the tokens bypasses, with the rate at the first step.
         decays: that rate falls to 0 over the steps, as half a cosine.
         other_weights: those of the weak network, not of the judged one.

@@ -134,7 +134,7 @@ class TreadGuidance(Routed):
 
 
 class ReleasedTreadGuidance(Routed):
-    """The same as TREAD's released code has it: neither branch is told the label."""
+    """The same as TREAD's released code has it: neither branch has the label."""
 
     name: Literal["tread_released"]
 

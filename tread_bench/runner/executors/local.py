@@ -53,7 +53,7 @@ class _Running:
         self.deadline = float("inf") if limit is None else time.monotonic() + limit
 
     def seconds_left(self) -> float:
-        """Until the task's limit; no end is in sight for one that has told its own."""
+        """Until the task's limit; no end is in sight for one that has reported its own."""
         return float("inf") if self.outcome else self.deadline - time.monotonic()
 
 
@@ -134,8 +134,8 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
     """Raises UserError where a task asks for more GPUs than there are; it would wait for ever."""
     most = max((task.gpus for task in tasks), default=0)
     if most > there:
-        told = f"limits.gpus_per_cell: a cell asks for {most} GPUs and this machine has {there}"
-        raise UserError(f"{told}; ask for fewer")
+        problem = f"limits.gpus_per_cell: a cell asks for {most} GPUs and this machine has {there}"
+        raise UserError(f"{problem}; ask for fewer")
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
@@ -241,7 +241,7 @@ def _name(number: int) -> str:
 
 
 def _end_overdue(children: Collection[_Running]) -> None:
-    """What they told in the last moment still counts: it is read after this."""
+    """What they reported in the last moment still counts: it is read after this."""
     overdue = [child for child in children if child.seconds_left() <= 0]
     for child in overdue:
         child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")

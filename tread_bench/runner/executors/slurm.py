@@ -107,18 +107,18 @@ class _Jobs:
 
     def ended(self, handle: _Job) -> Ended | None:
         """What the job has left as its result; one that was lost may still be queued again, and then goes on."""
-        told = _told(handle) if handle.job.paths.result_pickle.exists() else None
-        if told is not None and not told.lost:
-            return told
+        ended = _reported(handle) if handle.job.paths.result_pickle.exists() else None
+        if ended is not None and not ended.lost:
+            return ended
         if self.queue.has(handle):
             handle.gone = None
             return None
         handle.gone = handle.gone or time.monotonic()
-        if told is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
+        if ended is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
             return None
         where = f"its log: {handle.job.paths.stdout}"
         failure = f"Slurm job {handle.job.job_id} ended without a word; {where}"
-        return told or Ended(handle.key, failure=failure, lost=True)
+        return ended or Ended(handle.key, failure=failure, lost=True)
 
     def cancel(self, handles: Sequence[_Job]) -> None:
         if self.about.cluster == "local":
@@ -128,7 +128,7 @@ class _Jobs:
             subprocess.run(["scancel", *arrays], capture_output=True)
 
 
-def _told(handle: _Job) -> Ended:
+def _reported(handle: _Job) -> Ended:
     """The result that a job has left."""
     error = handle.job.exception()
     if error is None:
@@ -155,17 +155,17 @@ class _Queue:
         return not self.has_answered or handle.job.job_id in self.jobs
 
     def _ask(self) -> None:
-        told = subprocess.run(
+        answer = subprocess.run(
             ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True
         )
-        self.asked, self.has_answered = time.monotonic(), told.returncode == 0
-        self.jobs = frozenset(told.stdout.split())
+        self.asked, self.has_answered = time.monotonic(), answer.returncode == 0
+        self.jobs = frozenset(answer.stdout.split())
 
 
 def longest_job_minutes() -> float:
     """What the partition that jobs go to allows; a job that asks for more would wait for ever."""
-    told = subprocess.run(["sinfo", "--noheader", "--format=%P %l"], capture_output=True, text=True).stdout
-    limits = dict(line.split() for line in told.splitlines() if len(line.split()) == 2)
+    output = subprocess.run(["sinfo", "--noheader", "--format=%P %l"], capture_output=True, text=True).stdout
+    limits = dict(line.split() for line in output.splitlines() if len(line.split()) == 2)
     named = os.environ.get("SBATCH_PARTITION", "").split(",")
     chosen = [limit for name, limit in limits.items() if name.rstrip("*") in named or (named == [""] and "*" in name)]
     return min(map(_minutes, chosen), default=math.inf)
@@ -181,8 +181,8 @@ def _minutes(limit: str) -> float:
     return int(days or 0) * 1440 + seconds / 60
 
 
-def _last_line(told: object) -> str:
-    return next(iter(str(told).strip().splitlines()[-1:]), "no message")
+def _last_line(text: object) -> str:
+    return next(iter(str(text).strip().splitlines()[-1:]), "no message")
 
 
 def _submitit(cluster: str) -> Any:
