@@ -1,0 +1,1 @@
+"""Backbones, a folder per family, and what they share."""

@@ -12,6 +12,10 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import names, number
 
 TOLERANCE = 0.05  # of the control's ratio
+SMOKE_RUN = (
+    "Every cell was cut down to a few iterations and samples, to show that everything works. Its figures say nothing "
+    "about quality or speed: nothing is ranked, and there is no verdict."
+)
 DATA_WAIT = 0.05  # share of the training loop in which the device waits for a batch
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import Record
-from tread_bench.reports import SMOKE_RUN, cautions, contrasts, depths, guidance, requested
+from tread_bench.reports import cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
@@ -85,7 +85,7 @@ def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
         # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "description": plan.suite.description,
-        "smoke": SMOKE_RUN if is_smoke else "",
+        "smoke": cautions.SMOKE_RUN if is_smoke else "",
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "facts": _facts(records, list(chain.from_iterable(sets)), plan),

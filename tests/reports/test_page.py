@@ -26,7 +26,7 @@ from synthetic_records import (
 
 from tread_bench.cli.run import _print_table
 from tread_bench.core.records import DataFile
-from tread_bench.reports import SMOKE_RUN
+from tread_bench.reports.cautions import SMOKE_RUN
 from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
 from tread_bench.reports.tables import comparison
 

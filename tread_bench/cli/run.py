@@ -92,7 +92,7 @@ def _again(failed: list[Record]) -> str:
 
 def _print_table(records: list[Record], is_smoke: bool) -> None:
     """The heart of the comparison on stdout: a table per group of rows that may be ranked together."""
-    from tread_bench.reports import SMOKE_RUN
+    from tread_bench.reports.cautions import SMOKE_RUN
     from tread_bench.reports.comparison import comparison
     from tread_bench.reports.table_view import comparison_view
 
