@@ -258,7 +258,7 @@ def test_equal_conditions_on_a_cpu_ask_for_equal_bits():
 
 
 @pytest.mark.parametrize(("share", "verdict"), [(1e-13, Verdict.PASS), (-9e-10, Verdict.PASS), (2e-9, Verdict.FAIL)])
-@pytest.mark.parametrize("kernels", ["Haswell", "SkylakeX"])
+@pytest.mark.parametrize("kernels", ["Haswell", "SkylakeX", 5])  # 5: an edited file
 def test_a_fid_is_compared_within_what_the_kernels_of_a_blas_change(share, verdict, kernels):
     accepted = cell(conditions=CPU | {"blas_kernels": "SkylakeX"})
     quality = {"fid": 8.0 * (1 + share), "validation_loss": 0.5}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, model_validator
 
 from tread_bench.core.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
 from tread_bench.core.errors import UserError
@@ -44,8 +44,8 @@ class Speed(_Frozen):
 class CellFigures(_Frozen):
     """One cell of a baseline. `exact` holds whatever must not differ at all."""
 
-    exact: dict[str, Any]
-    conditions: dict[str, Any]
+    exact: dict[str, JsonValue]
+    conditions: dict[str, JsonValue]
     speed: Speed | None = None
     peak_memory_mib: float | None = None
     memory_kind: str | None = None

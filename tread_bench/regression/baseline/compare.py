@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import JsonValue
+
 from tread_bench.core.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
 from tread_bench.core.statistics import mean_interval
 from tread_bench.regression.baseline.baseline import QUALITY, Baseline, CellFigures
@@ -72,7 +74,7 @@ def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
         yield Finding(name, "exact", f"{len(now)} figures", Verdict.PASS, "", "", "all equal")
 
 
-def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str]:
+def _of_change(key: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[Verdict, str]:
     """Weights are drawn on the CPU, and the last bits of a logarithm are those of its instructions."""
     was = old.get("cpu_capability")
     now = new.get("cpu_capability")
@@ -84,7 +86,7 @@ def _of_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> tupl
     return Verdict.FAIL, "must not differ"
 
 
-def _compute(conditions: Mapping[str, Any]) -> dict[str, Any]:
+def _compute(conditions: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return {name: conditions[name] for name in (*_SET, *_RESOLVED) if name in conditions}
 
 
@@ -99,7 +101,7 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def flat(value: Any, path: str = "") -> dict[str, Any]:
+def flat(value: JsonValue, path: str = "") -> dict[str, JsonValue]:
     """Leaves by dotted path."""
     if not isinstance(value, dict):
         return {path: value}
@@ -159,7 +161,7 @@ def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
     elif old.quality == new.quality:
         reason = "equal bits"
     else:
-        kernels = (side.conditions.get(BLAS_KERNELS, "unknown") for side in (old, new))
+        kernels = (str(side.conditions.get(BLAS_KERNELS, "unknown")) for side in (old, new))
         rule = f"equal weights and losses; figures of linear algebra within {LINEAR_ALGEBRA_TOLERANCE:g}"
         reason = f"{rule} (BLAS kernels: {', now '.join(kernels)})"
     return Finding(name, "quality", "bits", Verdict.FAIL if other else Verdict.PASS, was, now, reason)

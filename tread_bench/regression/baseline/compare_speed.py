@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
+from pydantic import JsonValue
 
 from tread_bench.regression.baseline.baseline import CellFigures, Speed
 from tread_bench.regression.baseline.findings import Finding, Verdict
@@ -45,11 +45,16 @@ def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[F
             findings.append(_step_time(row, pair, *unfit))
 
     # Routed rows beside dense, and all in units of the probe.
-    findings += _ratios({row: pair for row, pair in fit.items() if rows[row][1].exact["config"].get("routes")})
+    findings += _ratios({row: pair for row, pair in fit.items() if _is_routed(rows[row][1])})
     for row, (was, now) in fit.items():
         if now.probe_ms or not was.probe_ms:
             findings.append(_in_probes(row, (was, now)))
     return findings
+
+
+def _is_routed(figures: CellFigures) -> bool:
+    config = figures.exact.get("config")
+    return isinstance(config, dict) and bool(config.get("routes"))
 
 
 def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
@@ -62,7 +67,7 @@ def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]
         yield Finding(row, "presence", "step time", Verdict.SKIPPED, "absent", "timed", "the baseline has no step time")
 
 
-def _elsewhere(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Verdict, str] | None:
+def _elsewhere(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[Verdict, str] | None:
     """Every CPU may check what does not depend on it; a GPU that was exchanged is reported."""
     where = old.get("device_name")
     has_gpu = "cuda" in (old.get("device"), new.get("device"))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from tread_bench.core.conditions import by_file_name
 from tread_bench.core.config import Cell
@@ -21,23 +21,23 @@ _CHANGES_NO_QUALITY = ("training.checkpoint_every", "training.snapshots", "metri
 _MEASURED_APART = ("metrics.similarity_", "metrics.routed_")
 
 
-def of_step(config: Mapping[str, Any]) -> dict[str, Any]:
+def of_step(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What counts, step times and memory depend on: dotted keys and their values."""
     return {key: value for key, value in _whole(config).items() if key.partition(".")[0] not in _AFTER_THE_STEP}
 
 
-def of_quality(config: Mapping[str, Any]) -> dict[str, Any]:
+def of_quality(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What the trained network and its metrics depend on: dotted keys and their values."""
     whole = _whole(config).items()
     return {k: v for k, v in whole if k not in _CHANGES_NO_QUALITY and not k.startswith(_MEASURED_APART)}
 
 
-def _whole(config: Mapping[str, Any]) -> dict[str, Any]:
+def _whole(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     return _completed(json.dumps(config, sort_keys=True))
 
 
 @cache
-def _completed(config: str) -> dict[str, Any]:
+def _completed(config: str) -> dict[str, JsonValue]:
     """With the defaults of keys that are younger than the record; as it is where this version does not read it."""
     content = json.loads(config)
     with suppress(UserError, ValidationError):

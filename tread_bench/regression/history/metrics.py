@@ -7,7 +7,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from pydantic import JsonValue
 
 from tread_bench.core.conditions import Conditions, decisive
 from tread_bench.core.records import Record
@@ -61,7 +63,7 @@ class Figure(NamedTuple):
 
     metric: str
     value: float
-    context: dict[str, Any]
+    context: dict[str, JsonValue]
 
     @property
     def key(self) -> tuple[str, str]:
@@ -82,7 +84,7 @@ def figures(seeds: Sequence[Record]) -> list[Figure]:
 def _mean(by_seed: dict[int, Figure]) -> Figure:
     """Quality differs by seed, so that means over other seeds do not compare; seeds share all else."""
     metric, _, context = next(iter(by_seed.values()))
-    seeds = {"seeds": sorted(by_seed)} if metric in QUALITY else {}
+    seeds: dict[str, JsonValue] = {"seeds": [*sorted(by_seed)]} if metric in QUALITY else {}
     return Figure(metric, fmean(figure.value for figure in by_seed.values()), context | seeds)
 
 
@@ -114,14 +116,14 @@ def _judged(record: Record) -> Iterator[Figure]:
     last = record.last
     if last is None:
         return
-    earlier = {"begun_under": [_conditions(one) for one in record.conditions.begun_under]}
-    asked = of_quality(record.config) | {"iteration": last.iteration}
-    context = _conditions(record.conditions) | earlier | asked
+    earlier: dict[str, JsonValue] = {"begun_under": [_conditions(one) for one in record.conditions.begun_under]}
+    requested = of_quality(record.config) | {"iteration": last.iteration}
+    context = _conditions(record.conditions) | earlier | requested
     yield Figure("validation_loss", last.validation_loss, context)
     if last.fid is not None:
         yield Figure("fid", last.fid, context | {"protocol": last.protocol})
 
 
-def _conditions(conditions: Conditions) -> dict[str, Any]:
+def _conditions(conditions: Conditions) -> dict[str, JsonValue]:
     """What changes figures, but for the version of this program, which is what a history goes along."""
     return {key: value for key, value in decisive(conditions).items() if key != "tread-bench"}

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import JsonValue
 
 from tread_bench.core.records import Record
 from tread_bench.regression.history.change_points import MIN_RUNS, Segment, exact_segments, segments
@@ -43,7 +44,7 @@ class Series:
     suite: str
     row: str
     metric: Metric
-    apart: dict[str, Any]
+    apart: dict[str, JsonValue]
     runs: tuple[int, ...]
     values: tuple[float, ...]
 
@@ -103,7 +104,7 @@ def _of_row(suite: str, row: str, found: Sequence[list[tuple[int, Figure]]]) -> 
     return series
 
 
-def _apart(contexts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _apart(contexts: Sequence[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
     """Of each context what is not the same in all."""
     differing = []
     for key in sorted(set(chain.from_iterable(contexts))):
