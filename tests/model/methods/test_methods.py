@@ -15,6 +15,7 @@ from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
 from tread_bench.core import draws
+from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
 from tread_bench.model.methods.build import build_method
 
@@ -356,3 +357,10 @@ def test_build_method_knows_every_method_of_a_suite():
         cell = cell_of(method)
         backbone = network_of(cell).backbone
         assert type(build_method(cell, backbone)).__name__.lower() == method.replace("_", "")
+
+
+@every
+def test_gradient_norms_find_the_parameters_of_every_block(method, backbone):
+    """A method with a last layer of its own leaves the backbone without one."""
+    network = network_of(cell_of(method, backbone))
+    assert all(block_parameters(network.backbone, *inputs()))

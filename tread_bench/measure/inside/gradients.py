@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import Backbone, TokenState, run_blocks
 
 
 def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> list[list[nn.Parameter]]:
@@ -26,11 +26,11 @@ def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None)
                 if parameter.requires_grad:
                     used[current[-1]][id(parameter)] = parameter
 
-    # Run one dense pass.
+    # Run all blocks, dense.
     handle = register_module_forward_pre_hook(note)
     try:
         with torch.no_grad(), _watched_blocks(backbone, current):
-            backbone(x, t, y)
+            run_blocks(backbone, backbone.start(x, t, y))  # no head: some methods have one of their own
     finally:
         handle.remove()
     return [list(block.values()) for block in used]
