@@ -58,7 +58,7 @@ def test_a_machine_that_would_give_other_figures_refuses_the_cell_and_says_where
 
 def test_where_others_are_accepted_the_record_has_what_the_machine_is(elsewhere):
     job = elsewhere(cpu_capability="NEON", accept_other_numerics=True)
-    record = job.here().blank()
+    record = job.here().initial_record()
     assert record.conditions.cpu_capability != "NEON"
 
 

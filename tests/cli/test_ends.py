@@ -12,10 +12,10 @@ import pytest
 
 from tests.command_line import command, hear_signals, wait_for
 from tread_bench.cli.display import Lines
-from tread_bench.core.blank import blank_record
 from tread_bench.core.conditions import Conditions
 from tread_bench.core.documents import Choices, MeasuredMemory, MeasuredSpeed
 from tread_bench.core.files import StoreError
+from tread_bench.core.initial_record import initial_record
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
@@ -85,7 +85,7 @@ def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
     folder = RunFolder(tmp_path)
 
     def end(task):  # of a cell elsewhere: the shared disk does not show its outcome
-        record = blank_record(folder.existing_request(task.key), folder.plan(), status="done")
+        record = initial_record(folder.existing_request(task.key), folder.plan(), status="done")
         return Ended(task.key, value=record)
 
     result, folder = run(end, "timing.pairs=0")
@@ -118,7 +118,7 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
             attempts[task.key] += 1
             if attempts[task.key] > 1:
                 dying.close()
-                record = blank_record(folder.existing_request(task.key), folder.plan(), status="done")
+                record = initial_record(folder.existing_request(task.key), folder.plan(), status="done")
                 return Ended(task.key, value=record)
             dying.enter_context(folder.cell_lock(task.key))
             return Ended(task.key, failure="its node died", lost=True)
@@ -147,7 +147,9 @@ def test_speed_and_memory_of_two_kinds_of_machines_are_no_measurement(run, tmp_p
 
     def end(task):
         if task.reports:
-            return Ended(task.key, value=blank_record(folder.existing_request(task.key), folder.plan(), status="done"))
+            return Ended(
+                task.key, value=initial_record(folder.existing_request(task.key), folder.plan(), status="done")
+            )
         if task.function.endswith("measure_speed"):
             return Ended(task.key, value=MeasuredSpeed.model_construct(timing=None, conditions=Conditions(**NUMERICS)))
         elsewhere = Conditions(**{**NUMERICS, "cpu_capability": "NEON"})
@@ -184,7 +186,7 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
         asked.append(task.key)
         if task.key.startswith("dense"):
             return Ended(task.key, failure="time limit of 1 min")
-        return Ended(task.key, value=blank_record(folder.existing_request(task.key), folder.plan(), status="done"))
+        return Ended(task.key, value=initial_record(folder.existing_request(task.key), folder.plan(), status="done"))
 
     monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])

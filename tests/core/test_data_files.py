@@ -164,13 +164,13 @@ def test_a_content_is_hashed_without_a_cache_that_can_be_written(large, cache):
 
 
 def test_the_same_content_with_another_time_is_no_change(large):
-    before = DataFiles([str(large)], {}).settled()
+    before = DataFiles([str(large)], {}).hashed()
     os.utime(large, (2e9, 1.5e9))
-    assert DataFiles([str(large)], before).settled() == before
+    assert DataFiles([str(large)], before).hashed() == before
 
 
 def test_a_content_that_changed_under_the_same_header_is_found_before_anything_depends_on_it(large):
-    before = DataFiles([str(large)], {}).settled()
+    before = DataFiles([str(large)], {}).hashed()
     flip(large, 2 * ENDS_BYTES)
     files = DataFiles([str(large)], before)
     with pytest.raises(ChangedDataError, match=f"{large} has changed .*same size and header, other content"):
@@ -182,7 +182,7 @@ def test_a_file_that_changes_while_it_is_read_is_found_in_the_end(large):
     files._thread.join()
     flip(large, 2 * ENDS_BYTES)
     with pytest.raises(ChangedDataError, match=f"{large} has changed since this cell began"):
-        files.settled()
+        files.hashed()
 
 
 @pytest.fixture

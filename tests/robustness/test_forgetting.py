@@ -14,9 +14,9 @@ from tests.command_line import tread_bench
 from tests.run_folders import new_folder, put
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree
-from tread_bench.core.blank import blank_record
 from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
+from tread_bench.core.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
@@ -69,7 +69,7 @@ def folder(tmp_path) -> RunFolder:
     for cell in PLAN.cells:
         request = found.existing_request(cell.id)
         for name in ("outcome.json", "record.json"):
-            found.write_record(blank_record(request, found.plan(), reason="no luck"), name)
+            found.write_record(initial_record(request, found.plan(), reason="no luck"), name)
         put(found.cell(cell.id) / "weights" / "20.safetensors", "weights")
     return found
 

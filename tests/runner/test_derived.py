@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
-from tread_bench.core.blank import blank_record
 from tread_bench.core.documents import Choices
+from tread_bench.core.initial_record import initial_record
 from tread_bench.core.records import CostFigures, Evaluation
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
@@ -42,8 +42,8 @@ def whole(suite, tmp_path_factory) -> RunFolder:
             iteration=40, train_seconds=1, validation_loss=1 + cell.seed, validation_loss_per_time={}, fid=9 + cell.seed
         )
         done = {"status": "done", "cost": CostFigures(**COST), "evaluations": [evaluation]}
-        blank = blank_record(folder.existing_request(cell.id), folder.plan())
-        folder.write_record(blank.model_copy(update=done))
+        initial = initial_record(folder.existing_request(cell.id), folder.plan())
+        folder.write_record(initial.model_copy(update=done))
     again(suite, folder)
     return folder
 

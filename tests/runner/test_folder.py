@@ -15,7 +15,7 @@ from tests.run_folders import put
 from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.records import SCHEMA_VERSION, Record
 from tread_bench.runner import folder as store
-from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_told
+from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
 from tread_bench.runner.migrations import VersionError, migrated
 
 LEFT = ".tread-bench-ab12cd34.tmp"  # by a writer that was killed
@@ -121,7 +121,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
     monkeypatch.setattr(store.os, call, fail)
     with pytest.raises(StoreError, match=rf"record.json: {os.strerror(number)}; what is finished is kept"):  # noqa: SIM117
-        with disk_errors_told(tmp_path):
+        with disk_errors_reported(tmp_path):
             write_atomically(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -19,8 +19,8 @@ import pytest
 from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.status import headline
-from tread_bench.core.blank import blank_record
 from tread_bench.core.documents import Choices
+from tread_bench.core.initial_record import initial_record
 from tread_bench.core.locks import is_locked
 from tread_bench.runner.estimate import work_of
 from tread_bench.runner.folder import RunFolder
@@ -56,8 +56,8 @@ def cells_of(folder: RunFolder) -> list[str]:
 
 
 def end(folder: RunFolder, cell: str, name: str = "record.json", **changes: object) -> None:
-    blank = blank_record(folder.existing_request(cell), folder.existing_plan())
-    folder.write_record(blank.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
+    initial = initial_record(folder.existing_request(cell), folder.existing_plan())
+    folder.write_record(initial.model_copy(update={"status": "done", "attempts": ["done"], **changes}), name)
 
 
 def tell(folder: RunFolder, cell: str, done: int, seconds: float = 10.0, ago: float = 0.0, **changes: object) -> None:

@@ -17,10 +17,10 @@ from torch import nn
 from tests.command_line import tread_bench
 from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
-from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config import Cell, FlowObjective, LatentsData
 from tread_bench.core.documents import CellRequest, RunPlan
+from tread_bench.core.initial_record import initial_record
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import CostFigures, Evaluation, Record
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
@@ -202,7 +202,7 @@ def done(cell: PlannedCell, batch: int | None = None) -> Record:
     )
     names = {"cell": cell.id, "suite": "s", "row": cell.row, "seed": cell.seed, "reference": cell.reference}
     request = CellRequest(**names, backbone=cell.cell.backbone.label, config=config)
-    return blank_record(request, PLAN_DOCUMENT, status="done", cost=costs(cell.cell), evaluations=[evaluation])
+    return initial_record(request, PLAN_DOCUMENT, status="done", cost=costs(cell.cell), evaluations=[evaluation])
 
 
 SMALL = (

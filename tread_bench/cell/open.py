@@ -14,13 +14,13 @@ from tread_bench.cell.build import build_network
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
-from tread_bench.core.blank import blank_record
 from tread_bench.core.conditions import differences
 from tread_bench.core.config import Cell, files_of
 from tread_bench.core.data_files import DataFiles
 from tread_bench.core.documents import CellRequest, RunPlan, WeightsRef
 from tread_bench.core.files import StoreError
 from tread_bench.core.identity import Identity
+from tread_bench.core.initial_record import initial_record
 from tread_bench.core.records import DataFile, Record
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
@@ -110,9 +110,9 @@ class Job:
             step_options(self.plan.numerics),
         )
 
-    def blank(self) -> Record:
-        """A record that says what was asked and under which conditions."""
-        return blank_record(self.request, self.plan)
+    def initial_record(self) -> Record:
+        """A record that says what was requested and under which conditions."""
+        return initial_record(self.request, self.plan)
 
     def trained(self, source: WeightsRef) -> tuple[Cell, Network]:
         """The cell that `source` (of cell.json) names, and its judged network with the weights that it kept, verified.

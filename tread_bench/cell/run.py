@@ -58,7 +58,7 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
         outcome = work(job, tell)
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         log.error("%s", traceback.format_exc())
-        outcome = job.blank().model_copy(update={"reason": reason_of(error)})
+        outcome = job.initial_record().model_copy(update={"reason": reason_of(error)})
     outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
     job.folder.write_record(outcome, "outcome.json")
     return outcome
@@ -78,12 +78,12 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     inside = _figures_inside(job, trainer)
 
     # The record.
-    blank = job.blank()
+    record = job.initial_record()
     earlier = history.conditions[:-1]
-    return blank.model_copy(
+    return record.model_copy(
         update={
             "status": "done",
-            "conditions": blank.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
+            "conditions": record.conditions.model_copy(update={"begun_under": earlier} if earlier else {}),
             **inside,
             "cost": cell_cost(job.cell),
             "evaluations": history.evaluations,
@@ -91,7 +91,7 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
             "weights": history.weights,
             "train_loss": history.train_loss,
             "train_seconds": history.train_seconds,
-            "data_files": files.settled(),
+            "data_files": files.hashed(),
             "data_wait_seconds": history.data_wait_seconds,
             "skipped_steps": trainer.scaler.skipped_steps,
             "target_features_sha256": "".join(str(loss.file_sha256) for loss in trainer.network.auxiliaries),
@@ -177,14 +177,14 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
     gap = routed_gap(network, objective, job.data.held_out, cell.metrics) if cell.metrics.routed_rates else None
 
     # The record.
-    return job.blank().model_copy(
+    return job.initial_record().model_copy(
         update={
             "status": "done",
             "cost": cell_cost(cell),
             "evaluations": [evaluation],
             "gap": gap,
             "sampling_macs": evaluator.sampling_macs(),
-            "data_files": files.settled(),
+            "data_files": files.hashed(),
             "target_features_sha256": job.taught_by(sources["network"]),
             "final_weights_sha256": weights_sha256(network.backbone),
         }

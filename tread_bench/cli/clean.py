@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from tread_bench.runner.folder import RunFolder, disk_errors_told
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 
 def clean_folder(root: Path, is_agreed: bool) -> None:
@@ -19,7 +19,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
     """
     folder = RunFolder(root)
     folder.existing_plan()
-    with folder.lock(), disk_errors_told(root):
+    with folder.lock(), disk_errors_reported(root):
         files = folder.removable()
         if not files:
             typer.echo(f"{root}: nothing to remove")

@@ -18,18 +18,18 @@ def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -
     A rule keeps the scale of `sampling`, save that of no guidance.
     """
     kept = sampling.model_dump()
-    asked = {key: value for key, value in changes.items() if value is not None}
+    requested = {key: value for key, value in changes.items() if value is not None}
     if guidance is not None:
         place = Place(f"--guidance {guidance}")
         value, _, problems = read_yaml(guidance, place.source, whole=place)
         if problems:
             raise SuiteError(problems)
-        asked["guidance"] = value
+        requested["guidance"] = value
         if value in ("none", {"name": "none"}):
-            asked.setdefault("guidance_scale", 1.0)
+            requested.setdefault("guidance_scale", 1.0)
         if sampling.guidance_scale == 1:
             del kept["guidance_scale"]
     try:
-        return Sampling.model_validate({**kept, **asked})
+        return Sampling.model_validate({**kept, **requested})
     except ValidationError as error:
         raise SuiteError(replace(problem, loc=()) for problem in validation_problems(error, Sampling)) from None

@@ -18,7 +18,7 @@ from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs
 from tread_bench.regression.history.series import Series, series_of
 from tread_bench.reports.history import ChangeLine, change_lines, headline, notes, render
-from tread_bench.runner.folder import disk_errors_told
+from tread_bench.runner.folder import disk_errors_reported
 
 LEFT_OUT = 3  # exit status: part of what was given was left out
 _STYLES = {"worse": "bold red", "better": "green"}
@@ -31,7 +31,7 @@ def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> int:
     for left in left_out:
         typer.echo(f"left out: {left.reason}", err=True)
     series = series_of(runs)
-    with disk_errors_told(out):
+    with disk_errors_reported(out):
         render(runs, series, left_out, out)
     if as_json:
         typer.echo(json.dumps(_document(runs, left_out, series), indent=2))

@@ -31,8 +31,8 @@ class Passed(BaseException):
 def main() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status.
 
-    What the user can fix, the operating system refuses, or this program does wrong is told in one message on stderr.
-    Ctrl-C ends it without a traceback from here on, so what takes time is imported later.
+    What the user can fix, the operating system refuses, or this program does wrong is one message on stderr. Ctrl-C
+    ends it without a traceback from here on, so what takes time is imported later.
     """
     ctrl_c.install()
     try:
@@ -40,9 +40,9 @@ def main() -> NoReturn:
 
         make_streams_fit()
         status = _run()
-        ctrl_c.settle(status)
+        ctrl_c.finish(status)
         status = _delivered(status)
-        ctrl_c.settle(status)
+        ctrl_c.finish(status)
     except KeyboardInterrupt:  # in the instant in which the command ended
         ctrl_c.end_at_once()
     sys.exit(status)
@@ -59,7 +59,7 @@ def _run() -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         ctrl_c.works = False
-        return _told(error.carried if isinstance(error, Passed) else error)
+        return _report(error.carried if isinstance(error, Passed) else error)
     return 0
 
 
@@ -74,7 +74,7 @@ def _delivered(status: int) -> int:
     return status
 
 
-def _told(error: BaseException) -> int:
+def _report(error: BaseException) -> int:
     """Say why the command has ended, in one message; the exit status."""
     from subprocess import CalledProcessError
 
@@ -122,16 +122,16 @@ def _tell_undelivered(error: UndeliveredError) -> int:
 
 def _failed_command(error: CalledProcessError) -> str:
     name = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd[:3]))
-    told = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
-    last = next(iter(told.strip().splitlines()[-1:]), "it said nothing")
+    output = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
+    last = next(iter(output.strip().splitlines()[-1:]), "it said nothing")
     return f"`{name}` failed with status {error.returncode}: {last}"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
     """Also torch's own error, and a library that does not fit in what the process may use."""
-    told = str(error)
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in told
-    is_loaders = "failed to map segment" in told or "cannot allocate memory" in told.lower()
+    message = str(error)
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message
+    is_loaders = "failed to map segment" in message or "cannot allocate memory" in message.lower()
     return (
         isinstance(error, MemoryError)
         or (isinstance(error, RuntimeError) and is_torchs)

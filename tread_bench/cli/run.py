@@ -17,7 +17,7 @@ from tread_bench.cli.display import make_display
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.records import Record
-from tread_bench.runner.folder import RunFolder, disk_errors_told
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import find_suite, load_plan
@@ -124,7 +124,7 @@ def render_report(root: Path) -> str:
     from tread_bench.reports.page import render
 
     folder.refuse_links()
-    with disk_errors_told(root):
+    with disk_errors_reported(root):
         write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
         render(records, plan, root, unreadable)
     return str(root / "index.html")

@@ -62,7 +62,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     seed = job.seed if request.seed is None else request.seed
     source = _source(job, request.iteration)
     trained = job.trained(source)
-    cell = _asked(trained[0], job.cell, request)
+    cell = _requested_cell(trained[0], job.cell, request)
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
     out = request.out or _default_out(request, job.id, cell, seed, source.iteration)
@@ -116,7 +116,7 @@ def _source(job: Job, iteration: int | None) -> WeightsRef:
     return source if iteration is None else source.model_copy(update={"iteration": iteration})
 
 
-def _asked(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
+def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     """The trained cell, sampled as the request says."""
     sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
     if sampling.churn and trained.objective.name != "edm":
@@ -135,7 +135,7 @@ def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
     if isinstance(data, LatentsData) and data.decoder is not None:
         record = job.folder.record(job.id)
         known = {**job.plan.files, **(record.data_files if record else {})}
-        DataFiles([data.decoder], known).settled()
+        DataFiles([data.decoder], known).hashed()
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:
@@ -178,9 +178,9 @@ def _labels(text: str | None, cell: Cell) -> list[int] | None:
 
 def _default_out(request: SampleRequest, name: str, cell: Cell, seed: int, iteration: int) -> Path:
     sampling = cell.sampling
-    asked = [sampling.model_dump(mode="json"), request.labels, iteration]
+    requested = [sampling.model_dump(mode="json"), request.labels, iteration]
     rule = f"{sampling.guidance.name}-{sampling.guidance_scale:g}-{sampling.sampler}{sampling.steps}-seed{seed}"
-    return request.root / "samples" / name / f"{rule}-{digest(canonical_json(asked))}"
+    return request.root / "samples" / name / f"{rule}-{digest(canonical_json(requested))}"
 
 
 def _tell(out: Path, names: list[str], macs: int, as_json: bool) -> None:

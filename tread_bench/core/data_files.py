@@ -132,7 +132,7 @@ class DataFiles:
             check_unchanged(before, self._found, since)
         return self._found
 
-    def settled(self) -> dict[str, DataFile]:
+    def hashed(self) -> dict[str, DataFile]:
         """The same with the hashes of all contents, once more of those that have been written to since."""
         self._thread.join()
         found = self.verified()

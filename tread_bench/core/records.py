@@ -208,7 +208,7 @@ class DataFile(Part):
 
 
 class Record(Part):
-    """One cell: what was asked, what came out, and under which conditions."""
+    """One cell: what was requested, what came out, and under which conditions."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     cell: str

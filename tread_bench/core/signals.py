@@ -20,7 +20,7 @@ class Interrupts:
 
     While it starts, nothing has to be put away and the process ends at once: an exception in the middle of an import
     may be swallowed, or come out as another one. While it works, the first one raises KeyboardInterrupt. Once its
-    status is settled, that stays.
+    status is known, that stays.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Interrupts:
                 os.write(2, shown + b"interrupted\n")
         os._exit(self.status)
 
-    def settle(self, status: int) -> None:
+    def finish(self, status: int) -> None:
         """The command is over."""
         self.works, self.status = False, status
 

@@ -36,8 +36,8 @@ class Remaining:
 
     @classmethod
     def of(cls, folder: RunFolder, cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> Remaining:
-        asked = [(cell, work) for cell in cells if (work := works.get(cell.row_key))]
-        shown = [(cell, work, spent) for cell, work in asked if (spent := _spent(folder, cell, work))[0]]
+        estimated = [(cell, work) for cell in cells if (work := works.get(cell.row_key))]
+        shown = [(cell, work, spent) for cell, work in estimated if (spent := _spent(folder, cell, work))[0]]
         evaluated = [(cell, work, spent) for cell, work, spent in shown if _is_evaluated(cell, work)]
         by_row = defaultdict[str, list[tuple[int, float]]](list)
         for cell, _, spent in evaluated or shown:

@@ -67,7 +67,7 @@ LOST_WITH_RUNNER = "broken off with its runner"
 
 
 @contextmanager
-def disk_errors_told(root: Path) -> Iterator[None]:
+def disk_errors_reported(root: Path) -> Iterator[None]:
     """Raises StoreError where the disk under a run folder is full or broken, or the folder has gone."""
     try:
         yield

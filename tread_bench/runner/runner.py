@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tread_bench.core.blank import blank_record
 from tread_bench.core.cell_costs import expected_macs
 from tread_bench.core.documents import Choices, RunPlan
+from tread_bench.core.initial_record import initial_record
 from tread_bench.core.outputs import open_plain
 from tread_bench.core.records import Record
 from tread_bench.core.signals import signals_interrupt
@@ -17,7 +17,7 @@ from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
-from tread_bench.runner.folder import RunFolder, check_there, disk_errors_told
+from tread_bench.runner.folder import RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import check_owners, check_space, data_files, references, resolve_choices, write_plan
 from tread_bench.runner.speed_phase import complete
@@ -55,7 +55,7 @@ def run(
     end_where_the_script_is_imported()
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
-    with folder.lock(str(options.shard or "")), disk_errors_told(root), signals_interrupt():
+    with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
         mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
         folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
         forgotten = _to_forget(mine, folder, options)
@@ -240,8 +240,8 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
     message = f"{event.failure}; attempt {len(attempts)}" if len(attempts) > 1 or not is_final else event.failure
     if is_final:
         request, plan = folder.existing_request(event.key), folder.existing_plan()
-        blank = blank_record(request, plan, reason=message, attempts=attempts)
-        folder.write_record(blank, "outcome.json")
+        lost = initial_record(request, plan, reason=message, attempts=attempts)
+        folder.write_record(lost, "outcome.json")
     display.ended(event.key, message if is_final else f"{message}, it will be tried again")
     with open_plain(folder.cell(event.key) / "log", "a") as log:
         log.write(f"runner: {message}\n")

@@ -91,19 +91,19 @@ def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
 
 
 def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | list[Problem]:
-    """The cell with all that its source's training settled, and the weights that it judges; or what contradicts it."""
-    asked = cell.evaluate
-    assert asked is not None
+    """The cell with all that its source's training fixed, and the weights that it judges; or what contradicts it."""
+    requested = cell.evaluate
+    assert requested is not None
     problems = list(_contradictions(cell, draft, source))
     try:
-        iteration = source.iteration(asked.iteration, "evaluate.iteration")
+        iteration = source.iteration(requested.iteration, "evaluate.iteration")
     except ValueError as error:
         return [*problems, Problem(str(error), ("evaluate", "iteration"))]
     if problems:
         return problems
     taken = {
         **{key: getattr(source.cell, key) for key in TAKEN},
-        "evaluate": asked.model_copy(update={"row": source.row, "iteration": iteration}),
+        "evaluate": requested.model_copy(update={"row": source.row, "iteration": iteration}),
         "metrics": cell.metrics.model_copy(update={"at": (iteration,), "ema": source.cell.metrics.ema}),
     }
     return cell.model_copy(update=taken), Weights(source, iteration)

@@ -143,14 +143,14 @@ class _Queue:
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
-        self.asked, self.jobs = -math.inf, frozenset[str]()
+        self.requested_at, self.jobs = -math.inf, frozenset[str]()
         self.has_answered = False
 
     def has(self, handle: _Job) -> bool:
         """True also while Slurm does not answer: a controller that is away has lost nothing."""
         if self.cluster == "local":
             return not handle.job.done(force_check=True)
-        if time.monotonic() - self.asked >= QUEUE_S or self.asked < handle.submitted:
+        if time.monotonic() - self.requested_at >= QUEUE_S or self.requested_at < handle.submitted:
             self._ask()
         return not self.has_answered or handle.job.job_id in self.jobs
 
@@ -158,7 +158,7 @@ class _Queue:
         answer = subprocess.run(
             ["squeue", "--me", "--array", "--noheader", "--format=%i"], capture_output=True, text=True
         )
-        self.asked, self.has_answered = time.monotonic(), answer.returncode == 0
+        self.requested_at, self.has_answered = time.monotonic(), answer.returncode == 0
         self.jobs = frozenset(answer.stdout.split())
 
 

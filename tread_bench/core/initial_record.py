@@ -11,7 +11,7 @@ from tread_bench.core.routes import format_routes
 _REQUESTED = ("cell", "suite", "row", "seed", "reference", "backbone", "config")
 
 
-def blank_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
+def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
     """What was requested and under which conditions; `status` failed until `fields` say otherwise.
 
     Args:
