@@ -196,6 +196,27 @@ def test_what_the_system_refuses_is_one_message(body, message, tmp_path):
     assert_told(ended(tmp_path, body), 2, message)
 
 
+def test_an_interrupt_while_something_is_printed_prints_it_once(tmp_path):
+    """A signal that arrives as the system has taken the text, before the write returns."""
+    code = """
+import os, signal, sys
+from tread_bench.cli.streams import make_streams_fit
+make_streams_fit()
+def once(frame, event, argument):
+    if event == "return" and frame.f_code.co_name in ("write", "flush"):
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+sys.stdout.write("said\\n")
+sys.setprofile(once)
+try:
+    sys.stdout.flush()
+except KeyboardInterrupt:
+    print("heard")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("said\nheard\n", "")
+
+
 def test_a_mistake_of_the_program_says_so_and_where_its_log_is(tmp_path):
     done = ended(tmp_path, "{}['key']", TMPDIR=str(tmp_path))
     assert_told(done, 70, r"^KeyError: 'key' \(changed\.py, line 5\)\nthis is a bug in tread-bench")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 
@@ -19,30 +21,42 @@ def make_streams_fit() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
             os.set_inheritable(number, True)
-    sys.stdout, sys.stderr = _text(_Told, sys.stdout), _text(_Lossy, sys.stderr)
+    stdout, stderr = io.FileIO(1, "w", closefd=False), _Lossy(2, "w", closefd=False)
+    escapes = "backslashreplace"  # for characters that the encoding does not have
+    sys.stdout = _Stdout(io.BufferedWriter(stdout), _encoding(sys.stdout), escapes, line_buffering=stdout.isatty())
+    sys.stderr = io.TextIOWrapper(io.BufferedWriter(stderr), _encoding(sys.stderr), escapes, line_buffering=True)
 
 
-def _text(kind: type[io.FileIO], before: TextIO | None) -> io.TextIOWrapper:
-    """A text stream like the one before, which is None where it was closed; characters it has not are escaped."""
-    raw = kind(1 if kind is _Told else 2, "w", closefd=False)
-    encoding = before.encoding if before else "utf-8"
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw), encoding, errors="backslashreplace", line_buffering=kind is _Lossy or raw.isatty()
-    )
+def _encoding(stream: TextIO | None) -> str:
+    """Of a stream, which is None where it was closed."""
+    return stream.encoding if stream else "utf-8"
 
 
 class UndeliveredError(OSError):
     """What was printed on stdout did not reach its reader."""
 
 
-class _Told(io.FileIO):
-    """stdout, whose failure can be told from that of other files."""
+class _Stdout(io.TextIOWrapper):
+    """stdout, whose failure is an UndeliveredError.
 
-    def write(self, data: Any) -> int | None:  # type: ignore[override]
-        try:
-            return super().write(data)
-        except OSError as error:
-            raise UndeliveredError(error.errno, error.strerror, "standard output") from None
+    Above the buffer, not below it: a raw file in Python that is interrupted after its write has the buffer write again.
+    """
+
+    def write(self, text: str) -> int:
+        with _undelivered():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with _undelivered():
+            super().flush()
+
+
+@contextmanager
+def _undelivered() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UndeliveredError(error.errno, error.strerror, "standard output") from None
 
 
 class _Lossy(io.FileIO):
