@@ -319,7 +319,7 @@ def test_the_commit_is_that_of_the_program_and_of_nothing_around_it(tmp_path, mo
     from tread_bench.runner import prepare as preparation
 
     state = preparation.git_state()
-    assert state is None or len(state["commit"]) == 40
+    assert state is None or len(state.commit) == 40
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     installed = tmp_path / ".venv" / "preparation.py"
     installed.parent.mkdir()

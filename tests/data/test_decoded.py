@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -69,8 +70,8 @@ def test_images_are_decoded_once_and_are_the_same_bits(choice, run, decodings):
 
 
 def test_a_cell_keeps_what_it_decodes_in_its_run_folder(choice, run):
-    config = cell_of("dense").model_copy(update={"data": choice}).model_dump(mode="json")
-    assert Job(run, {"config": config}, {}).data.sha256 == open_data(choice).sha256
+    request = SimpleNamespace(configuration=cell_of("dense").model_copy(update={"data": choice}))
+    assert Job(run, request, SimpleNamespace()).data.sha256 == open_data(choice).sha256
     assert len(files(run)) == 1
 
 

@@ -72,7 +72,9 @@ def test_a_file_that_the_system_does_not_hand_out_is_not_called_damaged(tmp_path
     def refuse(path, *arguments, **options):
         raise OSError(number, os.strerror(number), str(path))
 
-    monkeypatch.setattr(store.Path, "read_text", refuse)
+    (tmp_path / "cells" / "a").mkdir(parents=True)
+    (tmp_path / "cells" / "a" / "record.json").write_text("{}")
+    monkeypatch.setattr(store.Path, "read_bytes", refuse)
     with pytest.raises(StoreError, match=rf"record.json cannot be read \({reason}\); make it readable$"):
         RunFolder(tmp_path).record("a")
 

@@ -170,6 +170,11 @@ def test_what_is_no_suite_is_refused_at_its_place(write, text, told):
     assert told in line
 
 
+def test_a_name_of_another_kind_in_a_matrix_is_located(write):
+    path = write(GOOD + "matrix:\n  backbone: [{name: [DiT]}, {name: DiT}]\n")
+    assert first_lines(path)[0].startswith("12:21: backbone.name ['DiT']: must be")
+
+
 def test_aliases_that_explode_are_refused_at_once(write):
     bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     bomb += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]

@@ -254,8 +254,8 @@ def _rule_problems(rules: object, name: str, axes: Mapping[str, object], at: Loc
 
 def _names_differ(values: list[Any]) -> bool:
     """Whether every value is a choice with a name that no other value has, so that the name says it all."""
-    names = [value.get("name") for value in values if isinstance(value, dict)]
-    return len(names) == len(values) == len(set(names)) and None not in names
+    names = {name for value in values if isinstance(value, dict) and isinstance(name := value.get("name"), str)}
+    return len(names) == len(values)
 
 
 def _label(combination: Mapping[str, Any], named: set[str]) -> str:

@@ -12,6 +12,7 @@ from tests.command_line import tread_bench
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import weights_sha256
+from tread_bench.core.documents import WeightsRef
 
 CORES = ("Haswell", "SkylakeX")
 MORE_IMAGES_THAN_FEATURES = "num_samples: 256, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"
@@ -64,7 +65,7 @@ def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fail
 def flipped(run: Path, cell: str) -> str:
     """Hash of the cell's weights with the last bit of one of them another."""
     job = Job.open(run, cell)
-    _, network = job.trained({"cell": cell, "run": "", "iteration": job.cell.training.iterations})
+    _, network = job.trained(WeightsRef(cell=cell, run="", iteration=job.cell.training.iterations))
     before = weights_sha256(network.backbone)
     with torch.no_grad():
         next(network.backbone.parameters()).view(-1).view(torch.int32)[0] ^= 1
