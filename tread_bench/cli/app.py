@@ -11,12 +11,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from tread_bench.cli.rim import Passed, main
-from tread_bench.core.errors import LARGEST, printable, shortened_middle
+from tread_bench.core.errors import LARGEST, Passed, printable, shortened_middle
 from tread_bench.core.signals import STATUS as INTERRUPTED
 from tread_bench.core.signals import ctrl_c
-
-__all__ = ["app", "main"]
 
 FORGETS = (
     "What is removed or replaced"  # heading in a command's help: a misspelt option is never taken for one of these

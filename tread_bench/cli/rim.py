@@ -21,13 +21,6 @@ MIB = 2**20
 LEAST_MEMORY = 1024 * MIB  # address space, for libraries that end the process without a word where they get none
 
 
-class Passed(BaseException):
-    """Carries an exception past a library that has its own idea of what to do about it."""
-
-    def __init__(self, carried: BaseException) -> None:
-        self.carried = carried
-
-
 def main() -> NoReturn:
     """Run the command that the arguments name, and end the process with its status.
 
@@ -59,7 +52,7 @@ def _run() -> int:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException as error:
         ctrl_c.works = False
-        return _report(error.carried if isinstance(error, Passed) else error)
+        return _report(error)
     return 0
 
 
@@ -79,8 +72,10 @@ def _report(error: BaseException) -> int:
     from subprocess import CalledProcessError
 
     from tread_bench.cli.streams import UndeliveredError
-    from tread_bench.core.errors import UserError, os_error_text
+    from tread_bench.core.errors import Passed, UserError, os_error_text
 
+    if isinstance(error, Passed):
+        error = error.carried
     if ctrl_c.heard_at is not None or isinstance(error, KeyboardInterrupt):
         _say("interrupted")  # also where a library has made another exception of it
         return STATUS

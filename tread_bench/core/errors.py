@@ -22,6 +22,13 @@ class UserError(ValueError):
     """Input that cannot be used: its text names the value, the rule and the way out. Exit status 2."""
 
 
+class Passed(BaseException):
+    """Carries an exception past a library that has its own idea of what to do about it."""
+
+    def __init__(self, carried: BaseException) -> None:
+        self.carried = carried
+
+
 def printable(text: str) -> str:
     """One line without characters that a terminal would obey, or that look like others: each as its escape, \\x1b."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
