@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -85,6 +87,21 @@ def test_folders_of_the_same_names_are_not_in_the_way(unpacked: Path, tmp_path: 
     code = "from tread_bench import create_backbone; create_backbone('DiT', depth=1, hidden=8, heads=2, image_size=8)"
     built = run_in(tmp_path, unpacked, "-c", code)
     assert built.returncode == 0, built.stderr
+
+
+def test_a_plug_in_works_beside_the_wheel_in_a_folder_with_its_own_backbones(unpacked: Path, tmp_path: Path) -> None:
+    site, mine = tmp_path / "site", tmp_path / "mine"
+    shutil.copytree(unpacked, site)
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    subprocess.run([*command, str(site), str(CHECKOUT / "tests" / "plugin")], check=True, capture_output=True)
+    for name in ("backbones", "reports"):
+        (mine / name).mkdir(parents=True)
+        (mine / name / "__init__.py").write_text("raise ImportError('not ours')\n")
+    listed = run_in(mine, site, "-m", "tread_bench", "list", "backbones", "--json")
+    assert listed.returncode == 0, listed.stderr
+    assert {"DiT", "Snake"} <= {backbone["family"] for backbone in json.loads(listed.stdout)}
+    done = run_in(mine, site, "-m", "tread_bench", "plan", str(CHECKOUT / "tests" / "plugin" / "snake.yaml"))
+    assert done.returncode == 0, done.stderr
 
 
 def run_in(folder: Path, site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
