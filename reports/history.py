@@ -56,10 +56,13 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
     Raises:
         OutputError: one of them is there and this program did not write it, or it is a link.
     """
+    # The pictures.
     drawn = pictures(series, runs)
     files = [out / "figures" / f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")]
     refuse_foreign("--out", [out / "index.html", *files])
     write_pictures(drawn, out / "figures", NAMES)
+
+    # What the page says.
     suites = list(dict.fromkeys(run.suite for run in runs))
     context: dict[str, Any] = {
         "name": f"History of {names(suites)}",

@@ -42,6 +42,7 @@ def comparison_view(rows: Sequence[Row]) -> TableView:
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
+    # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
     return [
         ("Seeds", "finished, of those that have a record", _seeds),
         *_guidance_columns(rows),

@@ -38,12 +38,15 @@ class DiSSpec(BackboneSpec):
 
 def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens a mixer in both directions, and 2 T D^2 more where a long skip ends."""
+    # Blocks.
     width = spec.hidden
     half = spec.depth // 2
     skip = 2 * width * width
     blocks = tuple(
         mixer_macs(width, t, directions=2) + Macs(linear=t * skip * (block > half)) for block, t in enumerate(tokens)
     )
+
+    # Parameters.
     patch_in = spec.patch**2 * spec.channels
     patch_out = spec.patch**2 * spec.out_channels
     time = 8 * width * width
@@ -59,6 +62,8 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
         + width
         + (width + 1) * patch_out
     )
+
+    # Outside the blocks, and the part of it before the first one.
     patches = spec.num_tokens * width * patch_in
     outside = patches + time + modulation + (spec.num_prefix + spec.num_tokens) * width * patch_out
     return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + time // 2)

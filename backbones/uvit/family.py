@@ -37,6 +37,7 @@ class UViTSpec(TextSpec):
 
 def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more where a skip ends, and 2 T^2 D attention."""
+    # Blocks.
     width = spec.hidden
     mlp = int(width * spec.mlp_ratio)
     channels = spec.channels
@@ -46,6 +47,8 @@ def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
         Macs(linear=t * (per_token + (per_skip if block > spec.depth // 2 else 0)), attention=2 * t * t * width)
         for block, t in enumerate(tokens)
     )
+
+    # Parameters.
     patch = spec.patch**2 * channels
     conv = 9 * channels * channels if spec.final_conv else 0
     text = spec.context_dim * width if spec.context_tokens else 0
@@ -61,6 +64,8 @@ def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch
         + (conv + channels if spec.final_conv else 0)
     )
+
+    # Outside the blocks, and the part of it before the first one.
     patches = spec.num_tokens * width * patch
     text_in = spec.context_tokens * text
     outside = 2 * patches + text_in + spec.image_size**2 * conv

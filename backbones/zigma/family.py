@@ -37,12 +37,15 @@ class ZigMaSpec(TextSpec):
 
 def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
     """Per block of T tokens a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
+    # Blocks.
     width = spec.hidden
     patch = spec.patch**2 * spec.channels
     modulation = (6 if spec.context_tokens else 3) * width * width
     blocks = tuple(
         mixer_macs(width, t, spec.directions) + Macs(linear=modulation) + cross_attention_macs(spec, t) for t in tokens
     )
+
+    # Parameters.
     time = FREQUENCIES * width + width * width
     text = spec.context_dim * width if spec.context_tokens else 0
     cross_attention = (4 * width * HEADS * HEAD_DIM + width + 3 * width) * bool(text)
@@ -57,6 +60,8 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
         + width
         + (width + 1) * patch
     )
+
+    # Outside the blocks, and the part of it before the first one.
     patches = spec.num_tokens * width * patch
     text_in = spec.context_tokens * text
     inputs = FREQUENCIES * width + patches + text_in

@@ -180,7 +180,7 @@ PLUGINS = {
     "that raises": "raise RuntimeError('odd \\x1b[31m red')",
     "that does not parse": "def (",
     "that is interrupted": "raise KeyboardInterrupt",
-    "that is no family": "ODD = 3",
+    "that is not a family": "ODD = 3",
     "that lacks the name": "EVEN = 3",
     "that prints": "print('\\x1b[31m hello')\nODD = 3",
 }

@@ -49,9 +49,12 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
         UserError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
             where they do not work.
     """
+    # What does not work here.
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
     check_step_options(compute, device)
+
+    # The precision of float32 products.
     precision = compute.matmul_precision
     if precision == "auto":
         faster_is_exact = device == "cpu" and matmul_error("medium", device) <= LARGEST_RELATIVE_ERROR

@@ -36,6 +36,7 @@ class ProfileRequest:
 
 def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json: bool) -> None:
     """Print the figures; `timed` = (batch, device) also times training steps here. Raises UserError."""
+    # Counts, for any machine.
     family, spec, routes = _resolve(request)
     if timed is not None and spec.context_shape is not None:
         raise UserError(f"{request.backbone} takes text, and steps are timed on labels: leave --train out")
@@ -61,6 +62,8 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
     }
     if request.guidance is not None:
         found |= _guided(request, family, spec, routes)
+
+    # Step times, of this machine.
     if timed is not None:
         from tread_bench.cell.speed import time_backbone
 
@@ -93,6 +96,7 @@ def _guided(
     request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[ResolvedRoute, ...]
 ) -> dict[str, Any]:
     """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
+    # A cell with this guidance on this backbone.
     some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
     sampling = changed_sampling(some_scale, request.guidance)
     if getattr(sampling.guidance, "row", None) is not None:
@@ -108,6 +112,8 @@ def _guided(
     complete = with_blocks(Setting(cell, family, spec))
     if isinstance(complete, list):
         raise UserError("\n".join(problem.message for problem in complete))
+
+    # The cost of each branch.
     from tread_bench.core.costs import branch_cost
 
     branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
@@ -132,6 +138,7 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
     table = Table(
         title=found["backbone"] + (f"  routes {found['routes']}" if found["routes"] else ""), show_header=False
     )
+    # Counts.
     rows = [
         ("parameters", f"{cost.params:,} ({cost.trainable_params:,} trainable)"),
         ("forward", f"{cost.forward_macs / 1e9:.3f} GMACs ({2 * cost.forward_macs / 1e9:.3f} GFLOPs) per image"),
@@ -148,6 +155,8 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
             ("guided evaluation", f"{found['guided_macs'] / 1e9:.3f} GMACs ({found['guidance']['name']}: {parts})"),
             ("  of it attention", f"{found['guided_attention_macs'] / 1e9:.3f} GMACs"),
         ]
+
+    # What was timed.
     if "step_time_ms" in found:
         rows += [
             ("step time", f"{found['step_time_ms']:.1f} ms, batch {found['batch']}, {found['device_name']}"),

@@ -74,11 +74,14 @@ def _report(error: BaseException) -> int:
     from tread_bench.cli.streams import UndeliveredError
     from tread_bench.core.errors import Passed, UserError, os_error_text
 
+    # Interrupted, whatever exception a library has made of it.
     if isinstance(error, Passed):
         error = error.carried
     if ctrl_c.heard_at is not None or isinstance(error, KeyboardInterrupt):
-        _say("interrupted")  # also where a library has made another exception of it
+        _say("interrupted")
         return STATUS
+
+    # What the system refuses, or the user can fix.
     if isinstance(error, UndeliveredError):
         return _tell_undelivered(error)
     if isinstance(error, OSError):
@@ -93,6 +96,8 @@ def _report(error: BaseException) -> int:
     if _is_out_of_memory(error):
         _say("out of memory: give the process more, or ask for smaller batches or networks")
         return WRONG
+
+    # A mistake of this program.
     _say(_of_mistake(error))
     return MISTAKE
 
@@ -146,13 +151,17 @@ def _raise_limits() -> None:
         import resource
     except ImportError:  # a system without such limits
         return
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    # Memory, whose limit only the user can raise.
     space = resource.getrlimit(resource.RLIMIT_AS)[0]
     if space != resource.RLIM_INFINITY and space < LEAST_MEMORY:
         raise UserError(
             f"a process here may use {space / MIB:,.0f} MiB of memory, and tread-bench needs {LEAST_MEMORY / MIB:,.0f} "
             "(some commands more): raise the limit (`ulimit -v unlimited`)"
         )
+
+    # Open files, as far as the system allows.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
         return
     most = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)

@@ -44,21 +44,26 @@ PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
 
 def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
     """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
+    # Run the plan.
     path = find_suite(name)
     plan = replace(load_plan(path, [*overrides, *(SMOKE if smoke else ())]), is_smoke=smoke)
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
     agree = partial(_agree, options.agreed)
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
+
+    # Say what is left; a part draws no page.
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
     if result.taken:
-        typer.echo(f"another process still works on {result.taken} cells; the same command later goes on", err=True)
+        typer.echo(f"another process still works on {result.taken} cells; the same command resumes later", err=True)
     if options.shard is not None:
         which = "smoke run, " if smoke else ""
         typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
         typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
         return 1 if failed or result.taken else 0
+
+    # The page and the table, where they are not there or not of these records.
     stale = RunFolder(root).stale()
     if not result.finished_now:
         made = f"made again, since missing or older than the records: {_few(stale)}" if stale else "nothing to do"

@@ -55,6 +55,7 @@ class SampleRequest:
 
 def sample(request: SampleRequest, as_json: bool) -> None:
     """Write the images and their grid, print where they are and what each cost. Raises UserError."""
+    # Which cell, its weights, and how they are sampled.
     if request.out:
         refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
     folder = RunFolder(request.root)
@@ -65,9 +66,13 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     cell = _requested_cell(trained[0], job.cell, request)
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
+
+    # Refuse before any work.
     out = request.out or _default_out(request, job.id, cell, seed, source.iteration)
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
     _refuse_another_decoder(job, cell.data)
+
+    # Generate and decode.
     objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
     made = generate(
         trained[1],
@@ -81,6 +86,8 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     )
     pixels = torch.cat([to_pixels(images, decoder) for images in made])
     files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {_GRID: grid_png(pixels)}
+
+    # Write the images, and report what each cost.
     if request.out is None:
         make_below(request.root, out)
     else:

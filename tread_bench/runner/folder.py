@@ -539,10 +539,7 @@ def read_document(path: Path, model: type[Model], kind: Kind | None = None) -> M
 
 
 def trained_cells(root: Path) -> list[CellRequest]:
-    """cell.json of each cell that a run trains. Raises StoreError where there is no run, or it cannot be read."""
+    """cell.json of each cell that a run trains. Raises StoreError if `root` is not a run folder or cannot be read."""
     folder = RunFolder(root)
-    plan = folder.plan()
-    if plan is None:
-        raise StoreError(f"{root} is not a run folder: it has no plan.json")
-    requests = [folder.request(cell) for cell in plan.references]
+    requests = [folder.request(cell) for cell in folder.existing_plan().references]
     return [request for request in requests if request and request.configuration.evaluate is None]

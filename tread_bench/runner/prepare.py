@@ -43,6 +43,7 @@ def resolve_choices(
         StoreError: they cannot be had there, data of the `untrained` cells cannot be used there, the run folder cannot
             be seen there, or, unless accepted or begun afresh, the folder was begun under others.
     """
+    # Where the cells will run, and as the run was begun; they must agree.
     found = _resolved_there(plan, folder, site, options.device, _data_read(untrained))
     before = None if options.fresh else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
@@ -51,6 +52,8 @@ def resolve_choices(
             f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
             "compare: give another --out, or --accept-other-numerics to go on and have every record say so"
         )
+
+    # A part takes the choices of the run that it is a part of.
     if before is None or options.shard is None:
         return found.model_copy(update={"accept_other_numerics": options.accept_other_numerics})
     _check_same_run(before, plan, folder, options.device)
@@ -114,13 +117,16 @@ def write_plan(
 ) -> None:
     """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes.
 
-    A run that goes on keeps the time of its first start, unless it begins afresh.
+    A run that resumes keeps the time of its first start, unless it begins afresh.
     """
+    # What an earlier start has left: its time stays, half-written files go.
     before = None if fresh else folder.plan()
     started = folder.started(before) if before else datetime.now(UTC)
     trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
+
+    # The suite as it was read, the run, and each missing cell.
     write_atomically(folder.root / "suite.yaml", source)
     document = RunPlan(
         suite=SuiteAbout(name=plan.suite.name, description=plan.suite.description),

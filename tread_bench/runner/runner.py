@@ -52,6 +52,7 @@ def run(
         StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
             is full.
     """
+    # Refuse a folder that is not ours, and find the cells that are missing in ours.
     end_where_the_script_is_imported()
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
@@ -63,6 +64,8 @@ def run(
         if not missing and _is_what_was_requested(folder.plan(), plan, options):
             folder.restore_suite(source)
             return _result(mine, plan, folder, options, 0)
+
+        # Everything that can refuse the run, then forget what is wanted again, then the plan.
         folder.refuse_links(cell.id for cell in mine)
         if options.fresh and (begun := _begun(missing, folder)):
             agree(f"--fresh drops what these cells have:\n{begun}")
@@ -79,6 +82,8 @@ def run(
                     if cell.id in forgotten:
                         folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
                 write_plan(plan, missing, source, folder, choices, options.fresh, dict(sorted(files.items())))
+
+            # Train, those first that others read; then time each row alone.
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]

@@ -79,11 +79,14 @@ def status_of(folder: RunFolder) -> Status:
     Raises:
         StoreError: it is not a run folder, or its plan cannot be read.
     """
+    # Each cell's state, from its files.
     is_held = is_locked(folder.root / ".lock")
     if is_held and not folder.plan_path.exists():  # by a runner that has just begun
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
     looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
+
+    # What is left to do, and how long that may take.
     works = _works(folder, looked)
     remaining = Remaining.of(folder, looked, works)
     to_measure = _to_measure(looked, works) if plan.timing.pairs else set()

@@ -96,6 +96,7 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
+    # Resolve the rows, those first whose weights others read, and collect every mistake.
     problems: list[Problem] = []
     resolver = Resolver(check_files, suite.seeds)
     compute = suite.compute.model_dump(mode="json")
@@ -109,6 +110,8 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
                 break
         else:
             rows[place] = _Row.of(draft.name, draft.loc, resolved, compute)
+
+    # In the suite's order: cells of every seed, with what they compare with and read.
     ordered = [rows[place] for place in sorted(rows)]
     problems += _repeated(ordered)
     if problems:

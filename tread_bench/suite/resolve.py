@@ -49,6 +49,7 @@ class Resolver:
 
     def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
         """The cell, or all that is wrong with it, located in the suite."""
+        # Check each part of the cell, and the parts against each other.
         draft = row.draft
         cell, problems = _validated(draft.values)
         wrong = {problem.loc[0] for problem in problems}
@@ -64,6 +65,8 @@ class Resolver:
             problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
         if problems or isinstance(backbone, list) or isinstance(routes, list):
             return draft.moved(problems)
+
+        # Write out what is relative: blocks of routes, iterations.
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
         if cell.metrics.at is None:
@@ -72,6 +75,8 @@ class Resolver:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
         cell = cell.model_copy(update=changes)
+
+        # Join the weights of other rows, and offer this row's to those that follow.
         resolved = self._with_weights(Resolved(cell, *backbone), row)
         if isinstance(resolved, list):
             return draft.moved(resolved)
