@@ -1,4 +1,4 @@
-"""The columns of results.csv, in order: name, unit and definition. The page and docs/methods.md show the same text."""
+"""The columns of results.csv, in order. The page and docs/methods/results-csv.md show the same text."""
 
 from __future__ import annotations
 

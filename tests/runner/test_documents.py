@@ -12,7 +12,7 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted(
-    path.relative_to(CHECKOUT).as_posix() for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md")]
+    path.relative_to(CHECKOUT).as_posix() for path in [*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md")]
 )
 
 
@@ -25,12 +25,43 @@ def tread_bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
 
 
+def broken_links(file: Path) -> list[str]:
+    """Relative links of a Markdown file to no file, or to no heading of one."""
+    links = re.findall(r"\]\(([^)\s]+)\)|(?:href|src|srcset)=\"([^\"\s]+)\"", prose(file))
+    found = (markdown or html for markdown, html in links)
+    return [link for link in found if "://" not in link and not leads_somewhere(file, link)]
+
+
+def leads_somewhere(file: Path, link: str) -> bool:
+    path, _, anchor = link.partition("#")
+    target = file.parent / path if path else file
+    return target.exists() and (not anchor or anchor in anchors(target))
+
+
+def anchors(file: Path) -> set[str]:
+    """Anchors that GitHub gives to the headings of a file, each heading there once."""
+    headings = re.findall(r"^#+ (.+)$", prose(file), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def prose(file: Path) -> str:
+    """The text of a Markdown file without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_to_files(document: str) -> None:
-    file = CHECKOUT / document
-    links = re.findall(r"\]\(([^)#\s]+)\)", file.read_text(encoding="utf-8"))
-    missing = [link for link in links if "://" not in link and not (file.parent / link).exists()]
-    assert missing == []
+def test_links_lead_somewhere(document: str) -> None:
+    assert broken_links(CHECKOUT / document) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A `page`: one\n[good](#a-page-one) [good](page.md#a-page-one) [web](https://example.org)\n"
+        '[bad](#two) [bad](gone.md) <img src="gone.svg"> ![bad](page.md#three)\n',
+        encoding="utf-8",
+    )
+    assert broken_links(page) == ["#two", "gone.md", "gone.svg", "page.md#three"]
 
 
 def test_ci_runs_the_readme_s_test_command() -> None:
