@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ FIXED_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # the number of threads changes float sums; torch reads it when it is imported
     "TZ": "UTC",
 }
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so do its children
 os.environ.update(FIXED_ENVIRONMENT)  # here, before any test imports torch; processes that tests start inherit it
 
 

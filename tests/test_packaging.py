@@ -72,6 +72,7 @@ def test_the_command_works_from_the_wheel(unpacked: Path, tmp_path: Path) -> Non
     assert "route_placement" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path) -> None:
     """In a folder without any of the checkout's, which the tests' own Python finds on its path."""
     write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
@@ -91,6 +92,7 @@ def test_folders_of_the_same_names_are_not_in_the_way(unpacked: Path, tmp_path: 
     assert built.returncode == 0, built.stderr
 
 
+@pytest.mark.slow
 def test_a_plug_in_works_beside_the_wheel_in_a_folder_with_its_own_backbones(unpacked: Path, tmp_path: Path) -> None:
     site, mine = tmp_path / "site", tmp_path / "mine"
     shutil.copytree(unpacked, site)

@@ -75,6 +75,7 @@ def test_it_keeps_the_contract_with_labels_and_without(installed: Path) -> None:
     assert run_with(installed, "-c", code) == "[]\n"
 
 
+@pytest.mark.slow
 def test_it_runs_dense_and_routed(installed: Path, tmp_path: Path) -> None:
     run_with(installed, "-m", "tread_bench", "run", PLUGIN / "snake.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:

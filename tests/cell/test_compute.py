@@ -323,7 +323,9 @@ def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_agai
 
 
 @pytest.mark.parametrize("backbone", ["DiT", pytest.param("U-ViT", marks=pytest.mark.slow), *SLOW])
-@pytest.mark.parametrize("method", NEIGHBOURS)
+@pytest.mark.parametrize(
+    "method", [pytest.param(name, marks=() if name in ("mask", "sprint") else pytest.mark.slow) for name in NEIGHBOURS]
+)
 def test_compiled_blocks_serve_every_method(method, backbone, counter):
     """With the gradients and the number of compilations of a route; MaskDiT's decoder is one kind of block more."""
     cell = NEIGHBOURS[method]
@@ -351,6 +353,7 @@ def test_a_number_that_changes_from_step_to_step_compiles_three_times_at_most(ce
     assert counter.frame_count <= 3
 
 
+@pytest.mark.slow
 def test_neither_depth_nor_further_token_counts_compile_again(counter):
     for depth, routes in ((3, "1:1@0.5"), (6, "1:3@0.25"), (9, "1:3@0.75,5:6@0.5")):
         trainer = make_trainer({"method": "tread", "routes": routes}, {**DIT, "depth": depth}, compile=True)
@@ -358,6 +361,7 @@ def test_neither_depth_nor_further_token_counts_compile_again(counter):
     assert counter.frame_count == 2
 
 
+@pytest.mark.slow
 def test_outside_a_step_compiled_blocks_are_as_they_were(counter):
     trainer = make_trainer(compile=True)
     plain = make_trainer()
@@ -369,6 +373,7 @@ def test_outside_a_step_compiled_blocks_are_as_they_were(counter):
     assert not any("forward" in vars(module) for module in trainer.network.modules())
 
 
+@pytest.mark.slow
 def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
     options = {"autocast": "bfloat16", "gradient_checkpointing": True, "micro_batch": 4}
     plain, compiled = (gradient(make_trainer(AFTER_ROUTE, compile=c, **options)) for c in (False, True))

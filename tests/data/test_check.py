@@ -78,6 +78,7 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
     assert len(found) == 3 and all(path in message for path, message in zip(bad, found, strict=True))
 
 
+@pytest.mark.slow
 def test_a_run_ends_before_its_first_cell_and_leaves_nothing(good: str, tmp_path: Path) -> None:
     cut, other = tmp_path / "cut.parquet", tmp_path / "other.parquet"
     cut.write_bytes(Path(good).read_bytes()[:-20])

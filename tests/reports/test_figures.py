@@ -151,6 +151,7 @@ def test_rows_differ_in_shape_as_well_as_in_colour():
     assert all(a[0] != b[0] and a[1] != b[1] for a, b in pairwise(found))
 
 
+@pytest.mark.slow
 def test_strange_names_are_drawn():
     names = [HOSTILE, "_hidden", "$\\foo$", "名前", "tab\tnew\nline", "x" * 300]
     records = [record(name, f"{i}:8@0.5", 0, 20.0 + i, reference="") for i, name in enumerate(names)]
@@ -273,6 +274,7 @@ def test_gradients_show_both_losses_of_every_block_and_their_ratio_around_the_ro
     assert told in picture.description
 
 
+@pytest.mark.slow
 def test_what_has_more_rows_than_a_page_can_hold_is_folded():
     rows = comparison([record(f"row {i}", f"{i % 8}:8@0.{i // 8 + 1}", 0, 20.0 + i) for i in range(SHOWN + 3)])
     shown, folded = shown_and_folded(rows)

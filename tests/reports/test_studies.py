@@ -34,9 +34,21 @@ OWN = {
 }
 
 
+SOME_STUDIES = [
+    pytest.param(name, marks=() if name in ("guidance", "methods") else pytest.mark.slow) for name in STUDIES
+]
+
+
 @pytest.fixture(scope="module")
 def drawn():
-    return {name: {p.name: p for p in pictures(comparison(records()))} for name, records in STUDIES.items()}
+    """Pictures by name, of a study when it is asked for."""
+
+    class Drawn(dict):
+        def __missing__(self, name):
+            self[name] = {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}
+            return self[name]
+
+    return Drawn()
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +78,7 @@ def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(drawn, name):
         assert all(len(line) == len(picture.headers) for line in picture.table) and picture.table
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", SOME_STUDIES)
 def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(drawn, name):
     found = {picture.name: picture for picture in pictures(comparison(STUDIES[name](), is_smoke=True))}
     assert found.keys() == drawn[name].keys()
@@ -77,7 +89,7 @@ def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(drawn, nam
         assert all({*column} == {"–"} for header, column in columns.items() if "published" in header)
 
 
-@pytest.mark.parametrize("name", ["guidance", "location_scaling"])
+@pytest.mark.parametrize("name", ["guidance", pytest.param("location_scaling", marks=pytest.mark.slow)])
 def test_the_order_of_records_changes_no_picture(drawn, name):
     again = {picture.name: picture for picture in pictures(comparison(reversed(STUDIES[name]())))}
     for own in OWN[name]:
@@ -160,6 +172,7 @@ def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_re
     assert [row.name for row in rows["methods"] if row.is_dense] == ["dense"]
 
 
+@pytest.mark.slow
 def test_published_placements_are_of_tread_alone(rows):
     assert "route_placement" not in {picture.name for picture in pictures(rows["methods"])}
     mixed = comparison([*study(1), *(r for r in made.methods(1) if r.method == "drop")])
@@ -398,7 +411,7 @@ def test_the_csv_tells_rows_apart():
     assert guided.checkpoint == "tread" and frame[frame.row == "dense"].iloc[-1].guidance == "none"
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", SOME_STUDIES)
 def test_the_page_of_a_study_renders_with_every_picture_described(tmp_path, plan, name):
     records = STUDIES[name](2)
     render(records, {**plan, "cells": [r.cell for r in records]}, tmp_path)

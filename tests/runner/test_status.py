@@ -105,7 +105,14 @@ def test_a_smoke_run_is_said_to_be_one(folder):
     assert headline(status_of(folder)).startswith("toy (smoke run): ") and status_of(folder).is_smoke
 
 
-@pytest.mark.parametrize("optional", ["timing.pairs", "timing.warmup", "rows", "smoke", "git", "hardware", "files"])
+@pytest.mark.parametrize(
+    "optional",
+    [
+        "timing.pairs",
+        "git",
+        *(pytest.param(key, marks=pytest.mark.slow) for key in ("timing.warmup", "rows", "smoke", "hardware", "files")),
+    ],
+)
 def test_what_a_plan_leaves_out_has_the_default_of_its_model(folder, optional):
     part, _, key = optional.partition(".")
     plan = json.loads(folder.plan_path.read_text())

@@ -227,6 +227,7 @@ def records(run: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in sorted(run.glob("cells/*/record.json"))]
 
 
+@pytest.mark.slow
 def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
     found = records(run)
     assert sorted(record["row"] for record in found) == ["dense", "tread"]
@@ -242,6 +243,7 @@ def test_a_run_measures_decoded_samples_against_real_images(run: Path) -> None:
     assert len({record["evaluations"][0]["protocol"] for record in found}) == 1
 
 
+@pytest.mark.slow
 def test_sample_writes_decoded_pictures(run: Path) -> None:
     out = run.parent / "pictures"
     done = tread_bench("sample", run, "--cell", "dense", "--num", 3, "--out", out, "--json")

@@ -30,9 +30,9 @@ class Interrupts:
 
     def install(self) -> None:
         """Take over Ctrl-C, unless the process was started to ignore it, and interrupts that Python cannot raise."""
+        self.is_installed = True
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self)
-            self.is_installed = True
         # While the interpreter is taken down no handler runs; registered first, this is called last.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
         before = sys.unraisablehook

@@ -78,7 +78,7 @@ def test_a_check_of_stored_pairs_errs_as_seldom(speed, least):
     assert speed < 1 or share <= 0.001
 
 
-@pytest.mark.parametrize("cells", [1, 50, 300])
+@pytest.mark.parametrize("cells", [1, 50, pytest.param(300, marks=pytest.mark.slow)])
 def test_a_cell_can_fail_among_any_number_of_others(cells):
     rng = np.random.default_rng(0)
     timings = {str(k): rng.normal(0, 0.005, PAIRS) for k in range(cells)}

@@ -91,6 +91,7 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
     assert run_one(task("operator:add", 2, 3)).value == 5
 
 
+@pytest.mark.slow
 def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
     code = f"""
 from pathlib import Path
