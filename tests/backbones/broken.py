@@ -220,7 +220,7 @@ class AcceptsUnsortedIds(Sound):
 
     found_by = "order"
 
-    def check_ids(self, routes, ids, batch):
+    def check_ids(self, routes, ids, state):
         pass
 
 

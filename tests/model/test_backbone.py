@@ -158,7 +158,7 @@ def test_a_route_may_be_text_for_a_network_and_its_costs(toy, x):
         resolved = toy.family.resolve(toy.spec, given, "random")
         assert torch.equal(toy(*inputs, routes=given, ids=[ids]), expected)
         assert torch.equal(toy.finish(run_blocks(toy, toy.start(*inputs, None), resolved, [ids])), expected)
-        toy.check_ids(given, [ids], batch=3)
+        toy.check_ids(given, [ids], toy.start(*inputs, None))
         for family in (families()["DiT"], replace(families()["DiT"], cost=None)):  # by closed form, and counted
             spec = family.spec(depth=6, hidden=8, heads=2, image_size=8)
             assert cost_of(family, spec, given) == cost_of(family, spec, [Route(1, 3, 0.5)])

@@ -39,7 +39,7 @@ class Skip:
 class TokenState:
     """What moves through the blocks.
 
-    `streams` leave and return together; conditioning `c` and `context` never route; `positions` and `ids` are None
+    `streams` leave and return together; `c`, `context` and `conditioning` never route; `positions` and `ids` are None
     while all tokens are present. `cache` lives as long as one route (or the time between two) and holds what depends
     on the ids alone: a restricted scan, rows of a rotary table, neighbours.
     """
@@ -55,6 +55,18 @@ class TokenState:
     skips: tuple[Skip, ...] = ()
     cache: dict[str, Any] = field(default_factory=dict)
     residual: tuple[str, ...] = ()  # the streams whose sum is the residual stream; empty: all
+    conditioning: tuple[Tensor | None, ...] = ()  # (B, ...) each: what the blocks of a `RoutedNetwork` take as well
+
+    @property
+    def batch(self) -> int:
+        """B, the number of samples."""
+        return len(next(iter(self.streams.values())))
+
+    @property
+    def num_tokens(self) -> int:
+        """N, the image tokens of the whole sequence, present or not."""
+        rows, columns = self.grid
+        return rows * columns
 
     @property
     def device(self) -> torch.device:
@@ -173,12 +185,19 @@ def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenS
     device = state.device.type
     if not torch.is_autocast_enabled(device):
         return backbone.run_block(block, state)
-    c = None if state.c is None else state.c.float()
-    context = None if state.context is None else state.context.float()
+    conditioning = tuple(_float32(one) for one in state.conditioning)
     streams = {name: stream.float() for name, stream in state.streams.items()}
+    given = replace(
+        state, streams=streams, c=_float32(state.c), context=_float32(state.context), conditioning=conditioning
+    )
     with torch.autocast(device, enabled=False):
-        after = backbone.run_block(block, replace(state, streams=streams, c=c, context=context))
-    return replace(after, c=state.c, context=state.context)
+        after = backbone.run_block(block, given)
+    return replace(after, c=state.c, context=state.context, conditioning=state.conditioning)
+
+
+def _float32(x: Tensor | None) -> Tensor | None:
+    """In float32 where x is of floating point; labels and masks as they are."""
+    return x.float() if x is not None and x.is_floating_point() else x
 
 
 def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Module], None], prefix: str = "") -> None:
@@ -335,23 +354,24 @@ class Backbone(nn.Module):
         """
         # Which tokens each route keeps.
         resolved = self.family.resolve(self.spec, routes, selector)
+        state = self.start(x, t, y)
         if ids is None:
-            ids = [self._draw(route, selector, len(x), generator, x.device) for route in resolved]
+            ids = [self._draw(route, selector, state, generator) for route in resolved]
         else:
-            self.check_ids(resolved, ids, len(x))
+            self.check_ids(resolved, ids, state)
 
-        # From the image through the blocks to the prediction.
-        return self.finish(run_blocks(self, self.start(x, t, y), resolved, ids, on_block))
+        # Through the blocks to the prediction.
+        return self.finish(run_blocks(self, state, resolved, ids, on_block))
 
-    def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], batch: int) -> None:
+    def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], state: TokenState) -> None:
         """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, without waiting for it."""
         routes = as_routes(routes)
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")
-        tokens = self.spec.num_tokens
+        tokens = state.num_tokens
         any_order = self.family.token_order is TokenOrder.SET
         for route, kept in zip(routes, ids, strict=True):
-            shape = batch, route.kept(tokens)
+            shape = state.batch, route.kept(tokens)
             if kept.shape != shape:
                 raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}, but it keeps (B, K) = {shape}")
             ascending = kept.sort(dim=1).values if any_order else kept
@@ -359,12 +379,10 @@ class Backbone(nn.Module):
                 order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens counts here"
                 raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 
-    def _draw(
-        self, route: Route, selector: str, batch: int, generator: torch.Generator | None, device: torch.device
-    ) -> Tensor:
-        drawn_on = generator.device if generator is not None else device
-        scores = torch.rand(batch, self.spec.num_tokens, generator=generator, device=drawn_on).to(device)
-        return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens))
+    def _draw(self, route: Route, selector: str, state: TokenState, generator: torch.Generator | None) -> Tensor:
+        drawn_on = generator.device if generator is not None else state.device
+        scores = torch.rand(state.batch, state.num_tokens, generator=generator, device=drawn_on).to(state.device)
+        return select(selector, scores, state.grid, route.kept(state.num_tokens))
 
 
 def _kind(tensor: Tensor) -> str:

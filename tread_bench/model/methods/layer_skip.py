@@ -56,7 +56,8 @@ def _only(state: TokenState, chosen: Tensor) -> TokenState:
     part = {name: stream[chosen] for name, stream in state.streams.items()}
     c = None if state.c is None else state.c[chosen]
     context = None if state.context is None else state.context[chosen]
-    return replace(state, streams=part, c=c, context=context, skips=(), cache={})
+    conditioning = tuple(None if one is None else one[chosen] for one in state.conditioning)
+    return replace(state, streams=part, c=c, context=context, conditioning=conditioning, skips=(), cache={})
 
 
 def _put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
