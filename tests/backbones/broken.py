@@ -215,6 +215,19 @@ class AnnouncedAsSet(Sound):
     family = replace(SOUND, token_order=TokenOrder.SET)
 
 
+class WindowsAnnouncedAsSet(Sound):
+    """Mixes pairs of the tokens present, whichever they are, which a reversed order would not show."""
+
+    found_by = "order"
+    family = replace(SOUND, token_order=TokenOrder.SET)
+
+    def scan(self, block, x):
+        prefix, tokens = x.split([1, x.shape[1] - 1], dim=1)
+        pairs = tokens.unflatten(1, (-1, 2)) if tokens.shape[1] % 2 == 0 else tokens.unsqueeze(2)
+        mixed = (pairs + pairs.mean(dim=2, keepdim=True)).flatten(1, 2)
+        return self.mix[block](torch.cat([prefix, mixed], dim=1)).tanh()
+
+
 class AcceptsUnsortedIds(Sound):
     """Scans, and lets ids pass in any order."""
 

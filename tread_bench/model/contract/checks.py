@@ -11,7 +11,7 @@ from torch import Tensor
 from tread_bench.core.families import BackboneSpec, TokenOrder
 from tread_bench.model.backbone import TokenState, run_blocks
 from tread_bench.model.contract.skips import with_skips_by_hand
-from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, steps
+from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps
 
 Check = Callable[[Subject], Iterator[str]]
 TOLERANCE = 1e-4  # where the order of a float32 sum may differ, relative to the largest value
@@ -23,7 +23,7 @@ def check_shapes(subject: Subject) -> Iterator[str]:
         x, t, y = subject.draw_inputs(batch)
         out = subject.model(x, t, y)
         if out.shape != x.shape or out.dtype != x.dtype:
-            yield f"expected {_kind(x)}, the shape and dtype of x; saw {_kind(out)}"
+            yield f"expected {kind(x)}, the shape and dtype of x; saw {kind(out)}"
         yield from _not_finite(f"a prediction for batch {batch}", out)
 
 
@@ -53,7 +53,7 @@ def check_layout(subject: Subject) -> Iterator[str]:
             )
 
 
-def check_blocks(subject: Subject) -> Iterator[str]:
+def check_blocks(subject: Trial) -> Iterator[str]:
     """Blocks are called once each, in order, and hand on the tokens that they got without writing into them."""
     called: list[int] = []
     subject.model(*subject.inputs, on_block=lambda block, state: called.append(block))
@@ -64,7 +64,7 @@ def check_blocks(subject: Subject) -> Iterator[str]:
             yield from (f"block {step.block}, {case or 'dense'}: {problem}" for problem in _step_problems(step))
 
 
-def check_independence(subject: Subject) -> Iterator[str]:
+def check_independence(subject: Trial) -> Iterator[str]:
     """A block depends on its state alone: two batches that take turns get what each gets by itself."""
     x, t, y = subject.inputs
     for case in subject.cases:
@@ -77,7 +77,7 @@ def check_independence(subject: Subject) -> Iterator[str]:
         )
         for after, (step, _) in zip(alone, turns, strict=True):
             for name, expected in after.streams.items():
-                yield from _not_equal(
+                yield from not_equal(
                     f"{case}: stream {name!r} after block {step.block} unmoved by another batch in between",
                     expected,
                     step.after.streams[name],
@@ -96,54 +96,54 @@ def check_gradients(subject: Subject) -> Iterator[str]:
                 yield from _not_finite(f"{case or 'dense'}: a gradient of {name}", gradient)
 
 
-def check_rate_zero(subject: Subject) -> Iterator[str]:
+def check_rate_zero(subject: Trial) -> Iterator[str]:
     """A route that keeps all tokens gives the dense prediction bit for bit, through gather and scatter."""
     dense = subject.predict()
     for case in subject.cases_at(0.0):
-        yield from _not_equal(f"{case}: the dense prediction bit for bit", dense, subject.predict(case))
+        yield from not_equal(f"{case}: the dense prediction bit for bit", dense, subject.predict(case))
 
 
-def check_bypassed(subject: Subject) -> Iterator[str]:
+def check_bypassed(subject: Trial) -> Iterator[str]:
     """Bypassed tokens end a route with the value they had at its start, in every stream."""
     if not subject.cases:
         yield f"expected routes accepted at one of the rates {RATES}; saw all refused"
     for case in subject.cases:
         before, after = _streams_around(subject, case)
-        bypassed = torch.ones(BATCH, subject.spec.num_tokens, dtype=torch.bool, device=subject.device)
+        bypassed = torch.ones(len(case.ids), subject.num_tokens, dtype=torch.bool, device=subject.device)
         bypassed.scatter_(1, case.ids, False)
         for name in before:
-            expected, seen = (streams[name][:, -subject.spec.num_tokens :][bypassed] for streams in (before, after))
-            yield from _not_equal(f"{case}: bypassed tokens unchanged in stream {name!r}", expected, seen)
+            expected, seen = (streams[name][:, -subject.num_tokens :][bypassed] for streams in (before, after))
+            yield from not_equal(f"{case}: bypassed tokens unchanged in stream {name!r}", expected, seen)
 
 
-def check_order(subject: Subject) -> Iterator[str]:
+def check_order(subject: Trial) -> Iterator[str]:
     """Kept ids in another order change nothing where tokens are a set, and are refused or put right elsewhere."""
-    is_set = subject.family.token_order is TokenOrder.SET
+    is_set = subject.model.family.token_order is TokenOrder.SET
     for case in subject.cases:
-        turned = case.ids.flip(1)
+        shuffled = subject.shuffled(case.ids)
         try:  # on a GPU ids are not looked at, so that it need not be waited for
-            seen = subject.predict(replace(case, ids=turned if is_set else turned.cpu()))
+            seen = subject.predict(replace(case, ids=shuffled if is_set else shuffled.cpu()))
         except ValueError:
             if is_set:
                 raise
             continue
         expected = subject.predict(case)
-        if not _close(expected, seen):
+        if not close(expected, seen):
             yield (
                 f"{case}: expected the same prediction for the same tokens in another order, or a ValueError; saw a "
-                f"difference of {_distance(expected, seen):.1e}: announce the token order that the blocks need"
+                f"difference of {distance(expected, seen):.1e}: announce the token order that the blocks need"
             )
 
 
-def check_skips(subject: Subject) -> Iterator[str]:
+def check_skips(subject: Trial) -> Iterator[str]:
     """A long skip that crosses a route's border gives what the same skip gives when expanded and gathered by hand."""
     for case in subject.cases:
         by_hand = subject.model.finish(with_skips_by_hand(subject.model, subject.start(), case))
         advice = "read a skip with state.pop_skip()"
-        yield from _not_equal(f"{case}: what skips gathered by hand give", by_hand, subject.predict(case), advice)
+        yield from not_equal(f"{case}: what skips gathered by hand give", by_hand, subject.predict(case), advice)
 
 
-def check_checkpointing(subject: Subject) -> Iterator[str]:
+def check_checkpointing(subject: Trial) -> Iterator[str]:
     """Gradient checkpointing computes blocks again on the same tokens: prediction and gradients stay the same."""
     for case in subject.dense_and_longest:
         expected = subject.predict(case)
@@ -154,11 +154,11 @@ def check_checkpointing(subject: Subject) -> Iterator[str]:
             again = subject.gradients(case)
         finally:
             subject.model.gradient_checkpointing = False
-        yield from _not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
+        yield from not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
         for name, gradient in gradients.items():
             other = again[name]
-            if gradient is not None and other is not None and not _close(gradient, other):
-                difference = f"a difference of {_distance(gradient, other):.1e}"
+            if gradient is not None and other is not None and not close(gradient, other):
+                difference = f"a difference of {distance(gradient, other):.1e}"
                 yield f"{case or 'dense'}: expected the same gradient of {name}; saw {difference}"
 
 
@@ -179,8 +179,8 @@ def check_determinism(subject: Subject) -> Iterator[str]:
     first, second = (subject.fresh().state_dict() for _ in range(2))
     for name, value in first.items():
         what, advice = f"the same initial {name} from the same seed", "draw it from torch's global generator"
-        yield from _not_equal(what, value, second[name], advice)
-    yield from _not_equal("the same prediction for the same input", subject.predict(), subject.predict())
+        yield from not_equal(what, value, second[name], advice)
+    yield from not_equal("the same prediction for the same input", subject.predict(), subject.predict())
 
 
 CHECKS: tuple[Check, ...] = (
@@ -209,10 +209,10 @@ def _step_problems(step: Step) -> Iterator[str]:
         if getattr(after, field) is not getattr(before, field):
             yield f"expected the state's {field} as it came; saw another: return state.with_streams(...)"
     for name, stream in step.streams.items():
-        yield from _not_equal(f"stream {name!r} of the state that came unwritten", stream, before.streams[name])
+        yield from not_equal(f"stream {name!r} of the state that came unwritten", stream, before.streams[name])
 
 
-def _streams_around(subject: Subject, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _streams_around(subject: Trial, case: Case) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Copies of the streams before a route's first block and after its last."""
     copies: list[dict[str, Tensor]] = []
 
@@ -242,10 +242,10 @@ def _with_other_patch(x: Tensor, token: int, spec: BackboneSpec) -> Tensor:
     return x
 
 
-def _not_equal(what: str, expected: Tensor, seen: Tensor, advice: str = "") -> Iterator[str]:
+def not_equal(what: str, expected: Tensor, seen: Tensor, advice: str = "") -> Iterator[str]:
     if not torch.equal(expected, seen):
         advice = f": {advice}" if advice else ""
-        yield f"expected {what}; saw a difference of {_distance(expected, seen):.1e}{advice}"
+        yield f"expected {what}; saw a difference of {distance(expected, seen):.1e}{advice}"
 
 
 def _not_finite(what: str, value: Tensor) -> Iterator[str]:
@@ -254,13 +254,13 @@ def _not_finite(what: str, value: Tensor) -> Iterator[str]:
         yield f"expected finite values in {what}; saw {wrong} infinite or NaN of {value.numel()}"
 
 
-def _close(expected: Tensor, seen: Tensor) -> bool:
+def close(expected: Tensor, seen: Tensor) -> bool:
     return torch.allclose(expected, seen, rtol=0, atol=TOLERANCE * float(expected.detach().abs().max()))
 
 
-def _distance(expected: Tensor, seen: Tensor) -> float:
+def distance(expected: Tensor, seen: Tensor) -> float:
     return float((expected.detach().float() - seen.detach().float()).abs().max())
 
 
-def _kind(x: Tensor) -> str:
+def kind(x: Tensor) -> str:
     return f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')}"

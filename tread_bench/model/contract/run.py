@@ -11,16 +11,19 @@ initial values first, so that a layer that starts at zero hides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.model.contract.checks import CHECKS, Check
-from tread_bench.model.contract.subject import Subject
+from tread_bench.model.contract.subject import Subject, Trial
 
 __all__ = ["CHECKS", "Check", "Subject", "Violation", "check_backbone", "run_check"]
+
+Tried = TypeVar("Tried", bound=Trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Violation:
         return f"{self.check}: {self.message}"
 
 
-def run_check(check: Check, subject: Subject) -> list[Violation]:
+def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
     """What one check finds; an error that the backbone raises is a finding."""
     found: list[Violation] = []
     name = check.__name__.removeprefix("check_")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement, product
@@ -31,48 +31,45 @@ class Case:
         return f"route {self.route} ({self.selector})"
 
 
-class Subject:
-    """A family's network at one spec, with inputs and routes to try it on."""
+class Trial:
+    """A network with inputs, and routes to try it on.
 
-    def __init__(
-        self, family: Family, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, device: str = "cpu"
-    ) -> None:
-        if spec.num_tokens < 4:
-            raise ValueError(f"{spec.num_tokens} image tokens are too few to route: take a larger image_size")
-        self.family = family
-        self.spec = spec
-        self.device = torch.device(device)
+    Args:
+        inputs: x, t and y; those of `Subject` are drawn.
+    """
+
+    inputs: tuple[Tensor, Tensor, Tensor | None]
+
+    def __init__(self, model: Backbone, device: torch.device) -> None:
+        self.model = model
+        self.device = device
         self._generator = torch.Generator().manual_seed(0)
-        self._kernels = kernels
-        self.model = self.fresh().to(device).eval()
-        with torch.no_grad():
-            for parameter in self.model.parameters():
-                if parameter.requires_grad:
-                    parameter.add_(0.05 * self.normal(*parameter.shape))
-        self.inputs = self.draw_inputs(BATCH)
 
-    def fresh(self) -> Backbone:
-        """The network with its initial weights."""
-        return self.family.build(self.spec, self._kernels, seed=0)
+    @cached_property
+    def grid(self) -> tuple[int, int]:
+        return self.start().grid
+
+    @property
+    def num_tokens(self) -> int:
+        return self.grid[0] * self.grid[1]
 
     def normal(self, *shape: int) -> Tensor:
         return torch.randn(shape, generator=self._generator).to(self.device)
 
-    def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x (B, C, H, W), t (B,) and y: labels (B,), no label among them, or text features (B, M, E)."""
-        size = self.spec.image_size
-        classes = self.spec.num_classes
-        text = self.spec.context_shape
-        x = self.normal(batch, self.spec.channels, size, size)
-        t = self.normal(batch).sigmoid()
-        if text is not None:
-            return x, t, self.normal(batch, *text)
-        y = torch.tensor([classes, 0, classes - 1], device=self.device)[:batch] if classes else None
-        return x, t, y
+    def move_weights(self, model: Backbone) -> None:
+        """Away from their values, so that a layer that starts at zero hides nothing."""
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.05 * self.normal(*parameter.shape))
+
+    def spans(self) -> Iterable[tuple[int, int]]:
+        """First and last block of the routes to try."""
+        return combinations_with_replacement(range(self.model.num_blocks), 2)
 
     def cases_at(self, *rates: float) -> Iterator[Case]:
-        """A case for each start and end: at the first rate, with the first selector, that the family accepts."""
-        for start, end in combinations_with_replacement(range(self.model.num_blocks), 2):
+        """A case for each span: at the first rate, with the first selector, that the family accepts."""
+        for start, end in self.spans():
             for rate, selector in product(rates, SELECTORS):
                 route = ResolvedRoute(start, end, rate)
                 if self._accepts(route, selector):
@@ -80,12 +77,17 @@ class Subject:
                     break
 
     def draw_ids(self, route: Route, selector: str) -> Tensor:
-        scores = torch.rand(BATCH, self.spec.num_tokens, generator=self._generator)
-        return select(selector, scores, self.spec.grid, route.kept(self.spec.num_tokens)).to(self.device)
+        scores = torch.rand(len(self.inputs[0]), self.num_tokens, generator=self._generator)
+        return select(selector, scores, self.grid, route.kept(self.num_tokens)).to(self.device)
+
+    def shuffled(self, ids_BK: Tensor) -> Tensor:
+        """The same ids in an order that does not ascend; it keeps no neighbours together, as a reversal would."""
+        order = torch.randperm(ids_BK.shape[1], generator=self._generator)
+        return ids_BK[:, order if (order.diff() < 0).any() else order.flip(0)]
 
     def _accepts(self, route: Route, selector: str) -> bool:
         try:
-            self.family.resolve(self.spec, [route], selector)
+            self.model.family.resolve(self.model.spec, [route], selector)
         except ValueError:
             return False
         return True
@@ -111,11 +113,47 @@ class Subject:
 
     def gradients(self, case: Case | None = None) -> dict[str, Tensor | None]:
         """By parameter name: gradients of a loss that weighs every output differently."""
+        return self.gradients_of(self.predict(case))
+
+    def gradients_of(self, prediction: Tensor) -> dict[str, Tensor | None]:
+        """The same of a prediction that the network's parameters made."""
         trainable = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
-        out = self.predict(case).float()
+        out = prediction.float()
         weights = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out)
         gradients = torch.autograd.grad((out * weights).sum(), list(trainable.values()), allow_unused=True)
         return dict(zip(trainable, gradients, strict=True))
+
+
+class Subject(Trial):
+    """A family's network at one spec, with inputs and routes to try it on."""
+
+    def __init__(
+        self, family: Family, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, device: str = "cpu"
+    ) -> None:
+        if spec.num_tokens < 4:
+            raise ValueError(f"{spec.num_tokens} image tokens are too few to route: take a larger image_size")
+        self.family = family
+        self.spec = spec
+        self._kernels = kernels
+        super().__init__(self.fresh().to(device).eval(), torch.device(device))
+        self.move_weights(self.model)
+        self.inputs = self.draw_inputs(BATCH)
+
+    def fresh(self) -> Backbone:
+        """The network with its initial weights."""
+        return self.family.build(self.spec, self._kernels, seed=0)
+
+    def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """x (B, C, H, W), t (B,) and y: labels (B,), no label among them, or text features (B, M, E)."""
+        size = self.spec.image_size
+        classes = self.spec.num_classes
+        text = self.spec.context_shape
+        x = self.normal(batch, self.spec.channels, size, size)
+        t = self.normal(batch).sigmoid()
+        if text is not None:
+            return x, t, self.normal(batch, *text)
+        y = torch.tensor([classes, 0, classes - 1], device=self.device)[:batch] if classes else None
+        return x, t, y
 
 
 @dataclass(frozen=True, slots=True)
