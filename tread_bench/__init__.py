@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
     from tread_bench.model.ops.scan import selective_scan
     from tread_bench.model.ops.wkv import bi_wkv
+    from tread_bench.model.wrapped import RoutedNetwork
 
 __version__ = "0.1.0"
 
@@ -53,6 +54,7 @@ _NAMES_BY_MODULE = {
     "model.ops.routing": ("gather_tokens", "scatter_tokens"),
     "model.ops.scan": ("selective_scan",),
     "model.ops.wkv": ("bi_wkv",),
+    "model.wrapped": ("RoutedNetwork",),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "Family",
     "Macs",
     "Route",
+    "RoutedNetwork",
     "TokenOrder",
     "TokenState",
     "__version__",

@@ -11,5 +11,15 @@ from __future__ import annotations
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.run import Violation, check_backbone, run_check
 from tread_bench.model.contract.subject import Subject
+from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 
-__all__ = ["CHECKS", "Check", "Subject", "Violation", "check_backbone", "run_check"]
+__all__ = [
+    "CHECKS",
+    "WRAPPED_CHECKS",
+    "Check",
+    "Subject",
+    "Violation",
+    "check_backbone",
+    "check_wrapped",
+    "run_check",
+]

@@ -1,0 +1,637 @@
+"""Networks that know nothing of this package, wrapped: dense as they were, routed as one would write it by hand."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from timm.models.vision_transformer import Block
+from torch import nn
+
+from tread_bench import RoutedNetwork, TokenOrder
+from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
+from tread_bench.core.families import BackboneSpec, Family
+from tread_bench.core.routes import resolve_routes, tokens_per_block
+from tread_bench.measure.macs import count_cost
+from tread_bench.model.ops.routing import lowest
+
+BLOCKS, WIDTH, TOKENS = 5, 16, 16
+
+
+class PlainViT(nn.Module):
+    """Images (B, 2, 8, 8) to images; the time and the label are a token in front, and modulate the output."""
+
+    def __init__(self, width=WIDTH):
+        super().__init__()
+        self.patches = nn.Conv2d(2, width, 2, 2)
+        self.positions = nn.Parameter(0.5 * torch.randn(TOKENS, width))
+        self.time = nn.Linear(1, width)
+        self.label = nn.Embedding(4, width)
+        self.blocks = nn.ModuleList(Block(width, num_heads=2) for _ in range(BLOCKS))
+        self.norm = nn.LayerNorm(width)
+        self.out = nn.Linear(width, 2 * 2 * 2)
+
+    def forward(self, x, t, y):
+        condition = self.condition(t, y)
+        tokens = torch.cat([condition[:, None], self.tokens(x)], dim=1)
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.image(tokens[:, 1:], condition)
+
+    def tokens(self, x):
+        return self.patches(x).flatten(2).transpose(1, 2) + self.positions
+
+    def condition(self, t, y):
+        return self.time(t[:, None]) + self.label(y)
+
+    def image(self, tokens, condition):
+        patches = self.out(self.norm(tokens) * condition[:, None]).unflatten(2, (2, 2, 2)).unflatten(1, (4, 4))
+        return patches.permute(0, 5, 1, 3, 2, 4).reshape(-1, 2, 8, 8)
+
+
+def embed(net, x, t, y):
+    condition = net.condition(t, y)
+    return torch.cat([condition[:, None], net.tokens(x)], dim=1), condition
+
+
+VIT = {
+    "embed": embed,
+    "blocks": lambda net: net.blocks,
+    "call": lambda net, block, tokens, positions, condition: block(tokens),
+    "head": lambda net, tokens, condition: net.image(tokens[:, 1:], condition),
+    "num_prefix": 1,
+}
+
+
+class RotaryBlock(nn.Module):
+    """Attention that learns where tokens stand from rotations of queries and keys alone."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, angles):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        q, k = (torch.view_as_real(torch.view_as_complex(one.unflatten(2, (-1, 2))) * angles) for one in (q, k))
+        mixed = nn.functional.scaled_dot_product_attention(q.flatten(2)[:, None], k.flatten(2)[:, None], v[:, None])
+        return x + mixed[:, 0]
+
+
+class RotaryNet(nn.Module):
+    """Sequences (B, N, 3) to sequences, of N up to 32."""
+
+    def __init__(self):
+        super().__init__()
+        self.into = nn.Linear(3, WIDTH)
+        self.blocks = nn.ModuleList(RotaryBlock(WIDTH) for _ in range(BLOCKS))
+        self.out = nn.Linear(WIDTH, 3)
+        turns = torch.outer(torch.arange(32), 0.5 ** torch.arange(WIDTH // 2))
+        self.register_buffer("angles", torch.polar(torch.ones_like(turns), turns), persistent=False)
+
+    def forward(self, x, t, y):
+        tokens = self.into(x)
+        for block in self.blocks:
+            tokens = block(tokens, self.angles[: x.shape[1]])
+        return self.out(tokens)
+
+
+ROTARY = {
+    "embed": lambda net, x, t, y: net.into(x),
+    "blocks": lambda net: net.blocks,
+    "call": lambda net, block, tokens, positions: block(tokens, net.angles[positions]),
+    "head": lambda net, tokens: net.out(tokens),
+}
+
+
+@pytest.fixture
+def vit():
+    torch.manual_seed(0)
+    return PlainViT()
+
+
+@pytest.fixture
+def rotary():
+    torch.manual_seed(0)
+    return RotaryNet()
+
+
+def images(batch=3, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(batch, 2, 8, 8, generator=generator, dtype=dtype)
+    return x, torch.rand(batch, generator=generator, dtype=dtype), torch.arange(batch) % 4
+
+
+def sequences(batch=3):
+    return torch.randn(batch, 12, 3, generator=torch.Generator().manual_seed(1)), torch.zeros(batch), None
+
+
+def ids_of(batch, tokens, kept, seed=2):
+    return lowest(torch.rand(batch, tokens, generator=torch.Generator().manual_seed(seed)), kept)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_without_routes_it_is_the_network_itself(vit, training):
+    routed = RoutedNetwork(vit, **VIT).train(training)
+    expected, seen = vit(*images()), routed(*images())
+    assert torch.equal(seen, expected)
+    names = [name for name, _ in vit.named_parameters()]
+    gradients = (torch.autograd.grad(out.square().sum(), list(vit.parameters())) for out in (expected, seen))
+    for name, one, other in zip(names, *gradients, strict=True):
+        assert torch.equal(one, other), name
+    assert [id(p) for p in routed.parameters()] == [id(p) for p in vit.parameters()]  # nothing is copied
+
+
+def by_hand(net, x, t, y, start, end, ids):
+    """Sample by sample: the kept tokens, with the prefix, through the blocks from `start` to `end`."""
+    condition = net.condition(t, y)
+    outputs = []
+    for sample, kept in enumerate(ids.tolist()):
+        whole = torch.cat([condition[sample : sample + 1], net.tokens(x)[sample]])
+        for block in net.blocks[:start]:
+            whole = block(whole[None])[0]
+        places = [0, *(1 + token for token in kept)]
+        inside = whole[places]
+        for block in net.blocks[start : end + 1]:
+            inside = block(inside[None])[0]
+        rows = {place: inside[number] for number, place in enumerate(places)}
+        whole = torch.stack([rows.get(place, whole[place]) for place in range(len(whole))])
+        for block in net.blocks[end + 1 :]:
+            whole = block(whole[None])[0]
+        outputs.append(whole[1:])
+    return net.image(torch.stack(outputs), condition)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_routed_it_is_what_one_would_write_by_hand(vit, training):
+    vit.double()
+    routed = RoutedNetwork(vit, **VIT).train(training)
+    inputs, ids = images(dtype=torch.float64), ids_of(3, TOKENS, 8)
+    expected = by_hand(vit, *inputs, 1, 3, ids)
+    seen = routed(*inputs, routes="1:3@0.5", ids=[ids])
+    torch.testing.assert_close(seen, expected, rtol=1e-12, atol=1e-12)
+    gradients = (torch.autograd.grad(out.square().sum(), list(vit.parameters())) for out in (expected, seen))
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-10, atol=1e-10)
+    assert not torch.allclose(seen, vit(*inputs))
+
+
+def test_blocks_that_take_positions_get_those_of_the_tokens_present(rotary):
+    """Kept tokens alone in a dense network, each turned by its own angle, are what a route over all blocks computes."""
+    routed = RoutedNetwork(rotary, **ROTARY)
+    inputs, ids = sequences(), ids_of(3, 12, 6)
+    assert torch.equal(routed(*inputs), rotary(*inputs))
+    seen = routed(*inputs, routes="0:-1@0.5", ids=[ids])
+    for sample, kept in enumerate(ids):
+        inside = rotary.into(inputs[0][sample, kept])[None]
+        for block in rotary.blocks:
+            inside = block(inside, rotary.angles[kept])
+        torch.testing.assert_close(seen[sample, kept], rotary.out(inside)[0])
+
+
+def test_the_blocks_see_as_many_tokens_as_the_route_says(vit):
+    seen = []
+    for block in vit.blocks:
+        block.register_forward_pre_hook(lambda block, given: seen.append(given[0].shape[1]))
+    RoutedNetwork(vit, **VIT)(*images(), routes="1:2@0.5,4:4@0.75")
+    routes = resolve_routes("1:2@0.5,4:4@0.75", BLOCKS)
+    assert seen == tokens_per_block(routes, BLOCKS, TOKENS, num_prefix=1) == [17, 9, 9, 17, 5]
+
+
+def test_the_number_of_tokens_may_differ_from_call_to_call(rotary):
+    routed = RoutedNetwork(rotary, **ROTARY)
+    for tokens in (4, 7, 32):
+        x = torch.randn(2, tokens, 3)
+        assert routed(x, torch.zeros(2), routes="1:3@0.5").shape == x.shape
+
+
+def test_the_same_generator_draws_the_same_tokens(vit):
+    routed = RoutedNetwork(vit, **VIT)
+
+    def out(seed):
+        return routed(*images(), routes="1:3@0.5", generator=torch.Generator().manual_seed(seed))
+
+    assert torch.equal(out(5), out(5)) and not torch.equal(out(5), out(6))
+
+
+def test_selectors_that_choose_by_place_are_for_a_grid_that_is_stated(vit):
+    routed = RoutedNetwork(vit, **VIT, grid=(4, 4))
+    kept = []
+    routed(*images(), routes="1:1@0.5", selector="rows", on_block=lambda block, state: None)
+    vit.blocks[1].register_forward_pre_hook(lambda block, given: kept.append(given[0]))
+    routed(*images(), routes="1:1@0.5", selector="rows")
+    assert kept[0].shape[1] == 1 + 8
+    with pytest.raises(ValueError, match="selector 'rows' would be wrong for PlainViT: choose one of random"):
+        RoutedNetwork(vit, **VIT)(*images(), routes="1:1@0.5", selector="rows")
+
+
+def test_an_own_loop_with_routes_lowers_the_dense_loss(vit):
+    routed = RoutedNetwork(vit, **VIT)
+    optimizer = torch.optim.AdamW(routed.parameters(), lr=3e-3)
+    x, t, y = images(batch=8)
+    target = x.flip(2)
+
+    def loss(**routing):
+        return (routed(x, t, y, **routing) - target).square().mean()
+
+    before = loss().item()
+    for step in range(30):
+        loss(routes="1:3@0.5", generator=torch.Generator().manual_seed(step)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert loss().item() < 0.8 * before
+
+
+def test_a_deep_copy_computes_with_its_own_weights(vit):
+    routed = RoutedNetwork(vit, **VIT)
+    average = torch.optim.swa_utils.AveragedModel(routed)
+    before = average(*images())
+    with torch.no_grad():
+        for parameter in vit.parameters():
+            parameter.mul_(0)
+    assert torch.equal(average(*images()), before) and before.any()
+
+
+def test_gradient_checkpointing_gives_the_same_gradients(vit):
+    routed = RoutedNetwork(vit, **VIT)
+    ids = [ids_of(3, TOKENS, 8)]
+
+    def gradients():
+        return torch.autograd.grad(routed(*images(), routes="1:3@0.5", ids=ids).sum(), list(vit.parameters()))
+
+    plain = gradients()
+    routed.gradient_checkpointing = True
+    assert all(torch.equal(one, other) for one, other in zip(plain, gradients(), strict=True))
+
+
+# --- mistakes, each with one clear error ------------------------------------------------------------------------------
+
+
+def changed(**parts):
+    return {**VIT, **parts}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            changed(embed=lambda x, t, y: x),
+            r"embed is called with \(network, x, t, y\): pass a function, such as lambda",
+        ),
+        (changed(blocks=nn.ModuleList()), r"blocks is called with \(network\)"),
+        (changed(head=lambda tokens: tokens), r"head is called with \(network, tokens\)"),
+        (changed(call=lambda block, tokens, c: c), r"call is called with \(network, block, tokens, positions\)"),
+        (changed(blocks=lambda net: []), r"blocks returned a list: it must return a list of one block or more"),
+        (changed(blocks=lambda net: net.norm), r"blocks returned a LayerNorm: it must return a list"),
+        (
+            changed(blocks=lambda net: [*net.blocks, Block(WIDTH, 2)]),
+            "block 5 has parameters that the network does not",
+        ),
+        (changed(num_prefix=-1), "num_prefix -1: the number of first tokens that are never routed is 0 or more"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(vit, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RoutedNetwork(vit, **arguments)
+
+
+def test_all_mistakes_of_the_arguments_are_told_at_once():
+    with pytest.raises(ValueError) as refused:  # noqa: PT011
+        RoutedNetwork(PlainViT.forward, **changed(embed=lambda x: x, num_prefix=-2))
+    for part in ("embed is called with", "num_prefix -2", "network is a function: it must be the torch.nn.Module"):
+        assert part in str(refused.value)
+
+
+class OnTheGrid(nn.Module):
+    """A convolution over all tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, tokens):
+        image = tokens[:, 1:].transpose(1, 2).reshape(-1, WIDTH, 4, 4)
+        return torch.cat([tokens[:, :1], self.conv(image).flatten(2).transpose(1, 2)], dim=1)
+
+
+class FixedTable(nn.Module):
+    """A table of as many rows as there are tokens in all."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(1 + TOKENS, WIDTH))
+
+    def forward(self, tokens):
+        return tokens + self.table
+
+
+@pytest.mark.parametrize("block", [OnTheGrid, FixedTable])
+def test_a_block_that_needs_every_token_is_named_in_a_route_and_runs_dense(vit, block):
+    vit.blocks[2] = block()
+    routed = RoutedNetwork(vit, **VIT)
+    assert torch.equal(routed(*images()), vit(*images()))
+    routed(*images(), routes="3:4@0.5")  # around it
+    message = (
+        r"block 2 failed on 8 of 16 tokens \(RuntimeError: .*\): inside a route it must take any of them; with call="
+    )
+    with pytest.raises(ValueError, match=message):
+        routed(*images(), routes="1:3@0.5")
+
+
+def test_what_fails_dense_is_the_network_s_own_error(vit):
+    vit.blocks[2] = FixedTable()
+    vit.blocks[2].table = nn.Parameter(torch.zeros(3, WIDTH))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):
+        RoutedNetwork(vit, **VIT)(*images())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            changed(embed=lambda net, x, t, y: net.patches(x)),
+            r"embed returned \(3, 16, 4, 4\) float32: tokens are \(B, P \+ N, D\) of floating point, here with B = 3",
+        ),
+        (changed(embed=lambda net, x, t, y: net.tokens(x).transpose(0, 1)), r"embed returned \(16, 3, 16\) float32"),
+        (changed(embed=lambda net, x, t, y: net.tokens(x).long()), r"embed returned \(3, 16, 16\) int64"),
+        (changed(embed=lambda net, x, t, y: {"x": x}), r"embed returned a dict: tokens are"),
+        (
+            changed(embed=lambda net, x, t, y: (net.tokens(x), net.positions)),
+            r"embed returned \(16, 16\) float32 beside the tokens: conditioning is tensors \(B, ...\), here with B = 3",
+        ),
+        (changed(embed=lambda net, x, t, y: (net.tokens(x), {"y": y})), "embed returned a dict beside the tokens"),
+        (
+            changed(num_prefix=17),
+            "embed returned 17 tokens for num_prefix=17 and one or more to route: state num_prefix",
+        ),
+        (changed(grid=(4, 5)), r"embed returned 17 tokens for num_prefix=1 and a grid \(4, 5\) to route"),
+        (
+            changed(call=lambda net, block, tokens, positions, c: (block(tokens), None)),
+            r"block 0 returned a tuple for tokens \(3, 17, 16\): it must return these tokens; with call= pick them",
+        ),
+        (
+            changed(call=lambda net, block, tokens, positions, c: block(tokens)[:, ::2]),
+            r"block 0 returned \(3, 9, 16\) float32 for tokens \(3, 17, 16\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("routes", ["", "1:3@0.5"])
+def test_what_its_functions_return_is_held_to_the_rule(vit, arguments, message, routes):
+    with pytest.raises(ValueError, match=message):
+        RoutedNetwork(vit, **arguments)(*images(), routes=routes)
+
+
+def test_blocks_that_were_added_later_are_not_left_out_in_silence(vit):
+    routed = RoutedNetwork(vit, **VIT)
+    vit.blocks.append(Block(WIDTH, 2))
+    with pytest.raises(ValueError, match="6 blocks, but routes count 5: wrap the network again"):
+        routed(*images())
+
+
+def test_a_route_that_does_not_fit_is_refused_by_the_number_of_blocks(vit):
+    with pytest.raises(ValueError, match=r"route 2:8@0\.5: the backbone has 5 blocks"):
+        RoutedNetwork(vit, **VIT)(*images(), routes="2:8@0.5")
+
+
+def test_kept_ids_must_ascend_where_the_order_of_tokens_counts(vit):
+    ids = ids_of(3, TOKENS, 8).flip(1)
+    assert RoutedNetwork(vit, **VIT)(*images(), routes="1:3@0.5", ids=[ids]).shape == (3, 2, 8, 8)
+    with pytest.raises(ValueError, match="be ascending"):
+        RoutedNetwork(vit, **VIT, token_order=TokenOrder.SEQUENCE)(*images(), routes="1:3@0.5", ids=[ids])
+
+
+# --- the checks -------------------------------------------------------------------------------------------------------
+
+
+def test_sound_wrappings_break_nothing_and_come_back_as_they_were(vit, rotary):
+    vit.blocks[1].eval()
+    weights = deepcopy(vit.state_dict())
+    assert check_wrapped(RoutedNetwork(vit, **VIT), *images()) == []
+    assert all(torch.equal(weights[name], value) for name, value in vit.state_dict().items())
+    assert vit.training and vit.blocks[0].training and not vit.blocks[1].training
+    assert check_wrapped(RoutedNetwork(rotary, **ROTARY), *sequences()) == []
+    shown = RoutedNetwork(vit, **VIT)
+    assert check_wrapped(shown, *images(), original=lambda x, t, y: vit.eval()(x, t, y)) == []
+
+
+def causal(net, block, tokens, positions):
+    """A running mean: every token knows of those before it."""
+    mean = tokens.cumsum(1) / torch.arange(1, tokens.shape[1] + 1)[:, None]
+    return tokens + block(mean, net.angles[positions])
+
+
+def windowed(net, block, tokens, positions):
+    """Pairs of the tokens present attend to each other alone, whichever they are."""
+    pairs = tokens.shape[1] // 2
+    part, angles = (one[:, : 2 * pairs].reshape(-1, 2, one.shape[2]) for one in (tokens, net.angles[positions]))
+    return torch.cat([block(part, angles).reshape(len(tokens), 2 * pairs, -1), tokens[:, 2 * pairs :]], dim=1)
+
+
+def remembers(net, block, tokens, positions):
+    """Adds what the block computed when it was called before."""
+    before = getattr(block, "before", torch.zeros(()))
+    block.before = block(tokens, net.angles[positions]).detach()
+    return block(tokens, net.angles[positions]) + (before if before.shape == tokens.shape else 0)
+
+
+def counts(net, block, tokens, positions):
+    """Computes something else each time."""
+    block.calls = getattr(block, "calls", 0) + 1
+    return block(tokens, net.angles[positions]) / block.calls
+
+
+def stores(net, x, t, y):
+    net.stored = net.into(x)
+    return net.stored
+
+
+def writes_into_stored(net, block, tokens, positions):
+    """Updates the tokens that left."""
+    with torch.no_grad():
+        net.stored.data.add_(1)
+    return block(tokens, net.angles[positions])
+
+
+OUTSIDE = RotaryNet()
+BROKEN = [
+    ("dense", {"head": lambda net, tokens: 2 * net.out(tokens)}),
+    ("dense", {"head": lambda net, tokens: net.out(tokens.detach())}),
+    ("dense", {"head": lambda net, tokens: net.out(tokens).double()}),
+    ("prefix", {"embed": lambda net, x, t, y: torch.cat([net.into(x), torch.ones(len(x), 1, WIDTH)], dim=1)}),
+    ("blocks", {"call": lambda net, block, tokens, positions: tokens.mul_(0.5)}),
+    ("independence", {"call": remembers}),
+    ("rate_zero", {"call": lambda net, block, tokens, positions: tokens * (2 - positions.is_contiguous())}),
+    ("bypassed", {"embed": stores, "call": writes_into_stored}),
+    ("order", {"call": lambda net, block, tokens, positions: block(tokens, net.angles[: tokens.shape[1]])}),
+    ("order", {"call": causal}),
+    ("order", {"call": windowed}),
+    ("checkpointing", {"call": counts}),
+    ("copies", {"head": lambda net, tokens: OUTSIDE.out(tokens)}),
+    ("copies", {"blocks": lambda net: OUTSIDE.blocks}),
+]
+
+
+@pytest.mark.parametrize(("check", "parts"), BROKEN)
+def test_each_check_finds_what_it_is_there_for(rotary, check, parts):
+    network = OUTSIDE if check == "copies" else rotary
+    violations = check_wrapped(RoutedNetwork(network, **{**ROTARY, **parts}), *sequences())
+    assert check in {violation.check for violation in violations}, violations
+    for violation in violations:
+        assert ("expected" in violation.message and "saw" in violation.message) or "raised" in violation.message
+
+
+def test_every_check_is_shown_to_find_something():
+    assert {check for check, _ in BROKEN} == {check.__name__.removeprefix("check_") for check in WRAPPED_CHECKS}
+
+
+def test_too_few_tokens_are_refused_with_the_way_out(rotary):
+    x, t, y = sequences()
+    with pytest.raises(ValueError, match="3 tokens are too few to route: take a larger x"):
+        check_wrapped(RoutedNetwork(rotary, **ROTARY), x[:, :3], t, y)
+
+
+# --- as the backbone of a family --------------------------------------------------------------------------------------
+
+
+def build(spec, kernels):
+    """What the builder of a family returns."""
+    return RoutedNetwork(PlainViT(), **VIT)
+
+
+FAMILY = Family(
+    name="PlainViT",
+    spec=BackboneSpec,
+    published={},
+    token_order=TokenOrder.SET,
+    num_blocks=lambda spec: BLOCKS,
+    num_prefix=lambda spec: 1,
+    builder=f"{__name__}:build",
+)
+SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
+
+
+def test_the_builder_of_a_family_may_return_a_wrapped_network():
+    assert check_backbone(FAMILY, SPEC) == []
+    built = FAMILY.build(SPEC, seed=0)
+    x, t, y = images()
+    assert torch.equal(built(x, t), built.network(x, t, torch.full((3,), 3)))  # no label is the last row
+    with pytest.raises(ValueError, match=r"this model takes \(B, 2, 8, 8\)"):
+        built(x[:, :1], t, y)
+    assert built(x, t, y, routes="1:3@0.5", selector="rows").shape == x.shape
+
+
+def test_its_cost_is_counted_and_falls_with_the_tokens():
+    dense, routed = count_cost(FAMILY, SPEC), count_cost(FAMILY, SPEC, "1:3@0.5")
+    assert dense.params == sum(parameter.numel() for parameter in PlainViT().parameters())
+    for block, (whole, half) in enumerate(zip(dense.blocks, routed.blocks, strict=True)):
+        assert half.linear * 17 == whole.linear * (9 if 1 <= block <= 3 else 17)
+
+
+def test_a_family_that_says_another_number_of_blocks_is_refused():
+    built = replace(FAMILY, num_blocks=lambda spec: 4).build(SPEC)
+    with pytest.raises(ValueError, match="5 blocks, but routes count 4"):
+        built(*images())
+
+
+# --- what the documents show ------------------------------------------------------------------------------------------
+
+
+CHECKOUT = Path(__file__).parents[2]
+OWN_NETWORK = """
+import torch
+from timm.models.vision_transformer import Block
+from torch import nn
+
+
+class AdaBlock(Block):
+    def forward(self, tokens, condition):
+        return super().forward(tokens * (1 + condition[:, None]))
+
+
+class MyNetwork(nn.Module):
+    def __init__(self, size, channels, classes, patch):
+        super().__init__()
+        self.shape = size // patch, size // patch, patch, patch, channels
+        self.patches = nn.Conv2d(channels, 16, patch, patch)
+        self.positions = nn.Parameter(0.5 * torch.randn((size // patch) ** 2, 16))
+        self.time = nn.Linear(1, 16)
+        self.label = nn.Embedding(classes + 1, 16)
+        self.blocks = nn.ModuleList(AdaBlock(16, num_heads=2) for _ in range(10))
+        self.out = nn.Linear(16, patch * patch * channels)
+
+    def tokens(self, x):
+        return self.patches(x).flatten(2).transpose(1, 2) + self.positions
+
+    def condition(self, t, y):
+        return self.time(t[:, None]) + self.label(y)
+
+    def image(self, tokens, condition):
+        image = self.out(tokens * condition[:, None]).unflatten(2, self.shape[2:]).unflatten(1, self.shape[:2])
+        return image.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
+"""
+OWN_FAMILY = """
+from tread_bench import BackboneSpec, Family, TokenOrder
+
+MINE = Family(
+    name="Mine", spec=BackboneSpec, published={}, token_order=TokenOrder.SET, num_blocks=lambda spec: 10,
+    builder="my_backbone_network:build",
+)
+"""
+
+
+def shown_code(document):
+    """The example with a wrapped network."""
+    text = (CHECKOUT / document).read_text(encoding="utf-8")
+    (code,) = (code for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "RoutedNetwork(" in code)
+    return code
+
+
+def test_the_readme_s_training_loop_runs_and_learns():
+    torch.manual_seed(0)
+    exec(OWN_NETWORK, names := {"__name__": "mine"})
+    net = names["MyNetwork"](8, 2, 3, 2)
+    seen = []
+    for block in net.blocks:
+        block.register_forward_pre_hook(lambda block, given: seen.append(given[0].shape[1]))
+    x, t, y = images(batch=8)
+    target = x.flip(2)
+    names |= {"net": net, "optimizer": torch.optim.AdamW(net.parameters(), lr=3e-3), "x": x, "t": t, "y": y}
+    losses = []
+    for steps in (0, 20):
+        exec(shown_code("README.md"), names := {**names, "batches": [(x, t, y, target)] * steps})
+        losses.append((names["prediction"] - target).square().mean().item())
+    assert losses[1] < 0.8 * losses[0]
+    assert seen[10:20] == [16, 16, 8, 8, 8, 8, 8, 8, 8, 16]  # the first training step
+    assert seen[:10] == seen[-10:] == [16] * 10  # predictions
+
+
+@pytest.mark.slow
+def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path):
+    (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
+    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/adding_a_backbone.md"))
+    (tmp_path / "my_backbone-1.dist-info").mkdir()
+    (tmp_path / "my_backbone-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"
+    (tmp_path / "my_backbone-1.dist-info" / "entry_points.txt").write_text(points)
+    suite = (CHECKOUT / "tests" / "plugin" / "snake.yaml").read_text(encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(suite.replace("{name: Snake, depth: 4, hidden: 32}", "{name: Mine}"))
+
+    command = [sys.executable, "-m", "tread_bench", "run", "mine.yaml", "--out", "run"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with (tmp_path / "run" / "results.csv").open(encoding="utf-8") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    assert {method: (row["status"], row["tokens_kept"]) for method, row in rows.items()} == {
+        "dense": ("done", ""),
+        "tread": ("done", "8"),
+    }
+    assert int(rows["tread"]["forward_macs"]) < int(rows["dense"]["forward_macs"])

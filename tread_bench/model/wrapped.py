@@ -1,0 +1,214 @@
+"""Any network, routed: its embedding, blocks and head as functions of it, walked by `run_blocks` like a backbone.
+
+Shapes: B batch, P prefix tokens, N tokens that can be routed, K of them present, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from inspect import signature
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from tread_bench.core.families import BackboneSpec, Family, TokenOrder
+from tread_bench.model.backbone import Backbone, TokenState
+
+Functions = dict[str, Callable[..., Any]]
+_ARGUMENTS = {  # what each function is called with, conditioning left out
+    "embed": "network, x, t, y",
+    "blocks": "network",
+    "head": "network, tokens",
+    "call": "network, block, tokens, positions",
+}
+_FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # of blocks that need every token
+
+
+class RoutedNetwork(Backbone):
+    """Your own network, routed where `routes` are passed: `routed(x, t, y, routes="2:8@0.5")`; without, as it was.
+
+    The network is held, not copied: its parameters stay the same objects. Each function gets the network as its first
+    argument and should use that one, so that a deep copy (an average of weights) computes with the copied weights.
+
+    Args:
+        network: owns the parameters; its own `forward` is not called.
+        embed: (network, x, t, y) -> tokens (B, P + N, D), floating point; or a tuple of them and the conditioning,
+            which blocks and head take beside them: tensors (B, ...) or None.
+        blocks: (network) -> its blocks in order, which routes count.
+        head: (network, tokens, *conditioning) -> the output.
+        call: (network, block, tokens, positions, *conditioning) -> tokens, for blocks that are not called with
+            (tokens, *conditioning). positions (B, P + K), long, are the places of these tokens in the whole sequence,
+            prefix included: with them look up what belongs to each token, such as its row of a rotary table.
+        num_prefix: P, first tokens that are never routed: registers, a class token, text.
+        token_order: what the order of tokens means to the blocks; SET where positions are part of the tokens.
+        grid: rows and columns of the N tokens, for selectors that choose by place; without it only "random" serves.
+
+    What cannot be routed: blocks that need every token (convolutions on the grid, windows), blocks that change the
+    number of tokens, blocks that read what an earlier one saved (long skips; for these write a `Backbone`).
+    `tread_bench.contract.check_wrapped` finds what no shape shows.
+
+    Raises:
+        ValueError: what does not fit, with the rule and the way out; all mistakes of the arguments at once.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        embed: Callable[..., Tensor | tuple[Tensor | None, ...]],
+        blocks: Callable[[Any], Sequence[Callable[..., Tensor]]],
+        head: Callable[..., Any],
+        call: Callable[..., Tensor] | None = None,
+        num_prefix: int = 0,
+        token_order: TokenOrder = TokenOrder.SET,
+        grid: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__()
+        functions: Functions = {"embed": embed, "blocks": blocks, "head": head, "call": call or _call_plainly}
+        mistakes = list(_mistakes(network, functions, num_prefix))
+        if mistakes:
+            raise ValueError("; ".join(mistakes))
+        self.network = network
+        self.num_prefix = num_prefix
+        self.grid = grid
+        self._functions = functions
+
+        # What is known without a `Family`; one that builds this network sets its own, and its spec.
+        count = len(blocks(network))
+        self.spec = None  # type: ignore[assignment]  # x, t and y are whatever `embed` takes
+        self.family = Family(
+            name=type(network).__name__,
+            spec=BackboneSpec,
+            published={},
+            token_order=token_order,
+            num_blocks=lambda spec: count,
+            builder="",
+            selectors=None if grid else ("random",),
+        )
+
+    def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """The state before the first block; what is passed is checked where a `Family` built this network."""
+        return self.embed(x, t, y) if self.spec is None else super().start(x, t, y)
+
+    def finish(self, state: TokenState) -> Any:
+        """What `head` returns; its first channels where a `Family` built this network."""
+        return self.head(state) if self.spec is None else super().finish(state)
+
+    def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
+        """The state before the first block. Raises ValueError where tokens or conditioning break the rules above."""
+        if len(self._blocks()) != self.num_blocks:
+            raise ValueError(
+                f"{len(self._blocks())} blocks, but routes count {self.num_blocks}: wrap the network again"
+            )
+
+        # Tokens and conditioning, a row per sample.
+        given = self._functions["embed"](self.network, x, t, y)
+        tokens, *conditioning = given if isinstance(given, tuple) else (given,)
+        _check_rows(tokens, conditioning, len(x))
+
+        # Where they stand.
+        grid = self.grid or (None if self.spec is None else self.spec.grid)
+        routable = tokens.shape[1] - self.num_prefix
+        if routable < 1 or (grid and routable != grid[0] * grid[1]):
+            stated = f"a grid {grid}" if grid else "one or more"
+            raise ValueError(
+                f"embed returned {tokens.shape[1]} tokens for num_prefix={self.num_prefix} and {stated} to route: "
+                "state num_prefix and grid as embed returns them"
+            )
+        return TokenState(
+            {"tokens": tokens}, grid or (1, routable), num_prefix=self.num_prefix, conditioning=tuple(conditioning)
+        )
+
+    def run_block(self, block: int, state: TokenState) -> TokenState:
+        """One block over the tokens present. Raises ValueError where it cannot take them alone or returns others."""
+        tokens = state.streams["tokens"]
+        positions = state.positions
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device).expand(len(tokens), -1)
+        try:
+            after = self._functions["call"](self.network, self._blocks()[block], tokens, positions, *state.conditioning)
+        except _FAILURES as error:
+            if state.ids is None or isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise ValueError(
+                f"block {block} failed on {state.ids.shape[1]} of {state.num_tokens} tokens ({type(error).__name__}: "
+                f"{error}): inside a route it must take any of them; with call= look up what belongs to a token by its "
+                "position, or route around a block that needs all tokens"
+            ) from error
+        if not isinstance(after, Tensor) or after.shape != tokens.shape:
+            raise ValueError(
+                f"block {block} returned {_kind(after)} for tokens {tuple(tokens.shape)}: it must return these tokens; "
+                "with call= pick them out of a tuple, and leave blocks that merge or add tokens to embed or head"
+            )
+        return state.with_streams(tokens=after)
+
+    def head(self, state: TokenState) -> Any:
+        """The output."""
+        return self._functions["head"](self.network, state.streams["tokens"], *state.conditioning)
+
+    def _blocks(self) -> Sequence[Callable[..., Tensor]]:
+        return self._functions["blocks"](self.network)
+
+
+def _call_plainly(
+    network: nn.Module, block: Callable[..., Tensor], tokens: Tensor, _: Tensor, *given: Tensor
+) -> Tensor:
+    return block(tokens, *given)
+
+
+def _mistakes(network: nn.Module, functions: Functions, num_prefix: int) -> Iterator[str]:
+    """By which rules a network cannot be wrapped like this."""
+    for name, function in functions.items():
+        if not _takes(function, _ARGUMENTS[name].count(",") + 1):
+            yield f"{name} is called with ({_ARGUMENTS[name]}): pass a function, such as lambda {_ARGUMENTS[name]}: ..."
+    if num_prefix < 0:
+        yield f"num_prefix {num_prefix}: the number of first tokens that are never routed is 0 or more"
+    if not isinstance(network, nn.Module):
+        yield f"network is {_kind(network)}: it must be the torch.nn.Module that owns the parameters"
+    elif _takes(functions["blocks"], 1):
+        blocks = functions["blocks"](network)
+        if not isinstance(blocks, Sequence | nn.ModuleList | nn.Sequential) or not len(blocks):
+            yield f"blocks returned {_kind(blocks)}: it must return a list of one block or more"
+            return
+        owned = {id(parameter) for parameter in network.parameters()}
+        for number, block in enumerate(blocks):
+            if isinstance(block, nn.Module) and any(id(p) not in owned for p in block.parameters()):
+                yield f"block {number} has parameters that the network does not own: register it in the network"
+
+
+def _takes(function: object, count: int) -> bool:
+    if isinstance(function, nn.Module) or not callable(function):
+        return False
+    try:
+        signature(function).bind_partial(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # written in C, and does not tell
+        return True
+    return True
+
+
+def _check_rows(tokens: object, conditioning: Sequence[object], batch: int) -> None:
+    """Raises ValueError where tokens or conditioning do not have a row per sample."""
+    if not _has_rows(tokens, batch) or tokens.ndim != 3 or not tokens.is_floating_point():
+        raise ValueError(
+            f"embed returned {_kind(tokens)}: tokens are (B, P + N, D) of floating point, here with B = {batch}; "
+            "flatten a grid with .flatten(2).transpose(1, 2), and turn (N, B, D) with .transpose(0, 1)"
+        )
+    for one in conditioning:
+        if one is not None and not _has_rows(one, batch):
+            raise ValueError(
+                f"embed returned {_kind(one)} beside the tokens: conditioning is tensors (B, ...), here with "
+                f"B = {batch}, or None; return them one by one, and take what samples share from the network"
+            )
+
+
+def _has_rows(value: object, batch: int) -> TypeGuard[Tensor]:
+    return isinstance(value, Tensor) and value.ndim > 0 and len(value) == batch
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    return f"a {type(value).__name__}"
