@@ -21,6 +21,8 @@ from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.routes import resolve_routes, tokens_per_block
 from tread_bench.measure.macs import count_cost
+from tread_bench.model.backbone import run_blocks
+from tread_bench.model.methods.layer_skip import _only as only
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS, WIDTH, TOKENS = 5, 16, 16
@@ -270,6 +272,45 @@ def test_gradient_checkpointing_gives_the_same_gradients(vit):
     plain = gradients()
     routed.gradient_checkpointing = True
     assert all(torch.equal(one, other) for one, other in zip(plain, gradients(), strict=True))
+
+
+class ConditionedViT(PlainViT):
+    """Its blocks take the embedded time and the label's number."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Linear(WIDTH, WIDTH)
+
+
+CONDITIONED = {
+    "embed": lambda net, x, t, y: (net.tokens(x), net.time(t[:, None]), y, None),
+    "blocks": lambda net: net.blocks,
+    "call": lambda net, block, tokens, positions, c, y, _: (
+        block(tokens) * net.scale(c)[:, None] + net.label(y)[:, None]
+    ),
+    "head": lambda net, tokens, c, y, _: net.image(tokens, c),
+}
+
+
+def test_conditioning_goes_with_its_samples_and_into_float32_where_a_block_does():
+    torch.manual_seed(0)
+    routed = RoutedNetwork(ConditionedViT(), **CONDITIONED)
+    inputs, ids = images(), [ids_of(3, TOKENS, 8)]
+    state = routed.start(*inputs)
+
+    # Some samples of the batch alone, as skipped layers walk them.
+    chosen = torch.tensor([2, 0])
+    alone = run_blocks(routed, routed.start(*(one[chosen] for one in inputs)))
+    torch.testing.assert_close(run_blocks(routed, only(state, chosen)).stream(), alone.stream())
+
+    # The block after a route outside autocast.
+    routes = resolve_routes("1:3@0.5", BLOCKS)
+    with torch.autocast("cpu", torch.bfloat16):
+        state = routed.start(*inputs)
+        assert state.conditioning[0].dtype == torch.bfloat16
+        after = run_blocks(routed, state, routes, ids, float32_after_route=True)
+    assert after.stream().dtype == torch.float32
+    assert [None if one is None else one.dtype for one in after.conditioning] == [torch.bfloat16, torch.int64, None]
 
 
 # --- mistakes, each with one clear error ------------------------------------------------------------------------------

@@ -26,16 +26,16 @@ _FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # of blocks 
 
 
 class RoutedNetwork(Backbone):
-    """Your own network, routed where `routes` are passed: `routed(x, t, y, routes="2:8@0.5")`; without, as it was.
+    """Your own network, routed when `routes` are passed: `routed(x, t, y, routes="2:8@0.5")`; without them unchanged.
 
     The network is held, not copied: its parameters stay the same objects. Each function gets the network as its first
-    argument and should use that one, so that a deep copy (an average of weights) computes with the copied weights.
+    argument and must use that one, so that a deep copy (an average of weights) computes with the copied weights.
 
     Args:
         network: owns the parameters; its own `forward` is not called.
-        embed: (network, x, t, y) -> tokens (B, P + N, D), floating point; or a tuple of them and the conditioning,
-            which blocks and head take beside them: tensors (B, ...) or None.
-        blocks: (network) -> its blocks in order, which routes count.
+        embed: (network, x, t, y) -> tokens (B, P + N, D), floating point; or a tuple of them and the conditioning that
+            blocks and head take besides: tensors (B, ...) or None.
+        blocks: (network) -> its blocks, in the order in which routes number them.
         head: (network, tokens, *conditioning) -> the output.
         call: (network, block, tokens, positions, *conditioning) -> tokens, for blocks that are not called with
             (tokens, *conditioning). positions (B, P + K), long, are the places of these tokens in the whole sequence,
@@ -45,8 +45,8 @@ class RoutedNetwork(Backbone):
         grid: rows and columns of the N tokens, for selectors that choose by place; without it only "random" serves.
 
     What cannot be routed: blocks that need every token (convolutions on the grid, windows), blocks that change the
-    number of tokens, blocks that read what an earlier one saved (long skips; for these write a `Backbone`).
-    `tread_bench.contract.check_wrapped` finds what no shape shows.
+    number of tokens, and blocks that read what an earlier one saved (long skips: write a `Backbone` for these).
+    `tread_bench.contract.check_wrapped` also finds what shapes do not show.
 
     Raises:
         ValueError: what does not fit, with the rule and the way out; all mistakes of the arguments at once.
