@@ -20,7 +20,8 @@ from statistics import median
 import torch
 
 from tread_bench.cell.step import Batch, Trainer
-from tread_bench.core.config import Cell, StepOptions
+from tread_bench.core.config.compute import StepOptions
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import create_backbone
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from tread_bench.core.config import MaskMethod
+from tread_bench.core.config.methods import MaskMethod
 from tread_bench.core.records import Record
 from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.reports import requested

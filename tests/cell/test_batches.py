@@ -17,7 +17,7 @@ from tests.toy_suite import no_figures
 from tread_bench.cell.loop import train
 from tread_bench.cell.step import Trainer
 from tread_bench.core import draws
-from tread_bench.core.config import StepOptions
+from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.errors import UserError
 
 SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "strided"}

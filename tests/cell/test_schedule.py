@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.config import RoutingSchedule, Training
+from tread_bench.core.config.training import RoutingSchedule, Training
 from tread_bench.core.schedule import learning_rate, mean_share, routing_share, stretches
 
 

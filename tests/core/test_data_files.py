@@ -17,7 +17,8 @@ from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core import data_files
-from tread_bench.core.config import Compute, files_of
+from tread_bench.core.config.compute import Compute
+from tread_bench.core.config.files import files_of
 from tread_bench.core.data_files import ENDS_BYTES, ChangedDataError, DataFiles, content_sha256, look_at
 from tread_bench.core.documents import Choices
 from tread_bench.runner.options import Options

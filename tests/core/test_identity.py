@@ -17,7 +17,7 @@ from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
-from tread_bench.core.config import Compute
+from tread_bench.core.config.compute import Compute
 from tread_bench.core.errors import UserError
 from tread_bench.core.identity import StrangerError, stamp_of
 from tread_bench.runner.heartbeat import read_progress

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
-from tread_bench.core.config import LatentsData, ParquetData
+from tread_bench.core.config.data import LatentsData, ParquetData
 from tread_bench.data.check import data_problems
 
 SUITE = """\

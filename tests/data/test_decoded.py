@@ -15,7 +15,7 @@ from tests.data.test_parquet import COLOUR, png, write
 from tests.model.methods.subjects import cell_of
 from tread_bench.cell.open import Job
 from tread_bench.core import decoded
-from tread_bench.core.config import DigitsData, ParquetData
+from tread_bench.core.config.data import DigitsData, ParquetData
 from tread_bench.data import decoded as kept
 from tread_bench.data import parquet
 from tread_bench.data.open import open_data

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tread_bench.core.config import ParquetData
+from tread_bench.core.config.data import ParquetData
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet import _decode

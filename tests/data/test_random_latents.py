@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tread_bench.core import draws
-from tread_bench.core.config import RandomLatentsData
+from tread_bench.core.config.data import RandomLatentsData
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
 from tread_bench.data.source import from_uint8

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from torch import Tensor
 
-from tread_bench.core.config import EdmObjective, FlowObjective
+from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.edm import Edm
 from tread_bench.diffusion.objectives.flow import Flow

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from tread_bench.core.config import Churn
+from tread_bench.core.config.sampling import Churn
 from tread_bench.diffusion.samplers.churn import churned, raised
 from tread_bench.diffusion.samplers.heun import heun_step
 from tread_bench.diffusion.samplers.integrate import integrate

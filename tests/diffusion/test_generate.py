@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from tread_bench.core.config import Churn, EdmObjective, FlowObjective, Sampling
+from tread_bench.core.config.objectives import EdmObjective, FlowObjective
+from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.families import make_spec
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.edm import Edm

@@ -10,8 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.methods.subjects import BACKBONES, cell_of, network_of
 from tread_bench import create_backbone
-from tread_bench.core.config import Cell, EdmObjective, FlowObjective, Sampling
 from tread_bench.core.config.branches import Branch, calls
+from tread_bench.core.config.objectives import EdmObjective, FlowObjective
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.routed import Setting, setting_of, with_blocks
 from tread_bench.core.routes import Route

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from tread_bench.core.config import Sampling
+from tread_bench.core.config.sampling import Sampling
 from tread_bench.diffusion.generate import STEPS
 from tread_bench.diffusion.samplers.integrate import integrate
 

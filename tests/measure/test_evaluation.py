@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.kernels import resolve_kernels
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.evaluation import Evaluator

@@ -13,7 +13,8 @@ import torch
 from safetensors.torch import save_file
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.core.config import DataChoice, DigitsData, LatentsData, Metrics, ParquetData
+from tread_bench.core.config.data import DataChoice, DigitsData, LatentsData, ParquetData
+from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import classifier, feature_training

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.inside.gap import routed_gap

@@ -15,7 +15,8 @@ from torch.utils.data import Dataset
 from torch_fidelity import calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.core.config import Cell, Metrics
+from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module

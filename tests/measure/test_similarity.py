@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.config import EdmObjective, FlowObjective
+from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.core.families import make_spec
 from tread_bench.data.source import ImageSet
 from tread_bench.diffusion.objectives.edm import Edm

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tread_bench.core.config import Cell, Suite
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.families import families
 from tread_bench.core.problems import models_in
 

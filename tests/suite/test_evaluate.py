@@ -18,7 +18,7 @@ from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
-from tread_bench.core.config import Compute
+from tread_bench.core.config.compute import Compute
 from tread_bench.core.documents import WeightsRef
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tread_bench.core.config import Cell, Suite
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites
 from tread_bench.suite.plan import expand

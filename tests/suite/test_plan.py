@@ -10,7 +10,7 @@ import pytest
 
 from tread_bench.core import families as registry
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.config import Cell, Suite
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.problems import SuiteError

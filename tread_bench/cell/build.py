@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config import Cell, MaeLoss, RepaLoss
+from tread_bench.core.config.auxiliary import MaeLoss, RepaLoss
+from tread_bench.core.config.suite import Cell
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import Backbone, draw_weights
 from tread_bench.model.losses.auxiliary import Auxiliary

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics
-from tread_bench.core.config import Compute, DataChoice, StepOptions
+from tread_bench.core.config.compute import Compute, StepOptions
+from tread_bench.core.config.data import DataChoice
 from tread_bench.core.documents import Choices, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels

@@ -15,7 +15,8 @@ from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
 from tread_bench.core.conditions import differences
-from tread_bench.core.config import Cell, files_of
+from tread_bench.core.config.files import files_of
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.data_files import DataFiles
 from tread_bench.core.documents import CellRequest, RunPlan, WeightsRef
 from tread_bench.core.files import StoreError

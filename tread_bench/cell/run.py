@@ -19,7 +19,9 @@ from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.config import Cell, DenseMethod, RoutingSchedule
+from tread_bench.core.config.methods import DenseMethod
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.draws import key_of
 from tread_bench.core.files import temporaries
 from tread_bench.core.records import Evaluation, GradientNorms, Record

@@ -12,16 +12,12 @@ from tread_bench.cell.numerics import apply_numerics, resolve_numerics
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import dense_twin, unscheduled
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config import (
-    BackboneChoice,
-    Cell,
-    Compute,
-    DenseMethod,
-    RandomLatentsData,
-    Timing,
-    Training,
-    TreadMethod,
-)
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.compute import Compute, Timing
+from tread_bench.core.config.data import RandomLatentsData
+from tread_bench.core.config.methods import DenseMethod, TreadMethod
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
 from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.records import TimingFigures

@@ -17,7 +17,8 @@ from tread_bench.cell import ema
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.scaling import LossScaler
 from tread_bench.core import draws
-from tread_bench.core.config import Cell, StepOptions
+from tread_bench.core.config.compute import StepOptions
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.source import DataSource, flip

@@ -20,7 +20,9 @@ from tread_bench.cell.numerics import (
     versions,
 )
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.config import Compute, DigitsData, Metrics
+from tread_bench.core.config.compute import Compute
+from tread_bench.core.config.data import DigitsData
+from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.families import families
 from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.measure.quality.features import choose_extractor

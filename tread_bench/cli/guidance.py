@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tread_bench.core.config import Sampling
+from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.yaml import read_yaml
 

@@ -11,7 +11,11 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core import config
+from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.methods import MethodChoice
+from tread_bench.core.config.metrics import EXTRACTORS
+from tread_bench.core.config.objectives import ObjectiveChoice
+from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import SELECTORS, families
 from tread_bench.core.kernels import KERNELS, missing
@@ -63,7 +67,7 @@ def _name(member: type[BaseModel]) -> str:
 
 
 def _samplers() -> list[dict[str, Any]]:
-    return [{"name": name} for name in get_args(config.Sampling.model_fields["sampler"].annotation)]
+    return [{"name": name} for name in get_args(Sampling.model_fields["sampler"].annotation)]
 
 
 def _selectors() -> list[dict[str, Any]]:
@@ -71,7 +75,7 @@ def _selectors() -> list[dict[str, Any]]:
 
 
 def _extractors() -> list[dict[str, Any]]:
-    return [{"name": name, "about": about} for name, about in config.EXTRACTORS.items()]
+    return [{"name": name, "about": about} for name, about in EXTRACTORS.items()]
 
 
 def _kernels() -> list[dict[str, Any]]:
@@ -91,11 +95,11 @@ def _kernels() -> list[dict[str, Any]]:
 _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
     "suites": _suites,
-    "datasets": lambda: _choices(config.DataChoice),
-    "objectives": lambda: _choices(config.ObjectiveChoice),
+    "datasets": lambda: _choices(DataChoice),
+    "objectives": lambda: _choices(ObjectiveChoice),
     "samplers": _samplers,
     "selectors": _selectors,
-    "methods": lambda: _choices(config.MethodChoice),
+    "methods": lambda: _choices(MethodChoice),
     "extractors": _extractors,
     "kernels": _kernels,
 }

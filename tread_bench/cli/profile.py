@@ -14,7 +14,11 @@ from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.guidance import changed_sampling
-from tread_bench.core.config import BackboneChoice, Cell, DenseMethod, Sampling, Training, TreadMethod
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.methods import DenseMethod, TreadMethod
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
 from tread_bench.core.errors import UserError
 from tread_bench.core.families import BackboneSpec, Family, Macs, make_spec
 from tread_bench.core.records import CostFigures

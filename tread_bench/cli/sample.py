@@ -14,8 +14,8 @@ import typer
 
 from tread_bench.cell.open import Job
 from tread_bench.cli.guidance import changed_sampling
-from tread_bench.core.config import Cell, picture_shape
-from tread_bench.core.config.data import DataChoice, LatentsData
+from tread_bench.core.config.data import DataChoice, LatentsData, picture_shape
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.data_files import DataFiles
 from tread_bench.core.documents import CellRequest, WeightsRef

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tread_bench.core.config import Cell, RepaLoss, RoutingSchedule
+from tread_bench.core.config.auxiliary import RepaLoss
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_figures, cost_of
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.plugins import named

@@ -25,7 +25,8 @@ from pydantic import (
 )
 
 from tread_bench.core.conditions import Conditions, RunNumerics
-from tread_bench.core.config import Cell, Timing
+from tread_bench.core.config.compute import Timing
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import printable
 from tread_bench.core.identity import Identity
 from tread_bench.core.problems import dotted, shortened, validation_problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
-from tread_bench.core.config import RoutingSchedule, Training
+from tread_bench.core.config.training import RoutingSchedule, Training
 
 
 def warmup_factor(step: int, warmup: int) -> float:

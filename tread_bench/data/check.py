@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from tread_bench.core.config import DataChoice, LatentsData, ParquetData
+from tread_bench.core.config.data import DataChoice, LatentsData, ParquetData
 from tread_bench.core.errors import UserError
 
 

@@ -17,7 +17,7 @@ from PIL import features
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from tread_bench.core.config import ParquetData
+from tread_bench.core.config.data import ParquetData
 from tread_bench.core.data_files import content_sha256
 from tread_bench.core.decoded import LOCK, MOST_BYTES, decoded_bytes, is_kept
 from tread_bench.core.files import replacing

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tread_bench.core.config import LatentsData
+from tread_bench.core.config.data import LatentsData
 from tread_bench.core.errors import UserError
 from tread_bench.data.parquet import ParquetImages
 from tread_bench.data.source import DataSource, files_sha256

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tread_bench.core.config import DataChoice
+from tread_bench.core.config.data import DataChoice
 from tread_bench.data.source import DataSource
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from tread_bench.core.config import LatentsData, ParquetData
+from tread_bench.core.config.data import LatentsData, ParquetData
 from tread_bench.core.errors import UserError
 from tread_bench.data.decoded import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, files_sha256

@@ -19,7 +19,7 @@ from tread_bench.core import draws
 from tread_bench.data.source import DataSource, from_uint8
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import RandomLatentsData
+    from tread_bench.core.config.data import RandomLatentsData
 
 
 def draw_latents(choice: RandomLatentsData) -> DataSource:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.core.config import Sampling
+from tread_bench.core.config.sampling import Sampling
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.samplers.churn import churned

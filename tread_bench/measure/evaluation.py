@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.cell_costs import Extra
-from tread_bench.core.config import Cell, RepaLoss
+from tread_bench.core.config.auxiliary import RepaLoss
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets

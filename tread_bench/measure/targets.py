@@ -17,7 +17,7 @@ from safetensors.torch import load
 from timm.data import resolve_model_data_config
 from torch import Tensor, nn
 
-from tread_bench.core.config import RepaLoss
+from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier

@@ -16,7 +16,8 @@ import psutil
 
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.conditions import differences
-from tread_bench.core.config import DataChoice, LatentsData, files_of
+from tread_bench.core.config.data import DataChoice, LatentsData
+from tread_bench.core.config.files import files_of
 from tread_bench.core.data_files import check_unchanged, joined, look_at
 from tread_bench.core.decoded import MOST_BYTES, decoded_bytes
 from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tread_bench.core.config import Cell, Suite
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
 from tread_bench.suite.plan import Plan, expand

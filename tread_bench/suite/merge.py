@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tread_bench.core.config import Suite
+from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, dotted, shortened

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tread_bench.core.config import Cell, MaeLoss, MaskMethod, RepaLoss
+from tread_bench.core.config.auxiliary import MaeLoss, RepaLoss
+from tread_bench.core.config.methods import MaskMethod
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.problems import Problem
 from tread_bench.core.routes import Route, format_routes

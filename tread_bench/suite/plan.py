@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tread_bench.core.config import Cell, Evaluate, RoutingSchedule, Suite, picture_shape
+from tread_bench.core.config.data import picture_shape
+from tread_bench.core.config.evaluate import Evaluate
+from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.documents import Reads, WeightsRef
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.identity import Identity, canonical_json

@@ -8,7 +8,11 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.core.config import MAX_NUMBER, Cell, LatentsData, files_of, iteration_at
+from tread_bench.core.config.base import MAX_NUMBER
+from tread_bench.core.config.data import LatentsData
+from tread_bench.core.config.files import files_of
+from tread_bench.core.config.guidance import iteration_at
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened, validation_problems

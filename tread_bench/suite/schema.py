@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.core.config import ROW_NAME, Cell, Suite
+from tread_bench.core.config.suite import ROW_NAME, Cell, Suite
 from tread_bench.core.families import SELECTORS
 from tread_bench.suite.merge import CHOICES
 

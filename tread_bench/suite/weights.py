@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.config import Cell, iteration_at
+from tread_bench.core.config.guidance import iteration_at
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.documents import CellRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config import Cell, EdmObjective
+from tread_bench.core.config.objectives import EdmObjective
+from tread_bench.core.config.suite import Cell
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.diffusion.objectives.edm import Edm

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from tread_bench.core.config import FlowObjective
+from tread_bench.core.config.objectives import FlowObjective
 from tread_bench.diffusion.objectives.flow import Flow
 
 FLOW = Flow(FlowObjective())

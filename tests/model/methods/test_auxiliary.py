@@ -14,7 +14,9 @@ from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs
 from tests.run_folders import new_folder
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
-from tread_bench.core.config import Compute, RepaLoss, Suite
+from tread_bench.core.config.auxiliary import RepaLoss
+from tread_bench.core.config.compute import Compute
+from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets

@@ -6,7 +6,8 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tread_bench.core.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
-from tread_bench.core.config import MaskMethod, RoutingSchedule
+from tread_bench.core.config.methods import MaskMethod
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_of, sampling_macs
 from tread_bench.core.routed import setting_of
 from tread_bench.core.schedule import routing_share

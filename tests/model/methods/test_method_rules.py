@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.model.methods.subjects import BACKBONES
-from tread_bench.core.config import Suite
+from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.plan import expand
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tread_bench.core.routes import Route
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import Sampling
+    from tread_bench.core.config.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config import EdmObjective, ObjectiveChoice
+from tread_bench.core.config.objectives import EdmObjective, ObjectiveChoice
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.diffusion.objectives.edm import Edm
 from tread_bench.diffusion.objectives.flow import Flow

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.core.config import EdmObjective
+from tread_bench.core.config.objectives import EdmObjective
 from tread_bench.diffusion.objectives.base import Predict
 
 

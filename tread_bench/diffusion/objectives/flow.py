@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.core.config import FlowObjective
+from tread_bench.core.config.objectives import FlowObjective
 from tread_bench.diffusion.objectives.base import Predict
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from tread_bench.core.config import Metrics
+from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.records import RoutedFigures, RoutedGap
 from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
 from tread_bench.data.source import DataSplit

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.export.passes import move_to_device_pass
 
-from tread_bench.core.config import LatentsData
+from tread_bench.core.config.data import LatentsData
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program
 from tread_bench.measure.quality.features import full_float32
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import DataChoice
+    from tread_bench.core.config.data import DataChoice
 
 BATCH = 16  # latents that a decoder takes at a time: always as many, so that no picture depends on how many there are
 

@@ -21,7 +21,7 @@ from tread_bench.data.source import DataSource, DataSplit, ImageSet
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import DataChoice
+    from tread_bench.core.config.data import DataChoice
 
 _BATCH = 128
 _PEAK_LEARNING_RATE = 3e-3  # AdamW, rising and falling once over the training

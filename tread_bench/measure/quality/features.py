@@ -19,13 +19,15 @@ from torch import Tensor
 from torch_fidelity import FeatureExtractorBase
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
-from tread_bench.core.config import EXTRACTORS, picture_shape
+from tread_bench.core.config.data import picture_shape
+from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.measure.quality.classifier import DIGITS_CLASSIFIER, DIGITS_WEIGHTS, ClassifierFeatures
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import DataChoice, Metrics
+    from tread_bench.core.config.data import DataChoice
+    from tread_bench.core.config.metrics import Metrics
 
 INCEPTION = "inception"
 TRAINED = "trained-classifier"

@@ -11,7 +11,7 @@ from tread_bench.measure.quality.generation import IS_SPLITS, METRICS_SEED
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import Cell
+    from tread_bench.core.config.suite import Cell
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference

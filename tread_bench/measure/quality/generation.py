@@ -20,7 +20,7 @@ from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, p
 from tread_bench.core.errors import UserError
 
 if TYPE_CHECKING:
-    from tread_bench.core.config import Metrics
+    from tread_bench.core.config.metrics import Metrics
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
 

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.core.config import RepaLoss
+from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.methods.base import Prediction, first_state

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.core import draws
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec
 from tread_bench.core.routes import ResolvedRoute, Route
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks

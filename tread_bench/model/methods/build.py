@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.base import Method
 from tread_bench.model.methods.dense import Dense

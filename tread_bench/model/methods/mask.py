@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
-from tread_bench.core.config import Cell, MaskMethod
+from tread_bench.core.config.methods import MaskMethod
+from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae import Mae

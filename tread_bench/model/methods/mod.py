@@ -13,7 +13,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.routes import Route
 from tread_bench.model.backbone import Backbone, OnBlock, Skip, TokenState, call_block, come_back, leave
 from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, walk

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config import Cell, TreadMethod
+from tread_bench.core.config.methods import TreadMethod
+from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, run_blocks
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from tread_bench.core.conditions import by_file_name
-from tread_bench.core.config import Cell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 
 # The parts that change neither counts nor the time and memory of a training step; `batch` stands beside timings.

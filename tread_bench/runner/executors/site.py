@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.config import Limits
+from tread_bench.core.config.compute import Limits
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
