@@ -107,11 +107,12 @@ def short_names(backbones: Iterable[str]) -> dict[str, str]:
 def _settings(rows: Sequence[Row]) -> list[str]:
     """What each row requested, as far as it tells some of them apart: "dense", "2:8@0.5 rows, cfg at 2"."""
     selectors = {row.first.selector for row in rows if row.spans}
-    methods = {row.first.method for row in rows if row.first.method != "dense"}
+    routed = [row.first for row in rows if row.first.routes]
+    is_one_plain_method = len({record.method for record in routed}) == 1 and requested.is_plain_routing(routed[0])
     schedules_vary, guidance_varies = _varied(rows)
     settings = []
     for row in rows:
-        parts = [_trained(row, with_selector=len(selectors) > 1, with_method=methods != {"tread"})]
+        parts = [_trained(row, with_selector=len(selectors) > 1, with_method=not is_one_plain_method)]
         if schedules_vary:
             parts.append(requested.scheduled(row.first))
         if guidance_varies:
@@ -130,7 +131,7 @@ def _varied(rows: Sequence[Row]) -> tuple[bool, bool]:
 def _trained(row: Row, with_selector: bool, with_method: bool) -> str:
     """Method and routes, with the losses that are added."""
     parts = []
-    if with_method or not row.spans or row.first.method != "tread":
+    if with_method or not row.spans:
         parts.append(row.first.method)
     if row.first.routes:
         parts.append(row.first.routes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.comparison import Row, lowest_fids
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
@@ -51,7 +52,8 @@ def lead(rows: Sequence[Row]) -> str:
 
 def _noun(rows: Sequence[Row]) -> str:
     """What the rows that are compared with dense are."""
-    return _ROUTED if all(row.first.method == "tread" for row in rows if not row.is_dense) else "row beside dense"
+    compared = [row.first for row in rows if not row.is_dense]
+    return _ROUTED if all(map(requested.is_plain_routing, compared)) else "row beside dense"
 
 
 def scope(rows: Sequence[Row]) -> str:

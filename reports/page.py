@@ -18,7 +18,7 @@ from tread_bench.reports.document import write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.style import Picture
-from tread_bench.reports.numbers import DASH, decimals, millions, plural
+from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.samples import sample_grids
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import flat, results_frame, write_csv
@@ -93,7 +93,7 @@ def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
         # Which explanations the reader needs.
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(requested.is_guided(record) for record in records),
-        "has_routers": any(record.method == "mod" for record in records),
+        "evaluated_routed": names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         # Tables, figures and samples.
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)],
@@ -217,8 +217,8 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
 def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str]]:
     """Cells that were planned and have left nothing yet, each with its row and seed."""
     there = {record.cell for record in records} | unreadable.keys()
-    names = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
-    return [(cell, names.get(cell, "")) for cell in plan.cells if cell not in there]
+    labels = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
+    return [(cell, labels.get(cell, "")) for cell in plan.cells if cell not in there]
 
 
 def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:

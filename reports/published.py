@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from tread_bench.core.config.methods import MaskMethod
+from tread_bench.core.methods import find_method
 from tread_bench.core.records import Record
 from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.reports import requested
@@ -107,17 +107,16 @@ def several_routes_note() -> str:
 def published_fid(row: Row) -> PublishedFid | None:
     """FID in TREAD's tables of a row on latents: the same model, method, routes, guidance with its scale, and images.
 
-    MaskDiT's was measured after an unmasked phase, and its number of images is that of the masked one before.
+    What the tables call unmasked was measured after an unmasked phase, and its number of images is that of the masked
+    one before.
     """
     first = row.first
     if first.config.get("data", {}).get("name") != "latents" or not row.blocks or row.is_smoke:
         return None
+    batch = int(first.config.get("training", {}).get("batch", 0))
     iterations = row.group.iteration
-    if first.method == "mask":
-        iterations = (
-            round(requested.schedule(first).until * iterations) if iterations == requested.iterations(first) else 0
-        )
-    seen = iterations * int(first.config.get("training", {}).get("batch", 0))
+    is_over = iterations == requested.iterations(first)
+    routed_iterations = round(requested.schedule(first).until * iterations) if is_over else 0
     scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
 
     # The line of the tables that has all of it.
@@ -126,7 +125,10 @@ def published_fid(row: Row) -> PublishedFid | None:
         is_fid = line["table"].startswith("TREAD Table")
         if not is_fid or (line["model"], line["method"], line["metric"], line["scale"]) != wanted:
             continue
-        if _images_seen(line) == seen and _listed_routes(line, row.blocks) == first.routes:
+        counted = routed_iterations if _is_unmasked(line) else iterations
+        if _is_unmasked(line) and not _has_default_options(first):
+            continue
+        if _images_seen(line) == counted * batch and _listed_routes(line, row.blocks) == first.routes:
             return PublishedFid(float(line["value"]), line["caveat"])
     return None
 
@@ -134,8 +136,6 @@ def published_fid(row: Row) -> PublishedFid | None:
 def _listed_model(row: Row) -> str:
     """As the tables name it; of models that they give by their size alone, where it is that size."""
     family = row.first.family
-    if row.first.method == "mask" and row.group.backbone == "DiT-XL/2":
-        return "MaskDiT-XL/2"
     if family in ("DRWKV", "DiS", "LightningDiT"):
         model = GAIN_MODELS[family]
         params = f"{round((row.cost('params') or 0) / 1e6)}M"
@@ -147,17 +147,16 @@ def _listed_model(row: Row) -> str:
 
 def _listed_method(record: Record) -> str:
     method = requested.method(record)
-    ends_dense = requested.schedule(record).until < 1
-    if method == "mask":
-        return "mask unmasked" if ends_dense and _has_published_decoder(record) else ""
-    return "tread fine-tuned" if method == "tread" and ends_dense else method
+    return _ENDED_DENSE.get(method, method) if requested.schedule(record).until < 1 else method
 
 
-def _has_published_decoder(record: Record) -> bool:
-    """MaskDiT's, which is the default; before there was a choice the decoder was as wide as the backbone."""
-    published = MaskMethod(name="mask").model_dump(include={"decoder_width", "decoder_depth", "decoder_heads"})
-    config = record.config.get("method") or {}
-    return all(config.get(key) == value for key, value in published.items())
+def _is_unmasked(line: Mapping[str, str]) -> bool:
+    return line["method"].endswith(" unmasked")
+
+
+def _has_default_options(record: Record) -> bool:
+    """Those of the method, which are the published ones; older records lack some, and had others then."""
+    return bool(record.config.get("method") == find_method(record.method).options().model_dump())
 
 
 def _listed_metric(record: Record) -> str:
@@ -251,6 +250,7 @@ def depths_note() -> str:
     )
 
 
+_ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end
 _METHODS = {
     "dense": ("TREAD Table 1", "DiT-XL/2", "fid", "1400 epochs"),
     "dense + repa": ("TREAD Table 1", "DiT-XL/2", "fid", "170 epochs"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.methods import Evaluated, methods
 from tread_bench.core.records import Record
 
 Setting = dict[str, Any]
@@ -73,7 +75,19 @@ def is_judged_by_teacher(record: Record) -> bool:
 
 def is_plainly_dense(record: Record) -> bool:
     """Nothing is requested that others are compared by: no method, no auxiliary loss, no schedule."""
-    return method(record) == "dense" and not scheduled(record)
+    return method(record) == PLAINLY_DENSE.name and not scheduled(record)
+
+
+def is_plain_routing(record: Record) -> bool:
+    """Whether its method is nothing but routes; not known of a method that is not installed here."""
+    family = methods().get(record.method)
+    return family is not None and family.is_plain_routing
+
+
+def is_evaluated_routed(record: Record) -> bool:
+    """Whether its samples are made with routes; not known of a method that is not installed here."""
+    family = methods().get(record.method)
+    return family is not None and family.evaluated is Evaluated.ROUTED
 
 
 def objective(record: Record) -> str:

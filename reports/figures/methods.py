@@ -8,6 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
@@ -71,7 +72,7 @@ def _differ(lines: Sequence[_Line]) -> bool:
     if not any(line.difference for line in lines):
         return False
     kinds = {(requested.method(line.row.first), requested.scheduled(line.row.first)) for line in lines}
-    are_placements = all(line.row.first.method == "tread" for line in lines)
+    are_placements = all(requested.is_plain_routing(line.row.first) for line in lines)
     are_placements = are_placements and len({tuple(line.row.spans) for line in lines}) > 1
     return len(kinds) > 1 and not are_placements
 
@@ -81,7 +82,8 @@ def _has_published(lines: Sequence[_Line]) -> bool:
 
 
 def _title(lines: Sequence[_Line]) -> str:
-    return "Methods" if len({requested.method(line.row.first) for line in lines} - {"dense"}) > 1 else "Schedules"
+    methods = {requested.method(line.row.first) for line in lines}
+    return "Methods" if len(methods - {PLAINLY_DENSE.name}) > 1 else "Schedules"
 
 
 def extra_params(row: Row) -> float | None:

@@ -81,7 +81,8 @@ def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
     places = decimals(row.fid.mean for row in rows if row.fid)
     lines = []
     for row in rows:
-        is_placed = (row.is_dense or row.first.method == "tread") and not requested.is_evaluated_only(row.first)
+        has_place = row.is_dense or requested.is_plain_routing(row.first)
+        is_placed = has_place and not requested.is_evaluated_only(row.first)
         if row.fid and row.blocks and is_placed:
             shown = row.difference("fid") if paired else row.fid
             published = placement_difference(row) if paired else None

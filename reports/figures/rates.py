@@ -32,8 +32,8 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not lines:
         return None
     places = decimals(row.fid.mean for line in lines for _, row in line.rows if row.fid)
-    is_tread = any(row.first.method == "tread" for line in lines for _, row in line.rows)
-    published = published_rates() if is_tread and stands_beside_published(rows) else {}
+    has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
+    published = published_rates() if has_routing and stands_beside_published(rows) else {}
     svg, png = style.save(_figure(lines, published))
     return Picture(
         name=f"rates{suffix}", title="FID against bypass rate", svg=svg, png=png,

@@ -10,6 +10,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from tread_bench.core import families as registry
+from tread_bench.core import plugins
 from tread_bench.core.errors import printable
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, find_family, make_spec
 from tread_bench.core.routes import parse_routes
@@ -93,7 +94,7 @@ def announced(monkeypatch, *found):
         return SimpleNamespace(name=family.name, value=f"{source}:X", load=lambda: family, dist=dist)
 
     points = [point(family, source) for family, source in found]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
     registry.families.cache_clear()
     try:
         return registry.families()

@@ -19,7 +19,7 @@ from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.config.methods import DenseMethod
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.draws import key_of
@@ -227,7 +227,7 @@ def unscheduled(cell: Cell) -> Cell:
 
 def dense_twin(cell: Cell) -> Cell:
     """The same cell without all that a method, a schedule or an auxiliary loss changes."""
-    return unscheduled(cell).model_copy(update={"method": DenseMethod(), "routes": (), "auxiliary": ()})
+    return unscheduled(cell).model_copy(update={"method": PLAINLY_DENSE, "routes": (), "auxiliary": ()})
 
 
 def weights_sha256(model: nn.Module) -> str:

@@ -15,7 +15,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.compute import Compute, Timing
 from tread_bench.core.config.data import RandomLatentsData
-from tread_bench.core.config.methods import DenseMethod, TreadMethod
+from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed
@@ -84,7 +84,7 @@ def time_backbone(
     cell = Cell(
         backbone=BackboneChoice(name=family.name),
         data=latents,
-        method=TreadMethod() if routes else DenseMethod(),
+        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
         routes=tuple(routes),
         selector=selector,
         training=Training(iterations=1, batch=batch),

@@ -15,7 +15,7 @@ from rich.table import Table
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.methods import DenseMethod, TreadMethod
+from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
@@ -107,7 +107,7 @@ def _guided(
         raise UserError("profile knows one backbone, and row names another: leave it out")
     cell = Cell(
         backbone=BackboneChoice(name=request.backbone),
-        method=TreadMethod() if routes else DenseMethod(),
+        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
         routes=routes,
         selector=request.selector,
         training=Training(iterations=1),

@@ -9,13 +9,13 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_figures, cost_of
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.methods import Tokens
 from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import resolve_routes, tokens_per_block
 from tread_bench.core.schedule import mean_share, stretches
 
 VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
-WITH_MODULES = ("mask", "drop", "sprint", "mod")  # methods with parameters of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def cell_cost(cell: Cell) -> CostFigures:
 
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
     """At a share of the rates; where samples skip blocks as a whole, the mean over them."""
-    if cell.method.name != "layer_skip":
+    if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
         return cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
     dense = cost_of(family, spec)
     passing = [1.0] * len(dense.blocks)
@@ -114,7 +114,7 @@ def _times(macs: Macs, share: float) -> Macs:
 
 
 def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
-    if cell.method.name not in WITH_MODULES:
+    if not cell.method.family.has_modules:
         return Extra()
     return named("tread_bench.measure.macs:count_method")(
         cell, family, spec, _backbone(cell, family, spec, share), share
@@ -122,7 +122,7 @@ def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Ext
 
 
 def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    if cell.method.name not in WITH_MODULES:
+    if cell.method.family.is_plain_backbone:
         return cost_of(family, spec).forward.total
     return named("tread_bench.measure.macs:count_judged")(cell, family, spec).total
 
@@ -137,14 +137,17 @@ def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> 
 
 
 def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
-    """Image tokens behind each block; of TREAD the bypassed ones have come back behind a route's last."""
+    """Image tokens behind each block; those that bypass have come back behind a route's last."""
     blocks = family.num_blocks(spec)
     routes = resolve_routes([route.at_share(share) for route in cell.routes], blocks)
     tokens = tokens_per_block(routes, blocks, spec.num_tokens)
-    if cell.method.name == "tread":
-        for route in routes:
-            tokens[route.end] = spec.num_tokens
-    return [spec.num_tokens] * len(tokens) if cell.method.name == "mod" else tokens
+    match cell.method.family.tokens:
+        case Tokens.BYPASS:
+            for route in routes:
+                tokens[route.end] = spec.num_tokens
+        case Tokens.SKIP:
+            tokens = [spec.num_tokens] * len(tokens)
+    return tokens
 
 
 def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
@@ -159,6 +162,6 @@ def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
         modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))
         return modules + sum(part(cell, family, spec, share).train_step for part in (_backbone, _auxiliary))
 
-    if cell.method.name == "layer_skip":
+    if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
         return round(at(mean_share(iterations, schedule)))  # linear in the share
     return round(sum(steps * at(share) for steps, share in stretches(iterations, schedule, bypassed)) / iterations)

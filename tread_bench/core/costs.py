@@ -9,7 +9,7 @@ from tread_bench.core.config.branches import Branch, calls
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.plugins import named
 from tread_bench.core.records import CostFigures
-from tread_bench.core.routed import PLAIN, Setting
+from tread_bench.core.routed import Setting
 from tread_bench.core.routes import RoutesLike, resolve_routes, tokens_per_block
 
 
@@ -25,7 +25,7 @@ def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selecto
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
     """One image's forward pass in a branch of guidance, at one step of sampling."""
     cell, family, spec = setting
-    if cell.method.name not in PLAIN:
+    if not cell.method.family.is_plain_backbone:
         return named("tread_bench.measure.macs:count_judged")(cell, family, spec, shallow=branch.drops_path)
     cost = cost_of(family, spec, branch.routes_at(step, steps), cell.selector)
     return sum((block for n, block in enumerate(cost.blocks) if n not in branch.dropped_blocks), cost.outside)

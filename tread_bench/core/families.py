@@ -1,34 +1,24 @@
 """Names to backbone families, found through entry points of the group `tread_bench.backbones`.
 
-A family is small and knows no torch, so that listing, validating and planning stay instant; the module that holds the
-network is imported by `Family.build`. The package's own families come the same way as a third party's.
+The module that holds a family's network is imported by `Family.build`.
 """
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from tread_bench.core.errors import printable
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import named
+from tread_bench.core.plugins import Kind, announced, named
 from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
-from tread_bench.core.signals import ctrl_c
 
 if TYPE_CHECKING:
     from tread_bench.model.backbone import Backbone
-
-GROUP = "tread_bench.backbones"
-_log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
 
 
 class TokenOrder(StrEnum):
@@ -91,6 +81,11 @@ class BackboneSpec(BaseModel):
         """Image tokens, prefix tokens not among them."""
         rows, columns = self.grid
         return rows * columns
+
+    @property
+    def patch_values(self) -> int:
+        """Numbers in a patch."""
+        return self.patch**2 * self.channels
 
     @property
     def context_shape(self) -> tuple[int, int] | None:
@@ -217,55 +212,8 @@ class Family:
             raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
 
 
-@cache
-def families() -> dict[str, Family]:
-    """Every family that is announced and can be used, by name; for each other one a warning names its distribution.
-
-    A name that several announce is this package's own, if it is one of them, and else nobody's.
-    """
-    points = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-    loaded = [(point, family) for point in points if (family := _loaded(point)) is not None]
-    claims: dict[str, list[tuple[EntryPoint, Family]]] = {}
-    for point, family in loaded:
-        for name in {n.casefold() for n in (family.name, *family.aliases, *family.published)}:
-            if all(family != other for _, other in claims.get(name, ())):
-                claims.setdefault(name, []).append((point, family))
-
-    left_out = set()
-    for name, claimed in claims.items():
-        foreign = [family for point, family in claimed if not _is_own(point)]
-        if len(claimed) > 1 and foreign:
-            left_out |= {id(family) for family in foreign}
-            sources = " and by ".join(family.source for _, family in claimed)
-            _warn(f"backbone {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
-    return {family.name: family for _, family in loaded if id(family) not in left_out}
-
-
-def _loaded(point: EntryPoint) -> Family | None:
-    """What a plug-in announces; None, after a warning, where that is not a usable family."""
-    plugin = f"backbone plug-in {point.name} = {point.value} of {_owner(point)}"
-    try:
-        with redirect_stdout(sys.stderr):  # stdout is for results
-            family = point.load()
-    except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
-        if isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed:
-            raise
-        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
-        return None
-    if wrong := _wrong_with(family):
-        _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
-        return None
-    source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-    return family if family.source else _with_source(family, source)
-
-
-def _wrong_with(family: Any) -> str:
-    """By which rule what was announced cannot be used; empty: it can."""
-    if not isinstance(family, Family):
-        return f"{type(family).__name__} is not a tread_bench.Family"
-    names = [family.name, *family.aliases, *family.published]
-    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
-        return "its name, aliases and published names must be printable text"
+def _wrong_with(family: Family) -> str:
+    """By which rule a family cannot be used; empty: it can."""
     if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
         return "its spec must be a subclass of tread_bench.BackboneSpec"
     if not isinstance(family.token_order, TokenOrder):
@@ -278,21 +226,19 @@ def _wrong_with(family: Any) -> str:
     return ""
 
 
-def _owner(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else point.value
+BACKBONES = Kind(
+    word="backbone",
+    group="tread_bench.backbones",
+    of=Family,
+    wrong_with=_wrong_with,
+    names=lambda family: (family.name, *family.aliases, *family.published),
+)
 
 
-def _is_own(point: EntryPoint) -> bool:
-    return _owner(point) == "tread-bench"
-
-
-def _warn(text: str) -> None:
-    _log.warning("left out: %s", printable(text))
-
-
-def _with_source(family: Family, source: str) -> Family:
-    object.__setattr__(family, "source", source)  # set once, when found; `compare=False` keeps identity unaffected
-    return family
+@cache
+def families() -> dict[str, Family]:
+    """Every family that is announced and can be used, by name."""
+    return announced(BACKBONES)
 
 
 def find_family(name: str) -> tuple[Family, dict[str, Any]]:

@@ -1,9 +1,58 @@
-"""Code that is named as text, "module:attribute": how a lower room starts a higher one, and plug-ins build networks."""
+"""What others announce: descriptions found through entry points, and code that is named as text, "module:attribute".
+
+A description is small and knows no torch, so that listing, validating and planning stay instant; what it describes is
+named as text and imported when it is needed. The package's own come the same way as a third party's.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, Protocol, TypeVar
+
+from tread_bench.core.errors import printable
+from tread_bench.core.signals import ctrl_c
+
+_log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
+
+
+class Description(Protocol):
+    """What a plug-in says of what it brings."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """The distribution that announces it; empty until it is found."""
+        ...
+
+
+D = TypeVar("D", bound=Description)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[D]):
+    """Something that plugs in.
+
+    Args:
+        word: what messages call it.
+        group: of the entry points that announce it.
+        of: the class of its descriptions.
+        wrong_with: by which rule a description cannot be used; empty: it can.
+        names: all names by which a description is found.
+    """
+
+    word: str
+    group: str
+    of: type[D]
+    wrong_with: Callable[[D], str]
+    names: Callable[[D], Iterable[str]] = lambda description: (description.name,)
 
 
 def named(target: str) -> Any:
@@ -14,3 +63,72 @@ def named(target: str) -> Any:
     """
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
+
+
+def announced(kind: Kind[D]) -> dict[str, D]:
+    """Every description that is announced and can be used, by name; a warning names the distribution of each other one.
+
+    A name that several announce is this package's own, if it is one of them, and else nobody's.
+    """
+    # Load what is announced, and note who claims which name.
+    points = sorted(entry_points(group=kind.group), key=lambda point: (point.name, point.value))
+    loaded = [(point, description) for point in points if (description := _loaded(point, kind)) is not None]
+    claims: dict[str, list[tuple[EntryPoint, D]]] = {}
+    for point, description in loaded:
+        for name in {name.casefold() for name in kind.names(description)}:
+            if all(description != other for _, other in claims.get(name, ())):
+                claims.setdefault(name, []).append((point, description))
+
+    # Leave out all foreign ones of a name that is claimed twice.
+    left_out = set()
+    for name, claimed in claims.items():
+        foreign = [description for point, description in claimed if not _is_own(point)]
+        if len(claimed) > 1 and foreign:
+            left_out |= {id(description) for description in foreign}
+            sources = " and by ".join(description.source for _, description in claimed)
+            _warn(f"{kind.word} {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
+    return {description.name: description for _, description in loaded if id(description) not in left_out}
+
+
+def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
+    """What a plug-in announces; None, after a warning, where that is not a usable description."""
+    plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
+    try:
+        with redirect_stdout(sys.stderr):  # stdout is for results
+            description = point.load()
+    except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
+        if isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed:
+            raise
+        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
+        return None
+    if wrong := _wrong_with(description, kind):
+        _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
+        return None
+    if not description.source:
+        source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        object.__setattr__(description, "source", source)  # set once; `compare=False` keeps identity unaffected
+    return description
+
+
+def _wrong_with(description: Any, kind: Kind[D]) -> str:
+    if not isinstance(description, kind.of):
+        return f"{type(description).__name__} is not a tread_bench.{kind.of.__name__}"
+    try:
+        names = list(kind.names(description))
+    except Exception as error:
+        return f"its names cannot be read ({type(error).__name__}: {error})"
+    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        return "its name, and every other name that it is found by, must be printable text"
+    return kind.wrong_with(description)
+
+
+def _owner(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value
+
+
+def _is_own(point: EntryPoint) -> bool:
+    return _owner(point) == "tread-bench"
+
+
+def _warn(text: str) -> None:
+    _log.warning("left out: %s", printable(text))

@@ -12,9 +12,6 @@ from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.problems import Loc, Problem, dotted
 from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
 
-# Methods whose network is judged as the plain backbone and whose tokens keep their value while they are away.
-PLAIN = ("dense", "tread", "layer_skip")
-OWN_SHALLOW_PATH = ("sprint",)
 GUIDANCE: Loc = ("sampling", "guidance")
 
 
@@ -52,7 +49,7 @@ def with_blocks(setting: Setting) -> Cell | list[Problem]:
 
 
 def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[ResolvedRoute, ...]:
-    if setting.cell.method.name in OWN_SHALLOW_PATH:
+    if setting.cell.method.family.has_shallow_path:
         return ()
     found = resolve_routes(blocks or setting.cell.routes, setting.family.num_blocks(setting.spec))
     return tuple(route.at_share(0) for route in found)
@@ -117,12 +114,12 @@ def _block_problems(
     setting: Setting, what: str, blocks: Sequence[Route], rates: Sequence[float], loc: Loc
 ) -> Iterator[Problem]:
     """Blocks that are missing, that the backbone has not, or that its rules refuse at one of the rates."""
-    method = setting.cell.method.name
-    if method in OWN_SHALLOW_PATH and not rates:
+    method = setting.cell.method
+    if method.family.has_shallow_path and not rates:
         if blocks:
-            yield Problem(f"{dotted(loc)}: method {method} drops its own deep path; leave the key out", loc)
-    elif method not in PLAIN:
-        yield Problem(f"{what} runs the plain backbone, which method {method} does not: leave it out", loc)
+            yield Problem(f"{dotted(loc)}: method {method.name} drops its own deep path; leave the key out", loc)
+    elif not method.family.is_plain_backbone:
+        yield Problem(f"{what} runs the plain backbone, which method {method.name} does not: leave it out", loc)
     elif not blocks and not setting.cell.routes:
         yield Problem(f"{what} needs blocks, and this cell has no routes: add {loc[-1]}: 2:8", loc)
     else:

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tread_bench.core.config.auxiliary import MaeLoss, RepaLoss
-from tread_bench.core.config.methods import MaskMethod
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.methods import Evaluated, Tokens, methods
 from tread_bench.core.problems import Problem
-from tread_bench.core.routes import Route, format_routes
+from tread_bench.core.routed import Setting
+from tread_bench.core.routes import Route
 from tread_bench.suite.merge import Draft
-
-CHOOSES_ITSELF = {"mod": "its routers choose the tokens", "layer_skip": "samples skip as a whole"}
-BYPASSING = ("tread", "drop", "sprint")  # methods whose tokens leave on a route and are predicted all the same
 
 
 def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
     """All that is wrong with a cell whose routes are resolved."""
-    for message in (*_one_route(cell, family, spec), *_skips(cell, family, spec)):
-        yield Problem(message, draft.latest(("routes",), ("method",)))
-    if cell.method.name in CHOOSES_ITSELF and cell.selector != "random":
-        message = f"selector {cell.selector!r}: {CHOOSES_ITSELF[cell.method.name]}; leave selector out"
+    # What the method itself asks.
+    for problem in cell.method.family.check(Setting(cell, family, spec)):
+        is_of_method = problem.loc[:1] == ("method",)
+        yield problem if is_of_method else replace(problem, loc=draft.latest(problem.loc, ("method",)))
+    if cell.method.family.chooses_tokens and cell.selector != "random":
+        rule = f"method {cell.method.name} chooses itself what to skip"
+        message = f"selector {cell.selector!r}: {rule}; leave selector out"
         yield Problem(message, draft.latest(("selector",), ("method",)))
-    yield from _decoder(cell)
+
+    # Its schedule, and the losses beside it.
     yield from _schedule(cell, family, spec, draft)
-    if isinstance(cell.method, MaskMethod) and cell.method.mae_weight:
-        for message in _single_values(spec):
-            yield Problem(f"method mask: {message}, or method.mae_weight: 0", ("method",))
     for index, loss in enumerate(cell.auxiliary):
         found = _mae(loss, cell, spec) if isinstance(loss, MaeLoss) else _repa(loss, cell, family.num_blocks(spec) - 1)
         for key, message in found:
@@ -36,54 +36,8 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
             yield Problem(f"auxiliary {loss.name} is named twice: keep one", ("auxiliary", index))
 
 
-def _one_route(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
-    """Methods that stand on one route, and where it may lie."""
-    name, last, written = cell.method.name, family.num_blocks(spec) - 1, format_routes(cell.routes)
-    if name == "mask" and [(route.start, route.end) for route in cell.routes] != [(0, last)]:
-        yield f"method mask drops tokens for all blocks, here {written}: write one route 0:-1@RATE"
-    if name == "sprint" and len(cell.routes) != 1:
-        yield f"method sprint takes one route, here {written}: keep one"
-    elif name == "sprint" and not (cell.routes[0].start >= 1 and cell.routes[0].end < last):
-        yield (
-            f"method sprint needs dense blocks before and after its route, here {written} of {last + 1} blocks: "
-            f"start at 1 or later and end at {last - 1} or before"
-        )
-
-
-def _skips(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
-    """Long skips around what a method takes away."""
-    skips, last = family.long_skips(spec), family.num_blocks(spec) - 1
-    for route in cell.routes:
-        start, end = int(route.start), int(route.end)
-        over = [(a, b) for a, b in skips if a <= end < b]
-        halved = [(a, b) for a, b in skips if (start <= a <= end) != (start <= b <= end)]
-        if cell.method.name == "drop" and over:
-            a, b = over[-1]
-            yield (
-                f"method drop with route {route}: a long skip of {family.name} joins block {a} to block {b} behind the "
-                f"route, so that dropped tokens would come back; end the route at the last block: "
-                f"{Route(start, last, route.rate)}"
-            )
-        if cell.method.name in ("sprint", "layer_skip") and halved:
-            a, b = halved[0]
-            yield (
-                f"method {cell.method.name} with route {route}: a long skip of {family.name} joins block {a} to block "
-                f"{b}, of which only one is inside; take a route that is symmetrical about the middle, such as "
-                f"{Route(min(start, last - end), max(end, last - start), route.rate)}"
-            )
-
-
-def _decoder(cell: Cell) -> Iterator[Problem]:
-    method = cell.method
-    if isinstance(method, MaskMethod) and method.decoder_width % method.decoder_heads:
-        message = (
-            f"method.decoder_heads {method.decoder_heads}: must divide method.decoder_width {method.decoder_width}"
-        )
-        yield Problem(message, ("method", "decoder_heads"))
-
-
 def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
-    schedule, name = cell.schedule, cell.method.name
+    schedule, method = cell.schedule, cell.method
     if schedule.warmup > schedule.until:
         message = f"schedule.warmup {schedule.warmup:g}: must end before the dense part, at {schedule.until:g} (until)"
         yield Problem(message, draft.latest(("schedule", "warmup"), ("schedule", "until")))
@@ -93,14 +47,15 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
     if schedule.dense_learning_rate is not None and schedule.until == 1:
         message = "schedule.dense_learning_rate has no effect without a dense part: set schedule.until below 1"
         yield Problem(message, ("schedule", "dense_learning_rate"))
-    if name == "dense" and schedule.warmup:
-        message = "schedule.warmup: method dense has no routes to warm up; leave it out"
+    if not method.family.takes_routes and schedule.warmup:
+        message = f"schedule.warmup: method {method.name} has no routes to warm up; leave it out"
         yield Problem(message, draft.latest(("schedule", "warmup"), ("method",)))
-    if name == "dense" and schedule.until < 1 and schedule.dense_learning_rate is None:
-        message = "schedule.until: method dense is dense throughout; give schedule.dense_learning_rate or leave it out"
+    if not method.family.takes_routes and schedule.until < 1 and schedule.dense_learning_rate is None:
+        rule = f"method {method.name} is dense throughout"
+        message = f"schedule.until: {rule}; give schedule.dense_learning_rate or leave it out"
         yield Problem(message, draft.latest(("schedule", "until"), ("method",)))
-    if name == "mod" and schedule.until < 1:
-        message = "schedule.until: method mod is judged with its routers on, so it cannot end dense; leave it out"
+    if method.family.evaluated is Evaluated.ROUTED and schedule.until < 1:
+        message = f"schedule.until: method {method.name} is evaluated routed, so it cannot end dense; leave it out"
         yield Problem(message, draft.latest(("schedule", "until"), ("method",)))
     if schedule.warmup and family.check_routes is not no_extra_rule:
         for message in _warmup_routes(cell, family, spec):
@@ -131,31 +86,31 @@ def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[s
                 return
 
 
-def _single_values(spec: BackboneSpec) -> Iterator[str]:
-    """What the loss on dropped pixels, which divides by each patch's standard deviation, cannot be computed of."""
-    if spec.patch**2 * spec.channels == 1:
-        yield "its loss on pixels normalises each patch, and here a patch is a single value: set backbone.patch: 2"
-
-
 def _mae(loss: MaeLoss, cell: Cell, spec: BackboneSpec) -> Iterator[tuple[str, str]]:
     """Key and message of what is wrong."""
-    method, routes = cell.method.name, len(cell.routes)
-    if method not in BYPASSING:
-        has_own = "has this loss of its own (method.mae_weight)" if method == "mask" else "has none"
-        way_out = f"remove it, or choose one of {', '.join(BYPASSING)}"
-        yield "", f"auxiliary mae needs tokens that bypass a route, and method {method} {has_own}: {way_out}"
+    method, routes = cell.method, len(cell.routes)
+    if loss.name in method.family.own_losses or not method.family.predicts_absent_tokens:
+        own = method.family.own_losses.get(loss.name)
+        has_own = f"has this loss of its own (method.{own})" if own else "has none"
+        able = [
+            one.name for one in methods().values() if one.predicts_absent_tokens and loss.name not in one.own_losses
+        ]
+        way_out = f"remove it, or choose one of {', '.join(able)}"
+        yield "", f"auxiliary mae needs tokens that bypass a route, and method {method.name} {has_own}: {way_out}"
     elif loss.route_weights is not None and len(loss.route_weights) != routes:
         yield "route_weights", f"route_weights {list(loss.route_weights)}: give one for each of the {routes} routes"
-    for message in _single_values(spec):
-        yield "", f"auxiliary mae: {message}, or remove it"
+    if spec.patch_values == 1:
+        rule = "its loss on pixels normalises each patch, and here a patch is a single value"
+        yield "", f"auxiliary mae: {rule}: set backbone.patch: 2, or remove it"
 
 
 def _repa(loss: RepaLoss, cell: Cell, last: int) -> Iterator[tuple[str, str]]:
     """Key and message of what is wrong."""
     if loss.block is not None and loss.block > last:
         yield "block", f"auxiliary repa.block {loss.block}: must lie in 0..{last}"
-    elif cell.method.name == "layer_skip":
-        yield "", "auxiliary repa with method layer_skip: samples that skip a block have no tokens to align; remove it"
+    elif cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
+        rule = "samples that skip a block have no tokens to align"
+        yield "", f"auxiliary repa with method {cell.method.name}: {rule}; remove it"
     if (loss.model is None) != (loss.weights is None):
         given, missing = ("weights", "model") if loss.model is None else ("model", "weights")
         rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"

@@ -11,6 +11,7 @@ from typing import Any
 
 from tread_bench.core.config.data import picture_shape
 from tread_bench.core.config.evaluate import Evaluate
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.documents import Reads, WeightsRef
@@ -151,7 +152,7 @@ class _Row:
     def is_plainly_dense(self) -> bool:
         """Whether nothing of `ROUTING_KEYS` is asked for, so that others are compared with it."""
         cell = self.resolved.cell
-        return cell.method.name == "dense" and not cell.auxiliary and cell.schedule == RoutingSchedule()
+        return cell.method == PLAINLY_DENSE and not cell.auxiliary and cell.schedule == RoutingSchedule()
 
     @property
     def unguided_key(self) -> str:

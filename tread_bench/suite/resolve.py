@@ -249,11 +249,12 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if list(at) != sorted(set(at)) or not all(1 <= iteration <= last for iteration in at):
         message = f"metrics.at {list(at)}: must ascend and lie in 1..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
-    method = cell.method.name
-    if method == "dense" and cell.routes:
-        message = f"method dense takes no routes, here {format_routes(cell.routes)}: set routes: [] or method: tread"
+    method, takes_routes = cell.method.name, cell.method.family.takes_routes
+    if cell.routes and not takes_routes:
+        written = format_routes(cell.routes)
+        message = f"method {method} takes no routes, here {written}: set routes: [] or method: tread"
         yield Problem(message, draft.latest(("method",), ("routes",)))
-    if method != "dense" and not cell.routes:
+    if takes_routes and not cell.routes:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
         yield Problem(message, draft.latest(("method",), ("routes",)))
 

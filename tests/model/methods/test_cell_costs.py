@@ -6,13 +6,13 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tread_bench.core.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
-from tread_bench.core.config.methods import MaskMethod
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_of, sampling_macs
 from tread_bench.core.routed import setting_of
 from tread_bench.core.schedule import routing_share
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.macs import count_method
+from tread_bench.model.methods.mask.family import MaskOptions
 
 WIDTH, TOKENS = 16, 16
 DECODER, PIXELS = 24, 4  # width of MaskDiT's decoder in `cell_of`; values of a patch
@@ -81,7 +81,7 @@ def test_maskdit_is_by_default_the_published_model(backbone, share, released):
     """Forward MACs over dense ones; parameters are counted of the authors' code, which has no row for "no label"."""
     data = {"name": "random_latents"}
     cell = cell_of("mask", backbone, data=data, metrics={"generate": False})
-    cell = cell.model_copy(update={"method": MaskMethod(name="mask")})
+    cell = cell.model_copy(update={"method": MaskOptions(name="mask")})
     cost = cell_cost(cell)
     assert cost.forward_macs / cost.dense_forward_macs == pytest.approx(share, abs=5e-4)
     assert cost.trainable_params == released + cell.backbone.spec(cell.data).hidden

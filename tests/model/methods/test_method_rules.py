@@ -35,7 +35,7 @@ MISTAKES = [
     ({"method": "sprint", "routes": "2:11@0.5"}, "routes", "end at 10 or before"),
     ({"method": "mod", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
     ({"method": "layer_skip", "routes": "2:8@0.5", "selector": "rows"}, "selector", "leave selector out"),
-    ({"method": "mod", "routes": "2:8@0.5", "schedule.until": 0.5}, "schedule.until", "routers"),
+    ({"method": "mod", "routes": "2:8@0.5", "schedule.until": 0.5}, "schedule.until", "evaluated routed"),
     ({"method": "dense", "schedule.warmup": 0.1}, "schedule.warmup", "no routes"),
     ({"method": "dense", "schedule.until": 0.5}, "schedule.until", "dense_learning_rate"),
     ({"method": "tread", "routes": "2:8@0.5", "schedule": {"warmup": 0.6, "until": 0.5}}, "schedule", "dense part"),
@@ -46,7 +46,7 @@ MISTAKES = [
     ({"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.001}, "schedule.warmup", "is no step"),
     ({"method": MASK, "routes": "0:-1@0.5", "backbone.patch": 1}, "method", "method.mae_weight: 0"),
     ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
-    ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "tread, drop, sprint"),
+    ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "drop, sprint, tread"),
     ({"method": "mask", "routes": "0:-1@0.5", "auxiliary": ["mae"]}, "auxiliary", "method.mae_weight"),
     (
         {"method": "tread", "routes": "2:8@0.5", "auxiliary": [{"name": "mae", "route_weights": [1, 1]}]},

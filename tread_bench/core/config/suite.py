@@ -12,7 +12,7 @@ from tread_bench.core.config.base import Model, no_boolean
 from tread_bench.core.config.compute import Compute, Limits, Timing
 from tread_bench.core.config.data import DataChoice, DigitsData
 from tread_bench.core.config.evaluate import Evaluate
-from tread_bench.core.config.methods import DenseMethod, MethodChoice
+from tread_bench.core.config.methods import PLAINLY_DENSE, MethodChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.objectives import FlowObjective, ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
@@ -28,7 +28,7 @@ class Cell(Model):
 
     backbone: BackboneChoice
     data: DataChoice = DigitsData()
-    method: MethodChoice = DenseMethod()
+    method: MethodChoice = PLAINLY_DENSE
     routes: Routes = ()
     selector: str = Field("random", description="which tokens bypass")
     schedule: RoutingSchedule = RoutingSchedule()

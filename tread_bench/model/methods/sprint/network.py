@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from tread_bench.core import draws
-from tread_bench.core.config.methods import SprintMethod
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, leave
 from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range
 from tread_bench.model.methods.masking import MaskToken
+from tread_bench.model.methods.sprint.family import SprintOptions
 
 
 class Sprint(Method):
@@ -24,7 +24,7 @@ class Sprint(Method):
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
-        assert isinstance(cell.method, SprintMethod)
+        assert isinstance(cell.method, SprintOptions)
         self.path_drop = cell.method.path_drop
         width = first_state(backbone).stream().shape[2]
         self.mask_token = MaskToken(width)

@@ -15,12 +15,12 @@ import torch.nn.functional as F
 from timm.layers import Attention, Mlp
 from torch import Tensor, nn
 
-from tread_bench.core.config.methods import MaskMethod
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae import Mae
 from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, init_linear, run_range
+from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import scatter_tokens
@@ -81,7 +81,7 @@ class Mask(Method):
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
-        assert isinstance(cell.method, MaskMethod)
+        assert isinstance(cell.method, MaskOptions)
         config = cell.method
         spec = backbone.spec
         state = first_state(backbone)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config.methods import TreadMethod
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, run_blocks
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.methods.tread.family import TreadOptions
 
 
 class Tread(Method):
@@ -13,7 +13,7 @@ class Tread(Method):
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
-        assert isinstance(cell.method, TreadMethod)
+        assert isinstance(cell.method, TreadOptions)
         self.detach = cell.method.detach
         self.float32_after_route = cell.method.float32_after_route
 

@@ -1,0 +1,1 @@
+"""Every token passes every block."""

@@ -1,0 +1,25 @@
+"""What all else is compared with, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+
+
+class DenseOptions(MethodOptions):
+    """Every token passes every block."""
+
+    name: Literal["dense"] = "dense"
+
+
+DENSE = MethodFamily(
+    name="dense",
+    options=DenseOptions,
+    builder="tread_bench.model.methods.dense.network:Dense",
+    tokens=Tokens.ALL_PASS,
+    evaluated=Evaluated.DENSE,
+    has_modules=False,
+    chooses_tokens=False,
+    has_shallow_path=False,
+)

@@ -1,0 +1,49 @@
+"""Token dropping, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.problems import Problem
+from tread_bench.core.routes import Route
+
+if TYPE_CHECKING:
+    from tread_bench.core.routed import Setting
+
+
+class DropOptions(MethodOptions):
+    """Tokens are dropped inside their route; a learned mask token comes back in their place."""
+
+    name: Literal["drop"] = "drop"
+
+
+def _check(setting: Setting) -> Iterator[Problem]:
+    """A long skip from before a route's end to behind it would bring dropped tokens back."""
+    skips = setting.family.long_skips(setting.spec)
+    last = setting.family.num_blocks(setting.spec) - 1
+    for route in setting.cell.routes:
+        start, end = int(route.start), int(route.end)
+        over = [(a, b) for a, b in skips if a <= end < b]
+        if over:
+            a, b = over[-1]
+            message = (
+                f"method drop with route {route}: a long skip of {setting.family.name} joins block {a} to block {b} "
+                "behind the route, so that dropped tokens would come back; end the route at the last block: "
+                f"{Route(start, last, route.rate)}"
+            )
+            yield Problem(message, ("routes",))
+
+
+DROP = MethodFamily(
+    name="drop",
+    options=DropOptions,
+    builder="tread_bench.model.methods.drop.network:Drop",
+    tokens=Tokens.DROP,
+    evaluated=Evaluated.DENSE,
+    has_modules=True,
+    chooses_tokens=False,
+    has_shallow_path=False,
+    check=_check,
+)

@@ -1,0 +1,27 @@
+"""A control of ours, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.model.methods.long_skips import halved_skips
+
+
+class LayerSkipOptions(MethodOptions):
+    """All tokens of a sample skip a route's blocks, with the rate as probability: a control of ours."""
+
+    name: Literal["layer_skip"] = "layer_skip"
+
+
+LAYER_SKIP = MethodFamily(
+    name="layer_skip",
+    options=LayerSkipOptions,
+    builder="tread_bench.model.methods.layer_skip.network:LayerSkip",
+    tokens=Tokens.SKIP_AS_A_WHOLE,
+    evaluated=Evaluated.DENSE,
+    has_modules=False,
+    chooses_tokens=True,
+    has_shallow_path=False,
+    check=halved_skips,
+)

@@ -1,0 +1,31 @@
+"""TREAD, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+
+
+class TreadOptions(MethodOptions):
+    """Routed tokens bypass the blocks of their route and come back with their value (TREAD)."""
+
+    name: Literal["tread"] = "tread"
+    detach: bool = Field(False, description="no gradient flows through a bypass")
+    float32_after_route: bool = Field(
+        False, description="the block after a route's end runs outside autocast, as released; nothing without autocast"
+    )
+
+
+TREAD = MethodFamily(
+    name="tread",
+    options=TreadOptions,
+    builder="tread_bench.model.methods.tread.network:Tread",
+    tokens=Tokens.BYPASS,
+    evaluated=Evaluated.DENSE,
+    has_modules=False,
+    chooses_tokens=False,
+    has_shallow_path=False,
+)
