@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +22,7 @@ from tread_bench.core.files import StoreError
 from tread_bench.core.identity import Identity
 from tread_bench.core.initial_record import initial_record
 from tread_bench.core.records import DataFile, Record
+from tread_bench.core.redaction import this_host
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives.build import build_objective
@@ -56,7 +56,7 @@ class Job:
         changed = differences(self.plan.conditions, plan.conditions)
         if changed and not self.plan.accept_other_numerics:
             raise StoreError(
-                f"on {platform.node()}, {'; '.join(changed)}, so this cell would not compare with the others: "
+                f"on {this_host()}, {'; '.join(changed)}, so this cell would not compare with the others: "
                 "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
             )
         return replace(self, plan=plan)

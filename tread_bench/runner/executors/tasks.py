@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
 from tread_bench.core.outputs import open_plain
+from tread_bench.core.redaction import this_host
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
 
 def _write_to(log: Path) -> None:
     if not log.parent.is_dir():
-        where = f"{platform.node()} sees no folder {log.parent}"
+        where = f"{this_host()} sees no folder {log.parent}"
         raise UserError(f"{where}: give an --out that every machine of the run sees")
     with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
