@@ -19,6 +19,12 @@ from tread_bench.reports.numbers import number, plural
 from tread_bench.reports.tables import flat
 
 
+def files_of_page(folder: Path, drawn: Sequence[Picture]) -> list[Path]:
+    """A page in a folder, and its pictures."""
+    pictures = [folder / "figures" / f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")]
+    return [folder / "index.html", *pictures]
+
+
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
     """The pictures as SVG and PNG; those called `names` that an earlier call left and that are no longer drawn go.
 

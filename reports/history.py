@@ -12,7 +12,7 @@ from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, 
 from tread_bench.regression.history.metrics import METRICS, Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.document import files_of_page, write_page, write_pictures
 from tread_bench.reports.figures.history import NAMES, pictures, series_name, size
 from tread_bench.reports.numbers import decimals, names, number, plural
 
@@ -58,8 +58,7 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
     """
     # The pictures.
     drawn = pictures(series, runs)
-    files = [out / "figures" / f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")]
-    refuse_foreign("--out", [out / "index.html", *files])
+    refuse_foreign("--out", files_of_page(out, drawn))
     write_pictures(drawn, out / "figures", NAMES)
 
     # What the page says.

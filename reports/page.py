@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.documents import RunPlan
+from tread_bench.core.outputs import refuse_foreign
 from tread_bench.core.records import Record
 from tread_bench.reports import cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
-from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.document import files_of_page, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.style import Picture
@@ -37,31 +38,42 @@ _NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "fi
 
 
 def render(
-    records: Sequence[Record], plan: RunPlan, run_dir: Path, unreadable: Mapping[str, str] | None = None
+    records: Sequence[Record],
+    plan: RunPlan,
+    run_dir: Path | None,
+    unreadable: Mapping[str, str] | None = None,
+    out: Path | None = None,
 ) -> None:
-    """Write results.csv, figures/*.svg, figures/*.png and index.html into `run_dir`, each whole.
+    """Write results.csv, figures/*.svg, figures/*.png and index.html, each whole.
 
     Args:
         records: of the run's cells, in any order.
         plan: the run's plan.json; `cells` names all cells that were planned.
-        run_dir: holds the sample grids under cells/<id>/.
+        run_dir: holds the sample grids under cells/<id>/; None: the records are those of an export.
         unreadable: cell -> why its record cannot be read.
+        out: the folder to write into; None: `run_dir`, whose own files are replaced.
+
+    Raises:
+        OutputError: a file in `out` is there and this program did not write it, or it is a link.
     """
-    # The table of all cells.
-    records = sorted(records, key=record_order)
-    is_smoke = plan.smoke
-    write_csv(results_frame(records, is_smoke), run_dir / "results.csv")
+    folder = out or run_dir
+    assert folder is not None, "an export needs a folder to write into"
 
     # The comparison of rows, and the figures of each set of rows that stand side by side.
+    records = sorted(records, key=record_order)
+    is_smoke = plan.smoke
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
     drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
-    write_pictures(all_drawn, run_dir / "figures", NAMES)
+    if out is not None:
+        refuse_foreign("--out", [out / "results.csv", *files_of_page(out, all_drawn)])
 
-    # The page.
+    # The table of all cells, the figures and the page.
+    write_csv(results_frame(records, is_smoke), folder / "results.csv")
+    write_pictures(all_drawn, folder / "figures", NAMES)
     context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
-    write_page(run_dir / "index.html", "page.html.j2", all_drawn, **context)
+    write_page(folder / "index.html", "page.html.j2", all_drawn, **context)
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class _Report:
     unreadable: Mapping[str, str]
 
 
-def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
+def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     """What the template shows."""
     records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
@@ -90,6 +102,7 @@ def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "facts": _facts(records, list(chain.from_iterable(sets)), plan),
         "cautions": _cautions(report, len(missing)),
+        "is_export": run_dir is None,
         # Which explanations the reader needs.
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(requested.is_guided(record) for record in records),
@@ -97,7 +110,7 @@ def _context(report: _Report, run_dir: Path) -> dict[str, Any]:
         "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
         # Tables, figures and samples.
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)],
-        "samples": sample_grids(rows, run_dir),
+        "samples": sample_grids(rows, run_dir) if run_dir else [],
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
         "cells": _cells(records),

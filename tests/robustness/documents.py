@@ -121,6 +121,7 @@ READERS = (
     (("sample", "done", "--cell", "routed", "--num", "2"), (0, 2), ()),
     (("run", "toy.yaml", "--out", "done"), (0, 1, 2), _of_a_run("done")),
     (("plan", "other.yaml"), (0, 2), ()),
+    (("export", "done", "--out", "sent.json"), (0, 2), ("sent.json",)),
 )
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (
@@ -134,7 +135,14 @@ ARGUMENTS = (
     *(("profile", "DiT-S/2", "--guidance", "{}"), ("profile", "DiT-S/2", "--image-size", "{}")),
     *(("sample", "done", "--cell", "dense", "--num", "2", "--guidance", "{}"), ("sample", "done", "--cell", "{}")),
     *(("sample", "done", "--cell", "dense", "--num", "2", "--labels", "{}"), ("run", "toy.yaml", "--shard", "{}")),
-    *(("report", "{}"), ("plan", "{}"), ("check", "done", "--baseline", "{}"), ("list", "{}"), ("{}",)),
+    *(
+        ("report", "{}"),
+        ("export", "done", "--out", "{}"),
+        ("plan", "{}"),
+        ("check", "done", "--baseline", "{}"),
+        ("list", "{}"),
+        ("{}",),
+    ),
     ("sample", "done", "--cell", "dense", "--num", "2", "--scale", "{}"),
 )
 LINKED = ("done/cells/evil", "done/cells/.x.removed", "done/figures", "done/timings", "done/samples", "done/index.html")
@@ -184,6 +192,7 @@ CASES = (
         for accept, statuses, replaced in (((), (0, 1, 2, 3), ()), (("--accept",), (0, 2), ("baseline.json",)))
         for _ in range(2)
     ),
+    *(Case("sent.json", damage_json, ("report", "sent.json", "--out", "drawn"), (0, 2)) for _ in range(4)),
     *(
         Case("toy.yaml", damage_text, command, (0, 1, 2), limit_s=limit_s, may_last=command[0] in ("run", "features"))
         for command, limit_s in SUITE_READERS
@@ -231,6 +240,7 @@ class Place:
         plan = json.loads((STORED / "plan.json").read_text()) | {"cells": [name], "references": {name: name}}
         (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
         self._do("check", "done", "--baseline", "baseline.json", "--accept")
+        self._do("export", "done", "--out", "sent.json")
 
     def _run(self) -> None:
         for name, text in (("toy", TOY), ("other", OF_ANOTHER_RUN), ("files", ON_FILES)):
@@ -238,6 +248,7 @@ class Place:
         pq.write_table(good_pictures(), self.whole / "images.parquet")
         self._do("run", "toy.yaml", "--out", "done")
         self._do("check", "done", "--baseline", "baseline.json", "--accept")
+        self._do("export", "done", "--out", "sent.json")
         without = [part for key in ("extractor", "extractor_weights") for part in ("--set", f"metrics.{key}=null")]
         self._do("features", "files.yaml", "--out", "features.safetensors", "--iterations", "2", *without)
         shutil.copytree(self.whole / "done", self.whole / "accepted", ignore=shutil.ignore_patterns("figures"))

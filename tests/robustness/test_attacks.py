@@ -22,7 +22,7 @@ def place():
         yield Place(folder, warms)
 
 
-QUICK = ("status", "plan", "check", "clean")  # commands that load no torch and draw nothing
+QUICK = ("status", "plan", "check", "clean", "export")  # commands that load no torch and draw nothing
 FEW = ("done/plan.json", "done/cells/*/cell.json", "done/cells/*/record.json", "baseline.json", "toy.yaml")
 ODD = ("an ASCII locale", "stdout is full", "a suite that cannot be read", "a plug-in that ends Python with status 0")
 

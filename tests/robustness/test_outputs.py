@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -15,10 +16,12 @@ from matplotlib.figure import Figure
 
 from tests.command_line import tread_bench
 from tread_bench.cli.check import Outputs
+from tread_bench.cli.export import export_run
 from tread_bench.cli.features import train_features
-from tread_bench.cli.history import _check_out
-from tread_bench.cli.run import render_report
+from tread_bench.cli.page_folder import make_page_folder
+from tread_bench.cli.report import render_report
 from tread_bench.cli.sample import SampleRequest, sample
+from tread_bench.core.documents import EXPORT_VERSION, EXPORTED
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
@@ -27,6 +30,7 @@ from tread_bench.regression.baseline.outputs import junit, markdown
 from tread_bench.reports.document import write_pictures
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.pictures import NAMES
+from tread_bench.reports.tables import results_frame
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "version_1" / "plan.json"
@@ -53,6 +57,8 @@ WRITTEN = {
     "JUnit XML": lambda: junit([], "tread-bench check: toy").encode(),
     "Markdown": lambda: markdown([], "tread-bench regress: toy against main").encode(),
     "a feature network": feature_network,
+    "a table of results": lambda: results_frame([]).to_csv(index=False).encode(),
+    "an export": lambda: json.dumps({"generator": EXPORTED, "schema_version": EXPORT_VERSION}, indent=1).encode(),
 }
 
 
@@ -129,7 +135,9 @@ COMMANDS = {
     "features --out": ("out.safetensors", lambda path: train_features("smoke", [], path, 1, 0)),
     "sample --out": ("00002.png", lambda path: images(path.parent)),
     "sample --out, grid": ("grid.png", lambda path: images(path.parent)),
-    "history --out": ("index.html", lambda path: _check_out(path.parent)),
+    "export --out": ("sent.json", lambda path: export_run(Path("no-run"), path)),
+    "report --out": ("results.csv", lambda path: make_page_folder(path.parent, path.name)),
+    "history --out": ("index.html", lambda path: make_page_folder(path.parent)),
 }
 
 
@@ -175,7 +183,7 @@ def test_a_history_writes_through_no_link(tmp_path, mine):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "figures").symlink_to(mine, target_is_directory=True)
     with pytest.raises(OutputError, match="is a link to"):
-        _check_out(tmp_path / "out")
+        make_page_folder(tmp_path / "out")
 
 
 def test_pictures_of_others_stay_and_own_ones_that_are_no_longer_drawn_go(tmp_path):

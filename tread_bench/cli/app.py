@@ -261,11 +261,35 @@ def sample(
 
 
 @app.command()
-def report(run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")]) -> None:
-    """Write records.jsonl, results.csv, the figures and index.html of a run again."""
-    from tread_bench.cli.run import render_report
+def report(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN_DIR|FILE", help="a run folder, finished or not, or a file from `export`")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="folder to write into; default the run folder, of a FILE.json a folder FILE here"),
+    ] = None,
+) -> None:
+    """Write results.csv, the figures and index.html of a run again, or of a run that somebody has exported."""
+    from tread_bench.cli.report import write_report
 
-    typer.echo(render_report(run_dir))
+    typer.echo(write_report(source, out))
+
+
+@app.command()
+def export(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="file to write; default the run folder's name with .json, here")
+    ] = None,
+) -> None:
+    """Write the records of a run to one small file to send or publish; `report` draws it.
+
+    The file holds no weights, images or logs, and files by their names: no folder, host or user of this machine.
+    """
+    from tread_bench.cli.export import export_run
+
+    typer.echo(export_run(run_dir, out))
 
 
 @app.command()

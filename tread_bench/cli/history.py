@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.errors import UserError
-from tread_bench.core.outputs import refuse_foreign, refuse_linked
+from tread_bench.cli.page_folder import make_page_folder
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs
 from tread_bench.regression.history.series import Series, series_of
@@ -27,7 +26,7 @@ _STYLES = {"worse": "bold red", "better": "green"}
 def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> int:
     """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
     runs, left_out = read_runs(folders)
-    _check_out(out)
+    make_page_folder(out)
     for left in left_out:
         typer.echo(f"left out: {left.reason}", err=True)
     series = series_of(runs)
@@ -48,17 +47,6 @@ def _tell(series: Sequence[Series], runs: Sequence[Run]) -> None:
     if any(line.series.metric == probed for line in lines):
         typer.echo(f"{probed.title} in {probed.unit}: {probed.about[0].lower()}{probed.about[1:]}")
     typer.echo("; ".join((headline(series, runs), *notes(series))))
-
-
-def _check_out(out: Path) -> None:
-    if (out / "plan.json").exists():
-        raise UserError(f"--out {out} is a run folder, whose page would be lost: give another")
-    refuse_linked([out / "figures"])
-    refuse_foreign("--out", [out / "index.html"])
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out {out} cannot be a folder: {error.strerror}; give another") from None
 
 
 def _table(lines: Sequence[ChangeLine]) -> Table:

@@ -1,4 +1,4 @@
-"""`run` and `report`: a suite to its comparison."""
+"""`run`: a suite to its comparison."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rich.table import Column, Table
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.display import make_display
+from tread_bench.cli.report import render_report
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
 from tread_bench.core.records import Record
-from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import find_suite, load_plan
@@ -113,23 +113,3 @@ def _print_table(records: list[Record], is_smoke: bool) -> None:
         for row, cells in view.rows:
             table.add_row(row.label, *(f"{cells[k].text}\n{cells[k].below}".strip() for k in shown))
         console.print(table)
-
-
-def render_report(root: Path) -> str:
-    """Everything that is derived from the records that can be read, made again; the page's path.
-
-    Raises:
-        UserError: there is no plan.
-    """
-    folder = RunFolder(root)
-    plan = folder.existing_plan()
-    records, unreadable = folder.readable_records(plan.references)
-    for reason in unreadable.values():
-        typer.echo(f"left out: {reason}", err=True)
-    from tread_bench.reports.page import render
-
-    folder.refuse_links()
-    with disk_errors_reported(root):
-        write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
-        render(records, plan, root, unreadable)
-    return str(root / "index.html")

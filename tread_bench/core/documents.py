@@ -30,13 +30,15 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import printable
 from tread_bench.core.identity import Identity
 from tread_bench.core.problems import dotted, shortened, validation_problems
-from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Record, TimingFigures
+from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
 DEEPEST = 50  # of lists and objects inside each other
 LARGEST = 2**63  # integers lie below: tables hold 64 bits
 _NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack what nobody reads
 _LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
 _BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
+EXPORT_VERSION: Literal[1] = 1  # of exports, whose parts have versions of their own
+EXPORTED: Literal["tread-bench export"] = "tread-bench export"
 Model = TypeVar("Model", bound=BaseModel)
 SHOWN = 5  # problems of one document that its message names
 
@@ -186,6 +188,30 @@ class Attempts(RootModel[OwnAttempts | list[str]]):
     """attempts.json: how each attempt at a cell that was broken off has ended; a list as older versions wrote it."""
 
 
+class Export(Part):
+    """A run as it is sent and published: what a report reads, without weights, images and logs, files by their names.
+
+    `unreadable` says of cells why their records could not be read. `version` is that of the program that wrote it.
+    """
+
+    generator: Literal["tread-bench export"]  # the first key of the file, by which it is known
+    schema_version: Literal[1]
+    version: str
+    plan: RunPlan
+    records: list[Record] = Field(min_length=1)
+    unreadable: dict[str, str]
+
+    @model_validator(mode="after")
+    def _holds_cells_of_its_plan(self) -> Export:
+        cells = [record.cell for record in self.records] + [*self.unreadable]
+        if len(set(cells)) < len(cells) or not set(cells) <= self.plan.references.keys():
+            raise ValueError("records and unreadable must be of cells that plan.cells names, each at most once")
+        for record in self.records:
+            if record.reference != self.plan.references[record.cell]:
+                raise ValueError(f"the record of {record.cell}: reference must be that of plan.references")
+        return self
+
+
 def parsed(content: Any, model: type[Model]) -> Model | list[str]:
     """`content` (what `json.loads` gave) as such a document, or every reason why it is none; the fields are named.
 
@@ -198,14 +224,25 @@ def parsed(content: Any, model: type[Model]) -> Model | list[str]:
         document = model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    return _record_problems(document) or _request_problems(document) or document
+    return _config_problems_of(document) or document
 
 
-def _record_problems(document: BaseModel) -> list[str]:
+def _config_problems_of(document: BaseModel) -> list[str]:
+    """Of the configurations that a document holds."""
+    match document:
+        case Record():
+            return _record_problems(document)
+        case CellRequest():
+            return _request_problems(document)
+        case Export():
+            found = ((place, _record_problems(record)) for place, record in enumerate(document.records))
+            return [f"records.{place}.{problem}" for place, problems in found for problem in problems]
+    return []
+
+
+def _record_problems(record: Record) -> list[str]:
     """Of the configuration in a record, perhaps of another version, which knew other keys."""
-    if not isinstance(document, Record):
-        return []
-    config = {**_NOT_ASKED, **document.config}
+    config = {**_NOT_ASKED, **record.config}
     try:
         return _config_problems(config, Cell.model_validate(config))
     except ValidationError as error:
@@ -214,11 +251,9 @@ def _record_problems(document: BaseModel) -> list[str]:
         return _texts(error, Cell, ("config",))
 
 
-def _request_problems(document: BaseModel) -> list[str]:
-    if not isinstance(document, CellRequest):
-        return []
+def _request_problems(request: CellRequest) -> list[str]:
     try:
-        return _config_problems(document.config, document.configuration)
+        return _config_problems(request.config, request.configuration)
     except ValidationError as error:
         return _texts(error, Cell, ("config",))
 

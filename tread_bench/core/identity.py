@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,12 @@ _STAMP = ("cell", "config_sha256", "iteration")
 
 class StrangerError(UserError):
     """A file in the place of one that belongs to another cell, another configuration or another iteration."""
+
+
+def cell_id(row: str, seed: int, row_key: str) -> str:
+    """The id of a row's cell, which is also the name of its folder."""
+    slug = re.sub(r"[^a-z0-9_.]+", "-", row.lower())[:48].strip("-_.")
+    return f"{slug}-s{seed}-{row_key}"
 
 
 def canonical_json(value: object) -> str:

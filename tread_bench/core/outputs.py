@@ -19,7 +19,9 @@ _OWN = re.compile(
     rb"|## tread-bench (?:check|regress): "
     rb'|.{8}\{"__metadata__".*?tread-bench features '
     rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
-    rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench)",
+    rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench"
+    rb'|\{\n "generator": "tread-bench export"'
+    rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )
 _NAMED = 5  # paths in a message
@@ -31,7 +33,8 @@ class OutputError(UserError):
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file says in its first bytes that this program wrote it: pages, pictures, findings, feature networks.
+    """Whether a file says in its first bytes that this program wrote it: pages, pictures, tables, findings, exports,
+    feature networks.
 
     Raises:
         OutputError: it cannot be read.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +15,7 @@ from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.documents import Reads, WeightsRef
 from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.identity import Identity, canonical_json
+from tread_bench.core.identity import Identity, canonical_json, cell_id
 from tread_bench.core.problems import Loc, Problem, SuiteError
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
@@ -145,8 +144,7 @@ class _Row:
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
     def id(self, seed: int) -> str:
-        slug = re.sub(r"[^a-z0-9_.]+", "-", self.name.lower())[:48].strip("-_.")
-        return f"{slug}-s{seed}-{self.key}"
+        return cell_id(self.name, seed, self.key)
 
     @property
     def is_plainly_dense(self) -> bool:

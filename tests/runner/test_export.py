@@ -1,0 +1,452 @@
+"""An export holds what a report reads, and nothing that says where, on which host or by whom it was made."""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import json
+import os
+import platform
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from tests.command_line import tread_bench
+from tests.run_folders import new_folder, put
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.report import render_report, write_report
+from tread_bench.core.documents import Choices
+from tread_bench.core.errors import UserError
+from tread_bench.core.initial_record import initial_record
+from tread_bench.core.outputs import OutputError
+from tread_bench.core.records import CostFigures, DataFile, Evaluation, Record
+from tread_bench.core.redaction import Redaction, this_host
+from tread_bench.runner.export import export_of, read_export, write_export
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.prepare import write_plan
+from tread_bench.suite.load import load_plan
+
+MARK = "Zzyzx"  # in the name of everything that must not leave the machine
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
+COST = {
+    "params": 10, "trainable_params": 10, "tokens_per_block": [4] * 4, "dense_tokens": 4, "forward_macs": 8,
+    "dense_forward_macs": 8, "attention_macs": 1, "scan_macs": 0, "train_step_macs": 24, "block_macs": [2] * 4,
+}  # fmt: skip
+SUITE = f"""\
+name: study
+description: Rows of https://arxiv.org/abs/2501.04765, from /data/{MARK}/notes.txt
+base:
+  backbone: {{name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}}
+  data: {{name: parquet, train: [train/0.parquet, train/1.parquet], held_out: [held out/0.parquet], image_size: 8,
+         channels: 1, num_classes: 2}}
+  training: {{iterations: 4, batch: 4}}
+  metrics: {{extractor: trained-classifier}}
+matrix:
+  metrics.extractor_weights: [a/features.safetensors, b/features.safetensors]
+"""
+PROGRESS = {
+    "phase": "training", "done": 1, "of": 4, "loss": None, "rate": None, "host": f"{MARK}node2.cluster", "pid": 1,
+    "device": "", "began": 0.0, "first": 0, "first_at": 0.0, "updated": 0.0,
+}  # fmt: skip
+
+
+# A run on a machine whose every name is marked
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch) -> Path:
+    """A folder of the user's on it."""
+    home = tmp_path / "home" / f"{MARK} user"
+    here = home / "work"
+    here.mkdir(parents=True)
+    for name in ("USER", "LOGNAME"):
+        monkeypatch.setenv(name, f"{MARK}login")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(platform, "node", lambda: f"{MARK}host.cluster")
+    monkeypatch.chdir(here)
+    return here
+
+
+@pytest.fixture
+def folder(machine) -> RunFolder:
+    """A run of two rows that only folders tell apart; one has failed, and one record cannot be read."""
+    # Data, a suite, and the plan.
+    for name in ("train/0.parquet", "train/1.parquet", "held out/0.parquet"):
+        put(machine / name, name)
+    for name in "ab":
+        put(machine / name / "features.safetensors", name)
+    (machine / "study.yaml").write_text(SUITE)
+    plan, folder = load_plan(machine / "study.yaml", ["seeds=2"]), new_folder(machine / f"{MARK}run")
+    files = {str(path): DataFile(bytes=1, ends_sha256=path.name) for path in sorted(machine.rglob("*.parquet"))}
+    write_plan(plan, plan.cells, SUITE, folder, CHOICES, files=files)
+
+    # What its cells have left.
+    reasons = [
+        "",
+        f"OSError: [Errno 2] No such file or directory: '{machine}/train/0.parquet'",
+        f"on host '{MARK}elsewhere', threads was 1; {MARK}run/cells/x/log of {MARK}login on {MARK}node2, "
+        f"{MARK}host.cluster, ~{MARK}one/.cache",
+    ]
+    for cell, reason in zip(plan.cells, reasons, strict=False):
+        status = "failed" if reason else "done"
+        found = {"status": status, "reason": reason, "attempts": [reason or "done"], "cost": CostFigures(**COST)}
+        evaluations = [Evaluation(iteration=4, train_seconds=1, validation_loss=1, validation_loss_per_time={}, fid=9)]
+        written = initial_record(folder.existing_request(cell.id), folder.plan())
+        own = {"data_files": files, "evaluations": evaluations if not reason else []}
+        folder.write_record(written.model_copy(update=found | own))
+        put(folder.cell(cell.id) / "progress.json", json.dumps(PROGRESS))
+    put(folder.cell(plan.cells[3].id) / "record.json", "{")
+    return folder
+
+
+def texts(value):
+    """Every text of a JSON value, keys too."""
+    if isinstance(value, dict):
+        yield from value
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from texts(part)
+    if isinstance(value, str):
+        yield value
+
+
+def paths(text: str) -> list[str]:
+    """What looks like an absolute path in a text."""
+    return re.findall(r"(?<![\w/.:])~?/[^\s/]+", re.sub(r"https?://\S*", "", text))
+
+
+def written(folder: RunFolder, path: Path) -> str:
+    write_export(path, export_of(folder, "1.2.3"))
+    return path.read_text()
+
+
+def test_nothing_of_the_machine_leaves_it(folder, tmp_path):
+    text = written(folder, tmp_path / "export.json")
+    assert MARK.lower() not in text.lower()
+    assert [one for one in texts(json.loads(text)) if paths(one)] == []
+    assert [one for one in texts(json.loads(text)) if os.sep.join(("held out", "")) in one] == []
+
+
+def test_reasons_are_kept_with_names_in_place_of_paths(folder):
+    export = export_of(folder, "1.2.3")
+    assert [record.reason for record in export.records] == [
+        "",
+        "OSError: [Errno 2] No such file or directory: '0 (2).parquet'",
+        "on HOST, threads was 1; log of USER on HOST, HOST, .cache",
+    ]
+    ((cell, reason),) = export.unreadable.items()
+    assert cell == export.plan.cells[3]
+    assert reason.startswith(f"{cell}: record.json cannot be read as JSON")
+    assert export.plan.suite.description == "Rows of https://arxiv.org/abs/2501.04765, from notes.txt"
+
+
+def test_no_message_names_a_host_but_as_an_export_finds_it():
+    """Whoever needs `platform.node` in a text that is kept: `this_host`."""
+    package = Path(__file__).parents[2] / "tread_bench"
+    users = [path for path in package.rglob("*.py") if "platform.node()" in path.read_text(encoding="utf-8")]
+    assert {path.relative_to(package).as_posix() for path in users} == {
+        "core/redaction.py",
+        "runner/export.py",
+        "runner/heartbeat.py",  # progress.json, which is not exported
+        "runner/status.py",
+    }
+    assert Redaction([]).message(f"on {this_host()}, threads was 1") == "on HOST, threads was 1"
+
+
+def test_what_only_folders_tell_apart_stays_two_things(folder):
+    export = export_of(folder, "1.2.3")
+    rows = {record.row for record in export.records}
+    assert rows == {"extractor_weights=features.safetensors", "extractor_weights=features (2).safetensors"}
+    assert {cell.rpartition("-s")[0] for cell in export.plan.cells} == {
+        "extractor_weights-features.safetensors",
+        "extractor_weights-features-2-.safetensors",
+    }
+    files = {"0.parquet", "0 (2).parquet", "1.parquet"}
+    assert export.plan.files.keys() == export.records[0].data_files.keys() == files
+    data = export.records[0].config["data"]
+    assert data["train"] == ["0 (2).parquet", "1.parquet"] and data["held_out"] == ["0.parquet"]
+
+
+def test_the_results_are_those_of_the_run(folder, tmp_path):
+    written(folder, tmp_path / "export.json")
+    render_report(folder.root)
+    write_report(tmp_path / "export.json", tmp_path / "drawn")
+    named = {"cell", "reference", "row", "reason"}  # by a path, in this suite
+    own, drawn = (
+        sorted([str(value) for name, value in line.items() if name not in named] for line in results(place))
+        for place in (folder.root / "results.csv", tmp_path / "drawn" / "results.csv")
+    )
+    assert own == drawn and len(own) == 3
+
+
+def results(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# A run whose names say nothing
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory) -> RunFolder:
+    suite = write_suite(tmp_path_factory.mktemp("plain"), toy_suite(iterations=4, checkpoint_every=2, pairs=0))
+    plan, folder = load_plan(suite), new_folder(suite.parent / "run")
+    write_plan(plan, plan.cells, suite.read_text(), folder, CHOICES)
+    for cell in plan.cells[:3]:
+        (folder.cell(cell.id) / "samples").mkdir(parents=True)
+        evaluation = Evaluation(
+            iteration=4, train_seconds=1, validation_loss=1, validation_loss_per_time={"0.5": 1.0, "0.25": 2.0},
+            fid=9 + cell.seed, samples="samples/4.png", samples_sha256="0" * 64,
+        )  # fmt: skip
+        found = {"status": "done", "cost": CostFigures(**COST), "evaluations": [evaluation]}
+        folder.write_record(initial_record(folder.existing_request(cell.id), folder.plan()).model_copy(update=found))
+    render_report(folder.root)
+    return folder
+
+
+@pytest.fixture
+def exported(plain, tmp_path) -> Path:
+    written(plain, tmp_path / "run.json")
+    return tmp_path / "run.json"
+
+
+def test_it_is_read_as_it_was_written_and_twice_the_same(plain, exported, tmp_path):
+    assert read_export(exported) == export_of(plain, "1.2.3")
+    assert written(plain, tmp_path / "again.json") == exported.read_text()
+
+
+def test_it_names_no_file_that_stays_in_the_run_folder(plain, exported):
+    assert "samples/4.png" in (plain.cell(plain.plan().cells[0]) / "record.json").read_text()
+    assert "4.png" not in exported.read_text()
+
+
+def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert write_report(exported, None) == "run/index.html"
+    assert (tmp_path / "run" / "results.csv").read_bytes() == (plain.root / "results.csv").read_bytes()
+    own, drawn = ((place / "index.html").read_text() for place in (plain.root, tmp_path / "run"))
+    samples = re.search(r'<section aria-labelledby="samples">.*?</section>\n', own, re.DOTALL)[0]
+    note = re.search(r'<p class="note">Drawn from an export.*?</p>\n', drawn)[0]
+    assert "sample images, logs and weights stay in the run folder" in note
+    link = '<li><a href="#samples">Samples</a></li>\n'
+    assert own.replace(samples, "").replace(link, "").split() == drawn.replace(note, "").split()
+    assert {p.name for p in (tmp_path / "run" / "figures").iterdir()} == {
+        p.name for p in (plain.root / "figures").iterdir()
+    }
+    write_report(exported, None)  # what this program wrote, it replaces
+
+
+def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
+    before = {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")}
+    write_report(plain.root, tmp_path / "other")
+    assert {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")} == before
+    assert (tmp_path / "other" / "index.html").read_bytes() == (plain.root / "index.html").read_bytes()
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {"index.html", "results.csv", "figures"}
+
+
+@pytest.mark.parametrize("name", ["index.html", "results.csv", "figures/route_placement.svg"])
+def test_a_report_replaces_nothing_of_somebody_else(exported, tmp_path, name):
+    put(tmp_path / "drawn" / name, "mine")
+    with pytest.raises(OutputError, match=rf"--out .*{name} was not written by tread-bench"):
+        write_report(exported, tmp_path / "drawn")
+    assert [p.name for p in (tmp_path / "drawn").rglob("*") if p.is_file()] == [Path(name).name]
+    assert (tmp_path / "drawn" / name).read_text() == "mine"
+
+
+def test_an_export_is_not_drawn_into_a_run_folder(plain, exported):
+    with pytest.raises(UserError, match="is a run folder, whose page would be lost"):
+        write_report(exported, plain.root)
+
+
+def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
+    put(tmp_path / "run" / "plan.json", plain.plan_path.read_text())
+    with pytest.raises(UserError, match="has no record that can be read, so there is nothing to export"):
+        export_of(RunFolder(tmp_path / "run"), "1.2.3")
+
+
+# Files that are not what they should be
+
+
+FOREIGN = {
+    "nothing": "",
+    "null": "null",
+    "a list": "[]",
+    "a plan": '{"suite": {"name": "a"}, "cells": []}',
+    "binary": "\0\1",
+    "half": '{"generator": "tread-bench export", "records": [',
+    "empty": '{"generator": "tread-bench export"}',
+    "of a version to come": '{"generator": "tread-bench export", "schema_version": 2}',
+    "of no version": '{"generator": "tread-bench export", "schema_version": "1"}',
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_is_not_an_export_is_refused_by_name(tmp_path, kind):
+    (tmp_path / "some.json").write_text(FOREIGN[kind])
+    with pytest.raises(UserError, match=r"some\.json") as caught:
+        write_report(tmp_path / "some.json", tmp_path / "drawn")
+    assert "\n" not in str(caught.value) and not (tmp_path / "drawn").exists()
+    if kind == "of a version to come":
+        assert "written by a newer tread-bench (schema_version 2; this one reads up to 1)" in str(caught.value)
+
+
+def doubled(content):
+    content["records"].append(content["records"][0])
+
+
+def of_another_run(content):
+    content["records"][0]["cell"] = "stranger"
+
+
+def with_another_reference(content):
+    content["records"][1]["reference"] = content["records"][1]["cell"]
+    content["plan"]["references"][content["records"][1]["cell"]] = content["records"][0]["cell"]
+
+
+def without_records(content):
+    content["records"] = []
+
+
+def of_a_configuration_that_is_none(content):
+    content["records"][2]["config"]["training"] = {"iterations": "many"}
+
+
+RULES = {
+    doubled: "records and unreadable must be of cells that plan.cells names, each at most once",
+    of_another_run: "records and unreadable must be of cells that plan.cells names",
+    with_another_reference: "reference must be that of plan.references",
+    without_records: "records",
+    of_a_configuration_that_is_none: "records.2.config.training.iterations",
+}
+
+
+@pytest.mark.parametrize("harm", RULES)
+def test_parts_that_contradict_each_other_are_refused(exported, harm):
+    content = json.loads(exported.read_text())
+    harm(content)
+    exported.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=re.escape(RULES[harm])) as caught:
+        read_export(exported)
+    assert str(exported) in str(caught.value)
+
+
+NAN, INFINITY, HALF = float("nan"), float("inf"), "\ud800"
+UNFIT = (NAN, -INFINITY, HALF, 10**400)  # for any place at all
+KINDS = (None, True, -1, 0.5, "", "text", [], [[]], {}, {"a": [None]})
+
+
+def fields(value, at=()):
+    """Places of a document; of a list its first entry stands for all."""
+    yield at
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from fields(part, (*at, key))
+    elif isinstance(value, list) and value:
+        yield from fields(value[0], (*at, 0))
+
+
+def changed(document, at, value):
+    if not at:
+        return value
+    copied = copy.copy(document)
+    copied[at[0]] = changed(document[at[0]], at[1:], value)
+    return copied
+
+
+def why_refused(exported: Path) -> str:
+    """The message; anything but a UserError is a traceback."""
+    try:
+        read_export(exported)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+def refused(exported: Path, values: tuple[object, ...], every: int) -> int:
+    """How many of the damaged exports were refused; each with one message that names the file."""
+    whole, count = json.loads(exported.read_text()), 0
+    damaged = ((at, value) for at in fields(whole) for value in values)
+    for number, (at, value) in enumerate(damaged):
+        if number % every:
+            continue
+        exported.write_text(json.dumps(changed(whole, at, value)))
+        message = why_refused(exported)
+        if message:
+            assert str(exported) in message and "\n" not in message, (at, value, message)
+            count += 1
+        else:
+            assert values is not UNFIT, (at, value)
+    return count
+
+
+def test_some_fields_with_values_that_none_may_have(exported):
+    assert refused(exported, UNFIT, every=7) > 50
+
+
+def test_some_fields_with_values_of_other_kinds(exported):
+    assert refused(exported, KINDS, every=11) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", [UNFIT, KINDS], ids=["unfit", "kinds"])
+def test_every_field(exported, values):
+    assert refused(exported, values, every=1) > 500
+
+
+# The whole way
+
+
+def pictures(count: int) -> pa.Table:
+    """Gray, 8 x 8, of two classes."""
+    file = io.BytesIO()
+    Image.new("L", (8, 8), 1).save(file, "PNG")
+    images = [{"bytes": file.getvalue(), "path": "x.png"}] * count
+    return pa.table({"image": images, "label": [k % 2 for k in range(count)]})
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_sent_and_drawn(tmp_path):
+    """On data in a marked folder, with a row that fails for a file there."""
+    data = tmp_path / MARK
+    data.mkdir()
+    pq.write_table(pictures(64), data / "images.parquet")
+    (data / "inception.pt").write_text("no weights")
+    suite = toy_suite(
+        iterations=2, checkpoint_every=1, seeds=1, pairs=2, metrics="generate: false, validation_samples: 16"
+    )
+    suite = suite.replace(
+        "base:\n",
+        f"""base:
+  data: {{name: parquet, train: [{MARK}/images.parquet], held_out: [{MARK}/images.parquet], image_size: 8, channels: 1,
+         num_classes: 2}}
+""",
+    ).replace(
+        "timing:",
+        f"""  broken: {{metrics.generate: true, metrics.inception_weights: {MARK}/inception.pt}}
+timing:""",
+    )
+    suite = write_suite(tmp_path, suite)
+    around = {"HOME": str(tmp_path / f"{MARK}home"), "USER": f"{MARK}login"}
+    done = tread_bench("run", suite, "--out", tmp_path / f"{MARK}run", cwd=tmp_path, **around)
+    assert done.returncode == 1, done.stderr
+
+    # Exported, and drawn elsewhere.
+    sent = tread_bench("export", f"{MARK}run", "--out", "sent.json", cwd=tmp_path, **around)
+    assert (sent.returncode, sent.stdout, sent.stderr) == (0, "sent.json\n", "")
+    drawn = tread_bench("report", "sent.json", cwd=tmp_path)
+    assert (drawn.returncode, drawn.stdout) == (0, "sent/index.html\n"), drawn.stderr
+
+    # Nothing of the machine is in it, and the failure's reason is.
+    text = (tmp_path / "sent.json").read_text()
+    content = json.loads(text)
+    assert MARK not in text and str(tmp_path) not in text and [one for one in texts(content) if paths(one)] == []
+    assert platform.node() not in [word for one in texts(content) for word in re.findall(r"[\w.-]+", one)]
+    (failed,) = (Record.model_validate(one) for one in content["records"] if one["status"] == "failed")
+    assert "inception.pt" in failed.reason
+    own, of_export = results(tmp_path / f"{MARK}run" / "results.csv"), results(tmp_path / "sent" / "results.csv")
+    assert [line.pop("reason") for line in own] != [line.pop("reason") for line in of_export]
+    assert own == of_export

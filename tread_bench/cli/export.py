@@ -1,0 +1,36 @@
+"""`export`: a run as one file that can be sent and published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tread_bench import __version__
+from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.runner.export import export_of, write_export
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
+
+
+def export_run(root: Path, out: Path | None) -> str:
+    """Write the file, in the current folder and called as the run's unless `out` is given; its path.
+
+    Raises:
+        UserError: `root` is not a run folder or has no record; or `out` is there and this program did not write it.
+    """
+    path = out or Path(f"{root.resolve().name}.json")
+    refuse_foreign("--out", [path])
+
+    # What the run has left so far.
+    export = export_of(RunFolder(root), __version__)
+    try_file("--out", path)
+    with disk_errors_reported(path.parent):
+        write_export(path, export)
+
+    # What the file does not hold.
+    for reason in export.unreadable.values():
+        typer.echo(f"left out: {reason}", err=True)
+    missing = len(export.plan.cells) - len(export.records) - len(export.unreadable)
+    if missing:
+        typer.echo(f"{missing} of {len(export.plan.cells)} cells have no record yet and are not in it", err=True)
+    return str(path)

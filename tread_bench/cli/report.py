@@ -1,0 +1,68 @@
+"""`report`: what is derived from the records of a run, or of an export, made again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import typer
+
+from tread_bench.cli.page_folder import make_page_folder
+from tread_bench.core.files import write_atomically
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
+
+RESULTS = "results.csv"
+
+
+def write_report(source: Path, out: Path | None) -> str:
+    """Draw a run folder, into itself unless `out` is given, or an export, into a folder of its name; the page's path.
+
+    Raises:
+        UserError: it is neither, or `out` holds something else.
+    """
+    if source.is_file():
+        return _report_export(source, out or Path(source.stem))
+    return render_report(source, out)
+
+
+def render_report(root: Path, out: Path | None = None) -> str:
+    """Everything that is derived from the records of a run that can be read, made again; the page's path.
+
+    Args:
+        out: another folder, for the page, its figures and results.csv alone.
+
+    Raises:
+        UserError: there is no plan.
+    """
+    folder = RunFolder(root)
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan.references)
+    _tell_left_out(unreadable)
+    from tread_bench.reports.page import render
+
+    if out is not None:
+        make_page_folder(out, RESULTS)
+    else:
+        folder.refuse_links()
+    with disk_errors_reported(out or root):
+        if out is None:
+            write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
+        render(records, plan, root, unreadable, out)
+    return str((out or root) / "index.html")
+
+
+def _report_export(path: Path, out: Path) -> str:
+    from tread_bench.reports.page import render
+    from tread_bench.runner.export import read_export
+
+    export = read_export(path)
+    make_page_folder(out, RESULTS)
+    _tell_left_out(export.unreadable)
+    with disk_errors_reported(out):
+        render(export.records, export.plan, None, export.unreadable, out)
+    return str(out / "index.html")
+
+
+def _tell_left_out(unreadable: Mapping[str, str]) -> None:
+    for reason in unreadable.values():
+        typer.echo(f"left out: {reason}", err=True)

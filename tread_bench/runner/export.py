@@ -1,0 +1,140 @@
+"""A run as one small file that can be sent and published, and read by whoever reports it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath
+from typing import Any
+
+from tread_bench.core.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
+from tread_bench.core.files import StoreError, fit_document, read_json, write_json
+from tread_bench.core.identity import cell_id
+from tread_bench.core.records import Record
+from tread_bench.core.redaction import Redaction
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.heartbeat import read_progress
+from tread_bench.runner.migrations import migrated
+
+_NOT_SENT = {"evaluations": {"__all__": {"samples", "samples_sha256"}}}  # files that stay in the run folder
+_WAY_OUT = "get the file again from whoever exported it"
+
+
+def export_of(folder: RunFolder, version: str) -> Export:
+    """What a report reads of a run, without what says where, on which host and by whom it was made.
+
+    Args:
+        version: of this program.
+
+    Raises:
+        StoreError: there is no plan, or no record that can be read.
+    """
+    # The run.
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan.references)
+    if not records:
+        reasons = "".join(f"\n{reason}" for reason in unreadable.values())
+        raise StoreError(f"{folder.root} has no record that can be read, so there is nothing to export{reasons}")
+
+    # Its parts, by names alone.
+    redaction = _redaction(folder, plan, records)
+    redaction.names |= _new_ids(plan, records, redaction)
+    written = plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True)
+    return Export.model_validate(
+        {
+            "generator": EXPORTED,
+            "schema_version": EXPORT_VERSION,
+            "version": version,
+            "plan": redaction.value(written),
+            "records": [_record(record, redaction) for record in records],
+            "unreadable": {
+                redaction.text(cell): f"{redaction.text(cell)}: {redaction.message(reason)}"
+                for cell, reason in unreadable.items()
+            },
+        }
+    )
+
+
+def write_export(path: Path, export: Export) -> None:
+    """The file, whole. Keys keep their order, in which a page shows them."""
+    content = export.model_dump(mode="json")
+    content["plan"] = export.plan.model_dump(mode="json", exclude_unset=True)
+    write_json(path, content)
+
+
+def read_export(path: Path) -> Export:
+    """An export of this version or an older one.
+
+    Raises:
+        UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
+    """
+    # Whether it is one, and of which version.
+    content = read_json(path, _WAY_OUT)
+    if not isinstance(content, dict) or content.get("generator") != EXPORTED:
+        raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
+    version = content.get("schema_version")
+    if type(version) is int and version > EXPORT_VERSION:
+        raise StoreError(
+            f"{path} was written by a newer tread-bench (schema_version {version}; this one reads up to "
+            f"{EXPORT_VERSION}): update tread-bench"
+        )
+
+    # Its parts have versions of their own.
+    plan, records = content.get("plan"), content.get("records")
+    if isinstance(plan, dict):
+        content["plan"] = migrated(plan, "plan", path)
+    if isinstance(records, list):
+        content["records"] = [migrated(one, "record", path) if isinstance(one, dict) else one for one in records]
+    return fit_document(path, content, Export, _WAY_OUT)
+
+
+def _record(record: Record, redaction: Redaction) -> dict[str, Any]:
+    """The record as JSON. What programs have said in it is searched for more than paths."""
+    return {
+        **redaction.value(record.model_dump(mode="json", exclude=_NOT_SENT)),
+        "reason": redaction.message(record.reason),
+        "attempts": [redaction.message(attempt) for attempt in record.attempts],
+    }
+
+
+def _redaction(folder: RunFolder, plan: RunPlan, records: Sequence[Record]) -> Redaction:
+    """For the files that the cells read, the folders that messages speak of, and who ran them where."""
+    # Files.
+    files = {*plan.files}
+    for record in records:
+        files |= {*record.data_files, *_absolute(record.config)}
+
+    # Machines and people.
+    hosts = {platform.node()}
+    for cell in plan.cells:
+        if progress := read_progress(folder, cell):
+            hosts.add(progress.host)
+    users = {os.environ.get(name, "") for name in ("USER", "LOGNAME")}
+    with suppress(OSError, KeyError):  # a user without an entry in the system's list
+        users |= {folder.root.owner(), getpass.getuser()}
+
+    folders = {os.path.abspath(folder.root), os.path.realpath(folder.root), os.getcwd()}
+    return Redaction(files, folders, os.path.expanduser("~"), hosts - {""}, users - {""})
+
+
+def _absolute(value: Any) -> Iterator[str]:
+    """The absolute paths among the texts of a configuration."""
+    if isinstance(value, str) and PurePath(value).is_absolute():
+        yield value
+    parts: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _absolute(part)
+
+
+def _new_ids(plan: RunPlan, records: Sequence[Record], redaction: Redaction) -> Mapping[str, str]:
+    """Of cells whose row is called by a path, which their ids then hold too."""
+    rows = {**plan.rows, **{record.cell: (record.row, record.seed) for record in records}}
+    renamed = {}
+    for cell, (row, seed) in rows.items():
+        name = redaction.text(row)
+        if name != row:
+            renamed[cell] = cell_id(name, seed, cell.rpartition("-")[2])
+    return renamed
