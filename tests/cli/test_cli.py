@@ -273,7 +273,18 @@ def test_plan_shows_costs_without_torch():
 
 @pytest.mark.parametrize(
     "what",
-    ["backbones", "suites", "datasets", "objectives", "samplers", "selectors", "methods", "extractors", "kernels"],
+    [
+        "backbones",
+        "suites",
+        "datasets",
+        "objectives",
+        "samplers",
+        "selectors",
+        "methods",
+        "losses",
+        "extractors",
+        "kernels",
+    ],
 )
 def test_everything_that_can_be_named_is_listed(what):
     listed = json.loads(tread_bench("list", what, "--json").stdout)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from tread_bench.core.config.auxiliary import MaeLoss, RepaLoss
 from tread_bench.core.config.suite import Cell
-from tread_bench.measure.targets import open_targets
+from tread_bench.core.plugins import named
 from tread_bench.model.backbone import Backbone, draw_weights
 from tread_bench.model.losses.auxiliary import Auxiliary
-from tread_bench.model.losses.mae import Mae
-from tread_bench.model.losses.repa import Repa
 from tread_bench.model.methods.base import init_linear
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -25,14 +22,7 @@ def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
     draw_weights(method, seed, method.init_module, "method.")
 
     # Those of the auxiliary losses.
-    losses = [_auxiliary(config, cell, backbone) for config in cell.auxiliary]
-    for config, loss in zip(cell.auxiliary, losses, strict=True):
-        draw_weights(loss, seed, lambda name, module: init_linear(module), f"auxiliary.{config.name}.")
+    losses: list[Auxiliary] = [named(options.family.builder)(options, cell, backbone) for options in cell.auxiliary]
+    for options, loss in zip(cell.auxiliary, losses, strict=True):
+        draw_weights(loss, seed, lambda name, module: init_linear(module), f"auxiliary.{options.name}.")
     return Network(backbone, method, losses)
-
-
-def _auxiliary(config: MaeLoss | RepaLoss, cell: Cell, backbone: Backbone) -> Auxiliary:
-    if isinstance(config, MaeLoss):
-        routes = len(cell.routes)
-        return Mae(config.weight, config.route_weights or [1 / routes] * routes, backbone.spec.patch)
-    return Repa(config, backbone, open_targets(config))

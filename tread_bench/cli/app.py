@@ -116,6 +116,7 @@ class Listed(StrEnum):
     SAMPLERS = "samplers"
     SELECTORS = "selectors"
     METHODS = "methods"
+    LOSSES = "losses"
     EXTRACTORS = "extractors"
     KERNELS = "kernels"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import typer
@@ -12,13 +12,14 @@ from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.data import DataChoice
-from tread_bench.core.config.methods import MethodChoice
 from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.config.objectives import ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import SELECTORS, families
 from tread_bench.core.kernels import KERNELS, missing
+from tread_bench.core.losses import LossFamily, losses
+from tread_bench.core.methods import MethodFamily, methods
 from tread_bench.suite.load import shipped_suites
 
 
@@ -59,7 +60,18 @@ def _suites() -> list[dict[str, Any]]:
 def _choices(union: Any) -> list[dict[str, Any]]:
     """The members of a discriminated union: their name and what their docstring's first line says."""
     members = get_args(get_args(union)[0]) if get_args(union) else (union,)
-    return [{"name": _name(member), "about": (member.__doc__ or "").strip().splitlines()[0]} for member in members]
+    return [{"name": _name(member), "about": _about(member)} for member in members]
+
+
+def _described(plugins: Mapping[str, MethodFamily] | Mapping[str, LossFamily]) -> list[dict[str, Any]]:
+    """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
+    return [
+        {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
+    ]
+
+
+def _about(options: type[BaseModel]) -> str:
+    return (options.__doc__ or "").strip().partition("\n")[0]
 
 
 def _name(member: type[BaseModel]) -> str:
@@ -99,7 +111,8 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "objectives": lambda: _choices(ObjectiveChoice),
     "samplers": _samplers,
     "selectors": _selectors,
-    "methods": lambda: _choices(MethodChoice),
+    "methods": lambda: _described(methods()),
+    "losses": lambda: _described(losses()),
     "extractors": _extractors,
     "kernels": _kernels,
 }

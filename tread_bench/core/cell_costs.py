@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_figures, cost_of
@@ -26,6 +25,14 @@ class Extra:
     removed_params: int = 0  # of the backbone, which a method does without
     forward: Macs = field(default_factory=Macs)
     train_step: int = 0
+
+    def __add__(self, other: Extra) -> Extra:
+        return Extra(
+            self.params + other.params,
+            self.removed_params + other.removed_params,
+            self.forward + other.forward,
+            self.train_step + other.train_step,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +135,11 @@ def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
 
 
 def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
+    extra = Extra()
     for loss in cell.auxiliary:
-        if isinstance(loss, RepaLoss):  # the others have neither parameters nor products
-            return named("tread_bench.measure.macs:count_repa")(
-                loss, family, spec, _tokens_behind(cell, family, spec, share)
-            )
-    return Extra()
+        if loss.family.extra_cost is not None:
+            extra += named(loss.family.extra_cost)(loss, family, spec, _tokens_behind(cell, family, spec, share))
+    return extra
 
 
 def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.cell_costs import Extra
-from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import TokenState
-from tread_bench.model.losses.repa import Repa
+from tread_bench.model.losses.repa.family import RepaOptions
+from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -93,7 +93,7 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
     return Extra(params, unused, _minus(forward, routed.forward), train_step)
 
 
-def count_repa(config: RepaLoss, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
+def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
     """Of REPA's projection over the tokens behind each block; in `train_step` too the pass of its target features."""
     targets = open_targets(config)
     with torch.device("meta"):

@@ -17,11 +17,14 @@ from safetensors.torch import load
 from timm.data import resolve_model_data_config
 from torch import Tensor, nn
 
-from tread_bench.core.config.auxiliary import RepaLoss
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.quality.features import full_float32
+from tread_bench.model.backbone import Backbone
+from tread_bench.model.losses.repa.family import RepaOptions
+from tread_bench.model.losses.repa.network import Repa
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,12 @@ class TargetFeatures:
         return maps.flatten(2).transpose(1, 2)
 
 
-def open_targets(config: RepaLoss) -> TargetFeatures:
+def build_repa(options: RepaOptions, cell: Cell, backbone: Backbone) -> Repa:
+    """REPA with the features that the options name. Raises UserError."""
+    return Repa(options, backbone, open_targets(options))
+
+
+def open_targets(config: RepaOptions) -> TargetFeatures:
     """The feature network of digits before its mean over pixels, or a timm model with local weights.
 
     Raises:

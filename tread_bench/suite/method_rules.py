@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tread_bench.core.config.auxiliary import MaeLoss, RepaLoss
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
-from tread_bench.core.methods import Evaluated, Tokens, methods
+from tread_bench.core.losses import LossOptions
+from tread_bench.core.methods import Evaluated, MethodOptions, Tokens, methods
 from tread_bench.core.problems import Problem
 from tread_bench.core.routed import Setting
 from tread_bench.core.routes import Route
@@ -29,9 +29,9 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     # Its schedule, and the losses beside it.
     yield from _schedule(cell, family, spec, draft)
     for index, loss in enumerate(cell.auxiliary):
-        found = _mae(loss, cell, spec) if isinstance(loss, MaeLoss) else _repa(loss, cell, family.num_blocks(spec) - 1)
-        for key, message in found:
-            yield Problem(message, ("auxiliary", index, *((key,) if key else ())))
+        own = loss.family.check(Setting(cell, family, spec), loss)
+        for problem in (*_suits(loss, cell.method), *own):
+            yield replace(problem, loc=("auxiliary", index, *problem.loc))
         if loss.name in (other.name for other in cell.auxiliary[:index]):
             yield Problem(f"auxiliary {loss.name} is named twice: keep one", ("auxiliary", index))
 
@@ -86,38 +86,15 @@ def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[s
                 return
 
 
-def _mae(loss: MaeLoss, cell: Cell, spec: BackboneSpec) -> Iterator[tuple[str, str]]:
-    """Key and message of what is wrong."""
-    method, routes = cell.method, len(cell.routes)
-    if loss.name in method.family.own_losses or not method.family.predicts_absent_tokens:
-        own = method.family.own_losses.get(loss.name)
+def _suits(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:
+    """A loss on tokens that the method does not have."""
+    own = method.family.own_losses.get(loss.name)
+    if own is not None or (loss.family.needs_absent_tokens and not method.family.predicts_absent_tokens):
+        able = [one for one in methods().values() if one.predicts_absent_tokens and loss.name not in one.own_losses]
         has_own = f"has this loss of its own (method.{own})" if own else "has none"
-        able = [
-            one.name for one in methods().values() if one.predicts_absent_tokens and loss.name not in one.own_losses
-        ]
-        way_out = f"remove it, or choose one of {', '.join(able)}"
-        yield "", f"auxiliary mae needs tokens that bypass a route, and method {method.name} {has_own}: {way_out}"
-    elif loss.route_weights is not None and len(loss.route_weights) != routes:
-        yield "route_weights", f"route_weights {list(loss.route_weights)}: give one for each of the {routes} routes"
-    if spec.patch_values == 1:
-        rule = "its loss on pixels normalises each patch, and here a patch is a single value"
-        yield "", f"auxiliary mae: {rule}: set backbone.patch: 2, or remove it"
-
-
-def _repa(loss: RepaLoss, cell: Cell, last: int) -> Iterator[tuple[str, str]]:
-    """Key and message of what is wrong."""
-    if loss.block is not None and loss.block > last:
-        yield "block", f"auxiliary repa.block {loss.block}: must lie in 0..{last}"
-    elif cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
+        way_out = f"remove it, or choose one of {', '.join(one.name for one in able)}"
+        rule = f"needs tokens that bypass a route, and method {method.name} {has_own}"
+        yield Problem(f"auxiliary {loss.name} {rule}: {way_out}")
+    if loss.family.reads_tokens and method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
         rule = "samples that skip a block have no tokens to align"
-        yield "", f"auxiliary repa with method {cell.method.name}: {rule}; remove it"
-    if (loss.model is None) != (loss.weights is None):
-        given, missing = ("weights", "model") if loss.model is None else ("model", "weights")
-        rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"
-        yield given, rule
-    elif loss.model is None and cell.data.name != "digits":
-        way_out = "set repa.model (a timm model) and repa.weights (its local file)"
-        yield "", f"auxiliary repa: no feature network ships for data {cell.data.name}; {way_out}"
-    elif cell.data.channels not in (1, 3):
-        channels = f"data {cell.data.name} has {cell.data.channels} channels"
-        yield "model", f"auxiliary repa.model {loss.model}: sees images of 1 or 3 channels, and {channels}; remove repa"
+        yield Problem(f"auxiliary {loss.name} with method {method.name}: {rule}; remove it")

@@ -14,15 +14,15 @@ from tests.model.methods.subjects import BACKBONES, batch_range, cell_of, inputs
 from tests.run_folders import new_folder
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
-from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.losses.auxiliary import Images
-from tread_bench.model.losses.mae import Mae
-from tread_bench.model.losses.repa import default_block
+from tread_bench.model.losses.mae.network import Mae
+from tread_bench.model.losses.repa.family import RepaOptions
+from tread_bench.model.losses.repa.network import default_block
 from tread_bench.model.methods.base import Prediction
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.plan import expand
@@ -134,7 +134,7 @@ def vit(tmp_path_factory):
 
 def test_features_of_a_timm_model_are_its_own_on_the_grid_of_tokens(vit):
     model, path = vit
-    targets = open_targets(RepaLoss(model="test_vit", weights=str(path)))
+    targets = open_targets(RepaOptions(model="test_vit", weights=str(path)))
     x = inputs(2)[0]
     seen = targets(x, (10, 10))
     with torch.no_grad():
@@ -197,10 +197,10 @@ def test_the_record_of_a_cell_holds_the_hash_of_its_teacher(vit, tmp_path):
 def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):
     model, _ = vit
     torch.save(model.state_dict(), tmp_path / "vit.pth")
-    assert open_targets(RepaLoss(model="test_vit", weights=str(tmp_path / "vit.pth"))).width == 64
+    assert open_targets(RepaOptions(model="test_vit", weights=str(tmp_path / "vit.pth"))).width == 64
     torch.save({"model": model}, tmp_path / "pickle.pth")
     with pytest.raises(UserError, match="not safe to load"):
-        open_targets(RepaLoss(model="test_vit", weights=str(tmp_path / "pickle.pth")))
+        open_targets(RepaOptions(model="test_vit", weights=str(tmp_path / "pickle.pth")))
 
 
 @pytest.mark.parametrize(
@@ -216,4 +216,4 @@ def test_wrong_weights_are_refused_with_the_way_out(vit, model, file, message):
     folder = vit[1].parent
     (folder / "broken.safetensors").write_bytes(b"no weights")
     with pytest.raises(UserError, match=message):
-        open_targets(RepaLoss(model=model, weights=str(folder / file)))
+        open_targets(RepaOptions(model=model, weights=str(folder / file)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.core.config.data import LatentsData, ParquetData
 
 if TYPE_CHECKING:
@@ -28,5 +27,4 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file
     for index, loss in enumerate(cell.auxiliary):
-        if isinstance(loss, RepaLoss) and loss.weights is not None:
-            yield ("auxiliary", index, "weights"), loss.weights
+        yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))

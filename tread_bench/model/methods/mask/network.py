@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.losses.auxiliary import Auxiliary
-from tread_bench.model.losses.mae import Mae
+from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, init_linear, run_range
 from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken

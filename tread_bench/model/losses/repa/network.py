@@ -14,9 +14,9 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.core.config.auxiliary import RepaLoss
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.methods.base import Prediction, first_state
 from tread_bench.model.ops.routing import gather_tokens
 
@@ -43,7 +43,7 @@ class Repa(Auxiliary):
 
     block: int
 
-    def __init__(self, config: RepaLoss, backbone: Backbone, targets: Targets) -> None:
+    def __init__(self, config: RepaOptions, backbone: Backbone, targets: Targets) -> None:
         super().__init__()
         self.weight = config.weight
         self.targets = targets

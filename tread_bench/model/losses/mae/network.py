@@ -14,7 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tread_bench.core.config.suite import Cell
+from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.losses.mae.family import MaeOptions
 from tread_bench.model.methods.base import Prediction
 
 EPSILON = 1e-6
@@ -43,6 +46,12 @@ class Mae(Auxiliary):
             left_out = torch.ones_like(errors_BN).scatter(1, kept, 0.0)
             loss = loss + self.route_weights[number] * (errors_BN * left_out).sum() / left_out.sum()
         return self.weight * loss
+
+
+def build(options: MaeOptions, cell: Cell, backbone: Backbone) -> Mae:
+    """The loss over the cell's routes."""
+    routes = len(cell.routes)
+    return Mae(options.weight, options.route_weights or [1 / routes] * routes, backbone.spec.patch)
 
 
 def patches(images: Tensor, patch: int) -> Tensor:

@@ -1,0 +1,95 @@
+"""Names to auxiliary losses, found through entry points of the group `tread_bench.losses`.
+
+An auxiliary loss is added to the training loss of any method. What the rest of the package needs to know of it, its
+`LossFamily` says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Float, Model
+from tread_bench.core.names import unknown
+from tread_bench.core.plugins import Kind, announced
+
+if TYPE_CHECKING:
+    from tread_bench.core.problems import Problem
+    from tread_bench.core.routed import Setting
+
+
+class LossOptions(Model):
+    """A loss's settings in a suite. Each subclass has its loss's name: `name: Literal["mine"] = "mine"`."""
+
+    name: str = ""
+    weight: Float = Field(gt=0)
+
+    @property
+    def family(self) -> LossFamily:
+        return find_loss(self.name)
+
+
+def no_further_rule(setting: Setting, options: Any) -> Iterable[Problem]:
+    """What all losses keep to is enough."""
+    return ()
+
+
+def no_files(options: Any) -> Iterable[tuple[str, str]]:
+    """The loss reads no files."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossFamily:
+    """An auxiliary loss: what is known of it without torch.
+
+    Args:
+        name: as a suite writes it.
+        options: its typed settings; the docstring's first line is what `tread-bench list losses` shows.
+        builder: "module:attribute" of a callable (options, cell, backbone) -> `Auxiliary`.
+        needs_absent_tokens: it is computed over tokens that were absent inside a route, and predicted all the same.
+        reads_tokens: it reads the tokens behind a block (`Auxiliary.block`), of every sample.
+        extra_cost: "module:attribute" of a callable (options, family, spec, image tokens behind each block) -> `Extra`;
+            None: it has neither parameters nor matrix products.
+        check: what else is wrong with a cell that has it, as problems with their keys in the loss's options.
+        files: key of the options -> file that it reads.
+    """
+
+    name: str
+    options: type[LossOptions]
+    builder: str
+    needs_absent_tokens: bool
+    reads_tokens: bool
+    extra_cost: str | None
+    check: Callable[[Setting, Any], Iterable[Problem]] = no_further_rule
+    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+def _wrong_with(loss: LossFamily) -> str:
+    """By which rule a loss cannot be used; empty: it can."""
+    if not (isinstance(loss.options, type) and issubclass(loss.options, LossOptions)):
+        return "its options must be a subclass of tread_bench.LossOptions"
+    if get_args(loss.options.model_fields["name"].annotation) != (loss.name,):
+        return f"its options must have the field name: Literal[{loss.name!r}] = {loss.name!r}"
+    return ""
+
+
+LOSSES = Kind(word="auxiliary loss", group="tread_bench.losses", of=LossFamily, wrong_with=_wrong_with)
+
+
+@cache
+def losses() -> dict[str, LossFamily]:
+    """Every auxiliary loss that is announced and can be used, by name."""
+    return announced(LOSSES)
+
+
+def find_loss(name: str) -> LossFamily:
+    """The loss of that name. Raises ValueError."""
+    if name not in losses():
+        raise ValueError(unknown("auxiliary", name, losses()))
+    return losses()[name]

@@ -1,0 +1,1 @@
+"""MaskDiT's loss on tokens that were left out."""

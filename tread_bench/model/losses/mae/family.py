@@ -1,0 +1,46 @@
+"""MaskDiT's loss on tokens that were left out, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Float
+from tread_bench.core.losses import LossFamily, LossOptions
+from tread_bench.core.problems import Problem
+
+if TYPE_CHECKING:
+    from tread_bench.core.routed import Setting
+
+
+class MaeOptions(LossOptions):
+    """The tokens that bypassed a route are asked for their own noised pixels, over all routes (MaskDiT's loss)."""
+
+    name: Literal["mae"] = "mae"
+    weight: Float = Field(0.1, gt=0)
+    route_weights: tuple[Annotated[Float, Field(ge=0)], ...] | None = Field(
+        None, description="weight of each route, in their order; empty: 1 / number of routes"
+    )
+
+
+def _check(setting: Setting, options: MaeOptions) -> Iterator[Problem]:
+    routes, weights = len(setting.cell.routes), options.route_weights
+    if setting.cell.method.family.takes_routes and weights is not None and len(weights) != routes:
+        message = f"route_weights {list(weights)}: give one for each of the {routes} routes"
+        yield Problem(message, ("route_weights",))
+    if setting.spec.patch_values == 1:
+        rule = "its loss on pixels normalises each patch, and here a patch is a single value"
+        yield Problem(f"auxiliary mae: {rule}: set backbone.patch: 2, or remove it")
+
+
+MAE = LossFamily(
+    name="mae",
+    options=MaeOptions,
+    builder="tread_bench.model.losses.mae.network:build",
+    needs_absent_tokens=True,
+    reads_tokens=False,
+    extra_cost=None,
+    check=_check,
+)

@@ -1,0 +1,65 @@
+"""REPA, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Float, Int
+from tread_bench.core.losses import LossFamily, LossOptions
+from tread_bench.core.problems import Problem
+
+if TYPE_CHECKING:
+    from tread_bench.core.routed import Setting
+
+
+class RepaOptions(LossOptions):
+    """One block's tokens are aligned with features of the clean image (REPA)."""
+
+    name: Literal["repa"] = "repa"
+    weight: Float = Field(0.5, gt=0)
+    block: Int | None = Field(
+        None, ge=0, description="block whose tokens are aligned; empty: the 8th of 28, scaled to the depth"
+    )
+    projector: Int = Field(2048, ge=1, description="hidden width of the projection MLP")
+    model: str | None = Field(None, description="timm model of the features; empty: the feature network of digits")
+    weights: str | None = Field(None, description="its weights: a local safetensors file, or one of torch.save")
+
+
+def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
+    # The block.
+    last = setting.family.num_blocks(setting.spec) - 1
+    if options.block is not None and options.block > last:
+        yield Problem(f"auxiliary repa.block {options.block}: must lie in 0..{last}", ("block",))
+
+    # The feature network.
+    data = setting.cell.data
+    if (options.model is None) != (options.weights is None):
+        given, missing = ("weights", "model") if options.model is None else ("model", "weights")
+        rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"
+        yield Problem(rule, (given,))
+    elif options.model is None and data.name != "digits":
+        way_out = "set repa.model (a timm model) and repa.weights (its local file)"
+        yield Problem(f"auxiliary repa: no feature network ships for data {data.name}; {way_out}")
+    elif data.channels not in (1, 3):
+        rule = f"sees images of 1 or 3 channels, and data {data.name} has {data.channels} channels"
+        yield Problem(f"auxiliary repa.model {options.model}: {rule}; remove repa", ("model",))
+
+
+def _files(options: RepaOptions) -> Iterator[tuple[str, str]]:
+    if options.weights is not None:
+        yield "weights", options.weights
+
+
+REPA = LossFamily(
+    name="repa",
+    options=RepaOptions,
+    builder="tread_bench.measure.targets:build_repa",
+    needs_absent_tokens=False,
+    reads_tokens=True,
+    extra_cost="tread_bench.measure.macs:count_repa",
+    check=_check,
+    files=_files,
+)
