@@ -24,7 +24,7 @@ from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
 from tread_bench.core.initial_record import initial_record
 from tread_bench.core.outputs import OutputError
-from tread_bench.core.records import CostFigures, DataFile, Evaluation, Record
+from tread_bench.core.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation, Record
 from tread_bench.core.redaction import Redaction, this_host
 from tread_bench.runner.export import export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
@@ -292,6 +292,30 @@ def test_what_is_not_an_export_is_refused_by_name(tmp_path, kind):
     assert "\n" not in str(caught.value) and not (tmp_path / "drawn").exists()
     if kind == "of a version to come":
         assert "written by a newer tread-bench (schema_version 2; this one reads up to 1)" in str(caught.value)
+
+
+def test_its_parts_have_versions_of_their_own(exported):
+    content = json.loads(exported.read_text())
+    whole = read_export(exported)
+
+    # Those of version 1, which did not keep attempts, are read.
+    del content["plan"]["schema_version"]
+    for record in content["records"]:
+        record["schema_version"] = 1
+    exported.write_text(json.dumps(content))
+    assert read_export(exported) == whole
+
+    # Those of a version to come are not, and there is no run folder to name.
+    content["records"][1]["schema_version"] = SCHEMA_VERSION + 1
+    exported.write_text(json.dumps(content))
+    with pytest.raises(
+        UserError, match=rf"was written by a newer tread-bench .* {SCHEMA_VERSION}\): update tread-bench$"
+    ):
+        read_export(exported)
+    content["records"][1]["schema_version"] = "two"
+    exported.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="'two' is not a version; get the file again from whoever exported it"):
+        read_export(exported)
 
 
 def doubled(content):

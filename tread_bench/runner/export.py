@@ -17,7 +17,7 @@ from tread_bench.core.records import Record
 from tread_bench.core.redaction import Redaction
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
-from tread_bench.runner.migrations import migrated
+from tread_bench.runner.migrations import known_version, migrated
 
 _NOT_SENT = {"evaluations": {"__all__": {"samples", "samples_sha256"}}}  # files that stay in the run folder
 _WAY_OUT = "get the file again from whoever exported it"
@@ -75,19 +75,16 @@ def read_export(path: Path) -> Export:
     content = read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
         raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
-    version = content.get("schema_version")
-    if type(version) is int and version > EXPORT_VERSION:
-        raise StoreError(
-            f"{path} was written by a newer tread-bench (schema_version {version}; this one reads up to "
-            f"{EXPORT_VERSION}): update tread-bench"
-        )
+    known_version(content.get("schema_version"), EXPORT_VERSION, path, _WAY_OUT)
 
     # Its parts have versions of their own.
     plan, records = content.get("plan"), content.get("records")
     if isinstance(plan, dict):
-        content["plan"] = migrated(plan, "plan", path)
+        content["plan"] = migrated(plan, "plan", path, _WAY_OUT)
     if isinstance(records, list):
-        content["records"] = [migrated(one, "record", path) if isinstance(one, dict) else one for one in records]
+        content["records"] = [
+            migrated(record, "record", path, _WAY_OUT) if isinstance(record, dict) else record for record in records
+        ]
     return fit_document(path, content, Export, _WAY_OUT)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import WAY_OUT
 from tread_bench.core.records import SCHEMA_VERSION
 
 Kind = Literal["record", "plan", "cell"]  # record.json and outcome.json, plan.json, cell.json: one version for all
@@ -16,24 +17,30 @@ class VersionError(UserError):
     """A document of a version that this program does not know."""
 
 
-def migrated(content: dict[str, Any], kind: Kind, path: Path) -> dict[str, Any]:
+def known_version(version: object, newest: int, path: Path, way_out: str = WAY_OUT) -> int:
+    """A `schema_version` that was read from `path`.
+
+    Raises:
+        VersionError: it is not a version, or newer than `newest`, the newest that this program reads.
+    """
+    if type(version) is not int or version < 1:
+        raise VersionError(f"{path}: schema_version {version!r} is not a version; {way_out}")
+    if version > newest:
+        raise VersionError(
+            f"{path} was written by a newer tread-bench (schema_version {version}; this one reads up to {newest}): "
+            "update tread-bench"
+        )
+    return version
+
+
+def migrated(content: dict[str, Any], kind: Kind, path: Path, way_out: str = WAY_OUT) -> dict[str, Any]:
     """`content`, read from `path`, as this version writes it.
 
     Raises:
         VersionError: it was written by a newer version, or its version is none.
     """
     version = content.get("schema_version", 1)  # plan.json and cell.json of version 1 do not say it
-    if type(version) is not int or version < 1:
-        raise VersionError(
-            f"{path}: schema_version {version!r} is not a version; restore the file, or move it away and run its suite "
-            "again"
-        )
-    if version > SCHEMA_VERSION:
-        raise VersionError(
-            f"{path} was written by a newer tread-bench (schema_version {version}; this one reads up to "
-            f"{SCHEMA_VERSION}): update tread-bench, or give another --out"
-        )
-    for step in range(version, SCHEMA_VERSION):
+    for step in range(known_version(version, SCHEMA_VERSION, path, way_out), SCHEMA_VERSION):
         content = _STEPS[step](content, kind)
     return {**content, "schema_version": SCHEMA_VERSION}
 
