@@ -15,10 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from tests.command_line import tread_bench
 from tests.run_folders import new_folder, put
 from tests.toy_suite import toy_suite, write_suite
+from tread_bench import __version__
+from tread_bench.cli.app import app
 from tread_bench.cli.report import render_report, write_report
 from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
@@ -222,6 +225,16 @@ def test_it_is_read_as_it_was_written_and_twice_the_same(plain, exported, tmp_pa
 def test_it_names_no_file_that_stays_in_the_run_folder(plain, exported):
     assert "samples/4.png" in (plain.cell(plain.plan().cells[0]) / "record.json").read_text()
     assert "4.png" not in exported.read_text()
+
+
+def test_the_command_writes_it_here_and_says_what_is_missing(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # the second time it replaces its own file
+        done = CliRunner().invoke(app, ["export", str(plain.root)])
+        assert (done.exit_code, done.stdout) == (0, "run.json\n")
+        assert done.stderr == "1 of 4 cells have no record yet and are not in it\n"
+    assert read_export(tmp_path / "run.json").version == __version__
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
