@@ -20,6 +20,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
 
 CHECKOUT = Path(__file__).parents[1]
+PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
 
 
 @pytest.fixture(scope="module")
@@ -97,14 +98,14 @@ def test_a_plug_in_works_beside_the_wheel_in_a_folder_with_its_own_backbones(unp
     site, mine = tmp_path / "site", tmp_path / "mine"
     shutil.copytree(unpacked, site)
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
-    subprocess.run([*command, str(site), str(CHECKOUT / "tests" / "plugin")], check=True, capture_output=True)
+    subprocess.run([*command, str(site), str(PLUGIN)], check=True, capture_output=True)
     for name in ("backbones", "reports"):
         (mine / name).mkdir(parents=True)
         (mine / name / "__init__.py").write_text("raise ImportError('not ours')\n")
     listed = run_in(mine, site, "-m", "tread_bench", "list", "backbones", "--json")
     assert listed.returncode == 0, listed.stderr
     assert {"DiT", "Snake"} <= {backbone["family"] for backbone in json.loads(listed.stdout)}
-    done = run_in(mine, site, "-m", "tread_bench", "plan", str(CHECKOUT / "tests" / "plugin" / "snake.yaml"))
+    done = run_in(mine, site, "-m", "tread_bench", "plan", str(PLUGIN / "snake.yaml"))
     assert done.returncode == 0, done.stderr
 
 

@@ -1,4 +1,4 @@
-"""A third party's backbone: installed from a distribution of its own, and run like any other."""
+"""A third party's backbone and method: each installed from a distribution of its own, and run like any other."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[1]
-PLUGIN = CHECKOUT / "tests" / "plugin"
+PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
+METHOD = CHECKOUT / "tests" / "plugin" / "method"
 SHOWN = ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml")
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the plug-in's distribution is installed into, without a network."""
+    """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*command, "--target", str(folder), str(PLUGIN)], check=True, capture_output=True)
+    subprocess.run([*command, "--target", str(folder), str(PLUGIN), str(METHOD)], check=True, capture_output=True)
     return folder
 
 
@@ -113,6 +114,37 @@ def test_the_document_names_every_check() -> None:
     assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [c.__name__.removeprefix("check_") for c in CHECKS]
 
 
-def test_a_backbone_takes_less_than_80_lines() -> None:
-    lines = [line for file in (PLUGIN / "snake_backbone").glob("*.py") for line in file.read_text().splitlines()]
+@pytest.mark.parametrize("folder", [PLUGIN / "snake_backbone", METHOD / "mean_fill"], ids=lambda folder: folder.name)
+def test_a_plug_in_takes_less_than_80_lines(folder: Path) -> None:
+    lines = [line for file in folder.glob("*.py") for line in file.read_text().splitlines()]
     assert len(lines) < 80
+
+
+def test_a_method_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "methods", "--json"))
+    (found,) = [method for method in listed if method["name"] == "mean_fill"]
+    assert found["about"].startswith("Tokens are dropped") and found["source"] == "mean-fill 0.1.0"
+    code = (
+        "from tread_bench import check_method\nfrom mean_fill.family import MEAN_FILL\n"
+        "print([str(violation) for violation in check_method(MEAN_FILL)])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+
+
+def test_a_mistake_in_a_method_s_option_is_reported_as_any_other(installed: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "typo.yaml"
+    suite.write_text((METHOD / "mean_fill.yaml").read_text(encoding="utf-8").replace("keep_own", "keep_won"))
+    command = [sys.executable, "-m", "tread_bench", "plan", str(suite)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
+    assert done.returncode == 2 and "typo.yaml:12:" in done.stderr and "did you mean 'keep_own'" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_method_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", METHOD / "mean_fill.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = {row["method"]: row for row in csv.DictReader(file)}
+    assert rows.keys() == {"dense", "mean_fill"} and {row["status"] for row in rows.values()} == {"done"}
+    assert rows["mean_fill"]["tokens_kept"] == "8" and rows["mean_fill"]["params"] == rows["dense"]["params"]
+    assert int(rows["mean_fill"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
+    assert "mean_fill 1:2@0.5" in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
         mirrored_skips,
         no_skips,
     )
+    from tread_bench.core.losses import LossFamily, LossOptions
+    from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+    from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
-    from tread_bench.model.backbone import Backbone, TokenState
+    from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
+    from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
+    from tread_bench.model.losses.auxiliary import Auxiliary, Images
+    from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
     from tread_bench.model.ops.conv import causal_conv
     from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
     from tread_bench.model.ops.qshift import q_shift
@@ -45,9 +51,15 @@ _NAMES_BY_MODULE = {
         "mirrored_skips",
         "no_skips",
     ),
+    "core.losses": ("LossFamily", "LossOptions"),
+    "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
+    "core.problems": ("Problem",),
     "core.routes": ("Route",),
-    "model.backbone": ("Backbone", "TokenState"),
+    "model.backbone": ("Backbone", "TokenState", "come_back", "leave"),
+    "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
+    "model.losses.auxiliary": ("Auxiliary", "Images"),
+    "model.methods.base": ("BatchRange", "Method", "Prediction", "run_range", "walk"),
     "model.ops.conv": ("causal_conv",),
     "model.ops.patching": ("sincos_positions", "sinusoids", "unpatchify"),
     "model.ops.qshift": ("q_shift",),
@@ -58,29 +70,46 @@ _NAMES_BY_MODULE = {
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}
 __all__ = [
+    "Auxiliary",
     "Backbone",
     "BackboneSpec",
+    "BatchRange",
     "Cost",
+    "Evaluated",
     "Family",
+    "Images",
+    "LossFamily",
+    "LossOptions",
     "Macs",
+    "Method",
+    "MethodFamily",
+    "MethodOptions",
+    "Prediction",
+    "Problem",
     "Route",
     "RoutedNetwork",
     "TokenOrder",
     "TokenState",
+    "Tokens",
     "__version__",
     "bi_wkv",
     "causal_conv",
     "check_backbone",
+    "check_method",
+    "come_back",
     "create_backbone",
     "gather_tokens",
+    "leave",
     "mirrored_skips",
     "no_skips",
     "q_shift",
+    "run_range",
     "scatter_tokens",
     "selective_scan",
     "sincos_positions",
     "sinusoids",
     "unpatchify",
+    "walk",
 ]
 
 redirect_old_names()

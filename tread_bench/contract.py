@@ -9,17 +9,21 @@ def test_the_contract_holds():
 from __future__ import annotations
 
 from tread_bench.model.contract.checks import CHECKS, Check
+from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
 from tread_bench.model.contract.run import Violation, check_backbone, run_check
 from tread_bench.model.contract.subject import Subject
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 
 __all__ = [
     "CHECKS",
+    "METHOD_CHECKS",
     "WRAPPED_CHECKS",
     "Check",
+    "MethodSubject",
     "Subject",
     "Violation",
     "check_backbone",
+    "check_method",
     "check_wrapped",
     "run_check",
 ]

@@ -662,7 +662,7 @@ def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path):
     (tmp_path / "my_backbone-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"
     (tmp_path / "my_backbone-1.dist-info" / "entry_points.txt").write_text(points)
-    suite = (CHECKOUT / "tests" / "plugin" / "snake.yaml").read_text(encoding="utf-8")
+    suite = (CHECKOUT / "tests" / "plugin" / "backbone" / "snake.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(suite.replace("{name: Snake, depth: 4, hidden: 32}", "{name: Mine}"))
 
     command = [sys.executable, "-m", "tread_bench", "run", "mine.yaml", "--out", "run"]

@@ -19,16 +19,16 @@ import torch
 
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.model.contract.checks import CHECKS, Check
-from tread_bench.model.contract.subject import Subject, Trial
+from tread_bench.model.contract.subject import Subject
 
 __all__ = ["CHECKS", "Check", "Subject", "Violation", "check_backbone", "run_check"]
 
-Tried = TypeVar("Tried", bound=Trial)
+Tried = TypeVar("Tried")
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a backbone breaks: the check that says so, what it expected and what it saw."""
+    """A rule that a plug-in breaks: the check that says so, what it expected and what it saw."""
 
     check: str
     message: str
@@ -38,7 +38,7 @@ class Violation:
 
 
 def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
-    """What one check finds; an error that the backbone raises is a finding."""
+    """What one check finds; an error that the plug-in raises is a finding."""
     found: list[Violation] = []
     name = check.__name__.removeprefix("check_")
     try:

@@ -1,0 +1,76 @@
+"""Methods that break one rule each, as variants of TREAD."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch import nn
+
+from tread_bench.model.backbone import run_blocks
+from tread_bench.model.methods.base import Prediction
+from tread_bench.model.methods.tread.network import Tread
+
+
+class OwnsParametersUnsaid(Tread):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def eval_forward(self, backbone, start, on_block=None):
+        return super().eval_forward(backbone, start, on_block) * self.scale
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        prediction = super().train_forward(backbone, start, batch_range, on_block)
+        return Prediction(prediction.output * self.scale, prediction.kept)
+
+    def init_module(self, name, module):
+        pass
+
+
+class TrainsOneInVain(OwnsParametersUnsaid):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.unused = nn.Parameter(torch.ones(()))
+
+
+class EvaluatesOtherwise(Tread):
+    def eval_forward(self, backbone, start, on_block=None):
+        return super().eval_forward(backbone, start, on_block) + 0.1
+
+
+class RoutesNothing(Tread):
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        return Prediction(self.eval_forward(backbone, start, on_block), self.draw(backbone, batch_range, start.device))
+
+
+class NamesOtherTokens(Tread):
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        prediction = super().train_forward(backbone, start, batch_range, on_block)
+        return Prediction(prediction.output, {number: ids[:, 1:] for number, ids in prediction.kept.items()})
+
+
+class DrawsFromTorch(Tread):
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        kept = self.draw(backbone, batch_range, start.device)
+        drawn = [
+            torch.rand(len(ids), backbone.spec.num_tokens).topk(ids.shape[1]).indices.sort().values
+            for ids in kept.values()
+        ]
+        state = run_blocks(backbone, start, [self.routes[number] for number in kept], drawn, on_block)
+        return Prediction(backbone.finish(state), dict(zip(kept, drawn, strict=True)))
+
+
+class KeepsAState(Tread):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.noise = random.random()  # in no state dict
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        prediction = super().train_forward(backbone, start, batch_range, on_block)
+        return Prediction(prediction.output + (self.noise if batch_range.routing else 0.0), prediction.kept)
+
+
+class HasAPathUnsaid(Tread):
+    def shallow_forward(self, backbone, start):
+        return backbone.finish(start)

@@ -1,0 +1,1 @@
+"""Dropped tokens come back as the mean of the others."""

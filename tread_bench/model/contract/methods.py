@@ -1,0 +1,250 @@
+"""What every method keeps to, as checks that its author runs.
+
+    from tread_bench.contract import check_method
+
+    def test_the_contract_holds():
+        assert check_method(METHOD, routes="1:3@0.5") == []
+
+A small network is enough. Its weights are moved away from their initial values first, so that a layer that starts at
+zero hides nothing. That its cells resume exactly follows from `draws` and `state`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
+from tread_bench.core.costs import cost_of
+from tread_bench.core.methods import Evaluated, MethodFamily, Tokens
+from tread_bench.core.plugins import named
+from tread_bench.core.routed import setting_of
+from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
+from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.run import Violation, run_check
+from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.network import Network
+
+SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
+BATCH = 6
+TOLERANCE = 1e-5  # where the order of a float32 sum may differ, relative to the largest value
+
+
+class MethodSubject:
+    """A method on a small backbone that sees digits, with a batch to try it on.
+
+    Args:
+        options: those of the method.
+        routes: of the cell; a method that takes none gets none.
+        backbone: its name and sizes.
+
+    Raises:
+        ValueError: a route that the backbone does not have, or a cell that the method's own rules refuse.
+    """
+
+    def __init__(
+        self, method: MethodFamily, options: Mapping[str, Any], routes: RoutesLike, backbone: Mapping[str, Any]
+    ) -> None:
+        # A cell, as a suite would resolve it.
+        choice = BackboneChoice.model_validate(backbone)
+        cell = Cell(backbone=choice, training=Training(iterations=1))
+        self.family, self.spec = choice.family(), choice.spec(cell.data)
+        resolved = self.family.resolve(self.spec, as_routes(routes) if method.takes_routes else (), "random")
+        self.cell = cell.model_copy(update={"method": method.options(**options), "routes": resolved})
+        if problems := list(method.check(setting_of(self.cell))):
+            raise ValueError("; ".join(problem.message for problem in problems))
+
+        # Its network, twice, with equal weights that are not the initial ones; and a batch.
+        self.method = method
+        self.network = self.fresh()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for parameter in self.network.parameters():
+                if parameter.requires_grad:
+                    parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+        shape = (BATCH, self.spec.channels, self.spec.image_size, self.spec.image_size)
+        self.x = torch.randn(shape, generator=generator)
+        self.t = torch.rand(BATCH, generator=generator)
+        self.y = torch.arange(BATCH) if self.spec.num_classes else None
+
+    def fresh(self) -> Network:
+        """The network with its initial weights, in eval mode: dropout would hide what a check looks for."""
+        method: Method = named(self.method.builder)(self.cell, self.family.build(self.spec, {"attention": "math"}, 0))
+        draw_weights(method, 0, method.init_module, "method.")
+        return Network(self.family.build(self.spec, {"attention": "math"}, 0), method).eval()
+
+    def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
+        """A training step's prediction for some samples of the batch, none of which loses a path of its own."""
+        chosen = slice(first, first + count)
+        y = None if self.y is None else self.y[chosen]
+        batch_range = BatchRange(seed=0, first=first, count=count, routing=routing, path_drop=False)
+        return network.train_forward(self.x[chosen], self.t[chosen], y, batch_range)
+
+    def evaluated(self) -> Tensor:
+        return self.network(self.x, self.t, self.y)
+
+
+def check_modules(subject: MethodSubject) -> Iterator[str]:
+    """It has parameters of its own where it says so, and every one gets a finite gradient in a routed step."""
+    own = dict(subject.network.method.named_parameters())
+    if bool(own) != subject.method.has_modules:
+        yield f"has_modules is {subject.method.has_modules}, and it has {len(own)} parameters of its own"
+    output = subject.step(subject.network).output
+    weights = torch.linspace(-1, 1, output.numel()).view_as(output)
+    gradients = torch.autograd.grad((output * weights).sum(), list(own.values()), allow_unused=True) if own else ()
+    for name, gradient in zip(own, gradients, strict=True):
+        if gradient is None or not gradient.isfinite().all():
+            yield f"expected a finite gradient of {name}; saw {'none' if gradient is None else 'NaN or infinity'}"
+
+
+@torch.no_grad()
+def check_evaluated(subject: MethodSubject) -> Iterator[str]:
+    """It is evaluated as it says, and a step without routing, or at full rates, predicts just that."""
+    output = subject.evaluated()
+    if output.shape != subject.x.shape or not output.isfinite().all():
+        yield f"expected a finite prediction of shape {tuple(subject.x.shape)}; saw {tuple(output.shape)}"
+        return
+    if not torch.equal(output, subject.evaluated()):
+        yield "the same evaluation twice gives two predictions: it depends on more than its inputs"
+    if subject.method.is_plain_backbone and not torch.equal(
+        output, subject.network.backbone(subject.x, subject.t, subject.y)
+    ):
+        yield "without modules of its own and evaluated dense, expected the backbone's own dense prediction"
+    is_dense = subject.method.evaluated is Evaluated.DENSE
+    step = subject.step(subject.network, routing=0.0 if is_dense else 1.0).output
+    if not _close(step, output):
+        when = "without routing" if is_dense else "at full rates"
+        yield f"evaluated {subject.method.evaluated}: expected a step {when} to predict what the evaluation predicts"
+    if is_dense and subject.method.takes_routes and torch.equal(subject.step(subject.network).output, output):
+        yield "a routed step predicts what a dense one does: its routes have no effect"
+
+
+@torch.no_grad()
+def check_tokens(subject: MethodSubject) -> Iterator[str]:
+    """What happens to tokens is what it says: how many see each block, and which it calls kept."""
+    seen: dict[int, int] = {}
+
+    def note(block: int, state: TokenState) -> None:
+        seen[block] = state.stream().shape[1] - state.num_prefix
+
+    # A routed step, block by block.
+    network, spec, routes = subject.network, subject.spec, subject.cell.routes
+    start = network.backbone.start(subject.x, subject.t, subject.y)
+    prediction = network.method.train_forward(network.backbone, start, BatchRange(0, 0, BATCH), note)
+
+    # Kept tokens.
+    absent = subject.method.predicts_absent_tokens
+    expected = {number: (BATCH, route.kept(spec.num_tokens)) for number, route in enumerate(routes)} if absent else {}
+    found = {number: tuple(ids.shape) for number, ids in prediction.kept.items()}
+    if found != expected:
+        yield f"tokens {subject.method.tokens}: expected kept ids of shapes {expected}; saw {found}"
+    if any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
+        yield "expected kept ids to ascend"
+
+    # Tokens at each block, as they are counted in its costs.
+    if absent and not subject.method.has_modules:
+        blocks = subject.family.num_blocks(spec)
+        inside = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
+        wrong = {block: count for block, count in seen.items() if count not in (inside[block], spec.num_tokens)}
+        if wrong:
+            yield f"expected {inside} tokens at the blocks, as its costs count them; saw {wrong}"
+
+
+@torch.no_grad()
+def check_draws(subject: MethodSubject) -> Iterator[str]:
+    """A sample's prediction depends on its own number: the same in any split of the batch, whatever ran before."""
+    whole = subject.step(subject.network).output
+    torch.manual_seed(1)
+    parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
+    if not _close(torch.cat(parts), whole):
+        yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.core.draws`)"
+    if not torch.equal(subject.step(subject.network).output, whole):
+        yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
+
+
+@torch.no_grad()
+def check_state(subject: MethodSubject) -> Iterator[str]:
+    """All that a step depends on is in the state dict, which checkpoints hold."""
+    expected = subject.step(subject.network).output
+    again = subject.fresh()
+    again.load_state_dict(subject.network.state_dict())
+    if not torch.equal(subject.step(again).output, expected):
+        yield "a network with the same state dict predicts otherwise: something is missing in it"
+
+
+def check_cost(subject: MethodSubject) -> Iterator[str]:
+    """The parameters and multiply-adds that a record states are those that are counted."""
+    cell, family, spec = subject.cell, subject.family, subject.spec
+    if subject.method.tokens is Tokens.SKIP_AS_A_WHOLE:
+        return  # what a record states is a mean over samples
+    stated = cell_cost(cell)
+    plain = cost_of(family, spec, cell.routes, cell.selector)
+    counted = named("tread_bench.measure.macs:count_method")(cell, family, spec, plain)
+    params = plain.params - counted.removed_params + counted.params
+    forward = (plain.forward + counted.forward).total
+    if (stated.params, stated.forward_macs) != (params, forward):
+        yield (
+            f"a record states {stated.params} parameters and {stated.forward_macs} forward MACs; "
+            f"counted {params} and {forward}"
+        )
+
+
+@torch.no_grad()
+def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
+    """It predicts without its deep path where it says so, and else refuses to."""
+    backbone = subject.network.backbone
+    start = backbone.start(subject.x, subject.t, subject.y)
+    try:
+        output = subject.network.method.shallow_forward(backbone, start)
+    except ValueError:
+        if subject.method.has_shallow_path:
+            yield "has_shallow_path is True, and shallow_forward refuses"
+        return
+    if not subject.method.has_shallow_path:
+        yield "has_shallow_path is False, and shallow_forward predicts"
+    if output.shape != subject.x.shape or _close(output, subject.evaluated()):
+        yield "expected another prediction of x's shape without the deep path"
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    return bool((found - expected).abs().max() <= TOLERANCE * max(1.0, float(expected.abs().max())))
+
+
+METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
+    check_modules,
+    check_evaluated,
+    check_tokens,
+    check_draws,
+    check_state,
+    check_cost,
+    check_shallow_path,
+)
+
+
+def check_method(
+    method: MethodFamily,
+    *,
+    routes: RoutesLike = "1:3@0.5",
+    options: Mapping[str, Any] | None = None,
+    backbone: Mapping[str, Any] | None = None,
+) -> list[Violation]:
+    """All that a method breaks of the contract, in the order of `METHOD_CHECKS`; an empty list where nothing is wrong.
+
+    Args:
+        method: what is announced in the group `tread_bench.methods`; it must be installed.
+        routes: of the cell that it is tried in; left out for a method that takes none.
+        options: those of the method, for a small network.
+        backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
+
+    Raises:
+        ValueError: the method's own rules refuse the cell.
+    """
+    with torch.random.fork_rng(devices=[]):
+        subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
+        return [violation for check in METHOD_CHECKS for violation in run_check(check, subject)]
