@@ -58,7 +58,7 @@ def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fail
     done = check(runs, "SkylakeX")
     assert done.returncode == 1, done.stdout
     failed = [f["reason"] for f in json.loads(done.stdout)["findings"] if f["verdict"] == "fail"]
-    assert failed == ["final weights: other bits under the same build, CPU capability and threads"]
+    assert failed == ["final weights: different bits under the same build, CPU capability and threads"]
     path.write_text(json.dumps(record))
 
 

@@ -84,7 +84,7 @@ def test_new_vanished_and_failed_cells_fail_and_say_which_they_are():
         ("broken seed 0", "present", "failed", "NaN at step 3"),
         ("broken too seed 0", "absent", "failed", "out of memory"),
         ("new seed 0", "absent", "present", "new"),
-        ("old seed 0", "present", "absent", "vanished: there is no such cell any more"),
+        ("old seed 0", "present", "absent", "vanished: the run no longer has this cell"),
     ]
     assert {f.verdict for f in findings} == {Verdict.FAIL}
 
@@ -214,9 +214,9 @@ CAPPED = GpuConditions(sm_clock_mhz=1980, power_limit_w=500.0)
     [
         ((QUIET, QUIET), (QUIET, SLOW_CLOCK), "now: its SM clock went from 1980 to 1200 MHz"),
         ((QUIET, SLOW_CLOCK), (QUIET, QUIET), "when accepted: its SM clock"),
-        ((QUIET, QUIET), (CAPPED, CAPPED), "its power limit was 700.0 W when accepted, it is 500.0 W"),
-        ((QUIET, QUIET), (SLOW_CLOCK, SLOW_CLOCK), "its SM clock was 1980 MHz when accepted, it is 1200 MHz"),
-        ((QUIET, QUIET), (None, None), "NVML reported on it when accepted, and does not now"),
+        ((QUIET, QUIET), (CAPPED, CAPPED), "its power limit was 700.0 W when accepted and is 500.0 W now"),
+        ((QUIET, QUIET), (SLOW_CLOCK, SLOW_CLOCK), "its SM clock was 1980 MHz when accepted and is 1200 MHz now"),
+        ((QUIET, QUIET), (None, None), "NVML reported its state when accepted, and does not now"),
     ],
 )
 def test_a_gpu_that_was_not_the_same_makes_speed_unfit_to_judge(accepted, measured, told):

@@ -49,7 +49,7 @@ def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path
     smoke = write_run(tmp_path / "smoke", 31, night(31, rows=3), {"smoke": True})
     done = tread_bench_forked("history", *folders[:2], smoke, "--out", tmp_path / "history")
     assert done.returncode == 3 and done.stderr.strip() == (
-        f"left out: {smoke} is a smoke run, whose figures say nothing; run its suite without --smoke"
+        f"left out: {smoke} is a smoke run, whose figures mean nothing; run its suite without --smoke"
     )
     assert "smoke run" in (tmp_path / "history" / "index.html").read_text(encoding="utf-8")
     alone = tread_bench_forked("history", smoke, "--out", tmp_path / "alone")

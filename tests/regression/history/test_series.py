@@ -81,7 +81,7 @@ def test_folders_that_give_no_run_are_left_out_with_the_reason_and_the_others_ke
     told = {left.path.name: left.reason for left in left_out}
     expected = {
         "empty": "no plan.json", "torn": "cannot be read", "failed": "no finished cell", "untimely": "'yesterday'",
-        "good": "given twice", "log": "is no folder", "nowhere": "no plan.json",
+        "good": "given twice", "log": "is not a folder", "nowhere": "no plan.json",
     }  # fmt: skip
     assert told.keys() == expected.keys() and all(expected[name] in told[name] for name in told)
     assert all(left.path.name in left.reason for left in left_out)

@@ -81,4 +81,4 @@ def test_a_row_whose_gpu_changed_is_not_judged_and_the_others_are():
     timings = alternate(window)
     found = {finding.cell: finding for finding in findings(timings, {"routed": ["its SM clock went from 9 to 1 MHz"]})}
     assert (found["dense"].verdict, found["routed"].verdict) == (Verdict.FAIL, Verdict.UNFIT)
-    assert "in 1 of 40 windows the GPU changed, first: its SM clock" in found["routed"].reason
+    assert "the GPU changed in 1 of 40 windows, first: its SM clock" in found["routed"].reason

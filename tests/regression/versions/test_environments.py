@@ -41,12 +41,12 @@ def root():
 
 
 def test_an_unknown_commit_is_one_error_that_names_it(root):
-    with pytest.raises(UserError, match="--against no-such-ref: git knows no such commit"):
+    with pytest.raises(UserError, match="--against no-such-ref: git has no such commit"):
         commit_of("no-such-ref", root)
 
 
 def test_a_reference_that_looks_like_an_option_is_none(root):
-    with pytest.raises(UserError, match="git knows no such commit"):
+    with pytest.raises(UserError, match="git has no such commit"):
         commit_of("--help", root)
 
 

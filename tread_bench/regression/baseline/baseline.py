@@ -1,4 +1,4 @@
-"""What a later run is held against: the reviewed figures of one run, as a JSON file that people read in a diff."""
+"""What a later run is compared with: the reviewed figures of one run, as a JSON file that people read in a diff."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tread_bench.core.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")
-MARGIN = 0.03  # of quality, where a baseline states no other
+MARGIN = 0.03  # of quality, where a baseline does not state another
 _WAY_OUT = "restore it from version control, or `--accept` a run into another file"
 
 
 class _Frozen(BaseModel):
-    """Frozen; an unknown key is an error, and so is a number that is not finite."""
+    """Frozen; unknown keys and numbers that are not finite are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -42,7 +42,7 @@ class Speed(_Frozen):
 
 
 class CellFigures(_Frozen):
-    """One cell of a baseline. `exact` holds whatever must not differ at all."""
+    """One cell of a baseline. `exact` contains what must not differ at all."""
 
     exact: dict[str, JsonValue]
     conditions: dict[str, JsonValue]
@@ -88,12 +88,12 @@ def _cell(record: Record) -> CellFigures:
 
 
 def _blas(conditions: Conditions) -> dict[str, str]:
-    """For people: figures compare whatever it is."""
+    """For people: figures are compared whatever it is."""
     return {BLAS_KERNELS: conditions.blas_kernels} if conditions.blas_kernels else {}
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Raises UserError where there is none, or none that this version reads."""
+    """Raises UserError where there is none, or this version cannot read it."""
     content = read_json(path, _WAY_OUT)
     if content is None:
         way_out = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
@@ -102,7 +102,7 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:
-    """Write it whole; keys in a fixed order, so that a diff shows what changed."""
+    """Write the complete file; keys in a fixed order, so that a diff shows what changed."""
     kept = {"margins": dict(margins)} if margins else {}
     baseline = Baseline(suite=suite, cells=dict(sorted(cells.items())), **kept)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from tread_bench.regression.baseline.compare_speed import compare_speed
 from tread_bench.regression.baseline.findings import Finding, Verdict
 
 MEMORY_SHARE = 0.01  # a CUDA allocator's peak may grow by this share and
-MEMORY_MIB = 8.0  # as much besides
+MEMORY_MIB = 8.0  # by this much in addition
 _NO_BITS = ("tread-bench", BLAS_KERNELS)  # conditions that need not match for equal bits of weights and losses
 
 # Of the conditions, what is configuration: set by the suite, or resolved on the machine where the suite says auto.
@@ -59,7 +59,7 @@ def _presence(old: Cells, new: Cells, reasons: Mapping[str, str]) -> Iterator[Fi
         elif name in reasons:
             now, reason = "failed", reasons[name]
         else:
-            now, reason = "absent", "vanished: there is no such cell any more"
+            now, reason = "absent", "vanished: the run no longer has this cell"
         yield Finding(name, "presence", "cell", Verdict.FAIL, before, now, reason)
 
 
@@ -75,7 +75,7 @@ def _exact(name: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
 
 
 def _of_change(key: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[Verdict, str]:
-    """Weights are drawn on the CPU, and the last bits of a logarithm are those of its instructions."""
+    """Weights are drawn on the CPU, and the last bits of a logarithm depend on its instructions."""
     was = old.get("cpu_capability")
     now = new.get("cpu_capability")
     if key == "initial_weights_sha256" and was != now:
@@ -91,7 +91,7 @@ def _compute(conditions: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _texts(was: Any, now: Any) -> tuple[str, str]:
-    """Floats by six digits, or by all where these do not tell them apart."""
+    """Floats with six digits, or with all where six do not distinguish them."""
     if isinstance(was, float) and isinstance(now, float) and was != now and f"{was:.6g}" == f"{now:.6g}":
         return repr(was), repr(now)
     return _text(was), _text(now)
@@ -134,7 +134,7 @@ def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Map
 
 
 def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
-    """On a CPU, under conditions that give the same bits. Another configuration or network has others."""
+    """On a CPU, under conditions that give the same bits. Another configuration or network has other bits."""
     before, now = ({k: v for k, v in side.conditions.items() if k not in _NO_BITS} for side in (old, new))
     if before != now or now.get("device") != "cpu":
         return False
@@ -146,7 +146,7 @@ def _equal(old: CellFigures, new: CellFigures) -> bool:
 
 
 def _other_bits(old: CellFigures, new: CellFigures) -> list[str]:
-    """What is not as equal conditions give it: weights and losses bit for bit, figures of linear algebra nearly."""
+    """What differs under equal conditions: weights and losses bit for bit, figures of linear algebra nearly."""
     names = [name for name in QUALITY if not is_same_figure(name, old.quality.get(name), new.quality.get(name))]
     return [*(["final weights"] if old.final_weights_sha256 != new.final_weights_sha256 else []), *names]
 
@@ -157,7 +157,7 @@ def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
     texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in metrics}
     was, now = (", ".join(f"{metric} {sides[k]}" for metric, sides in texts.items()) for k in (0, 1))
     if other:
-        reason = f"{', '.join(other)}: other bits under the same build, CPU capability and threads"
+        reason = f"{', '.join(other)}: different bits under the same build, CPU capability and threads"
     elif old.quality == new.quality:
         reason = "equal bits"
     else:
@@ -185,7 +185,7 @@ def _within_margin(row: str, metric: str, values: list[tuple[float, float]], mar
     allowed = margin * abs(accepted)
     measured = f"{accepted + difference.mean:.4g}"
     if difference.bounds is None:
-        reason = "one seed has no interval: two or more are compared"
+        reason = "one seed has no interval: two or more are needed"
         return Finding(row, "quality", metric, Verdict.SKIPPED, f"{accepted:.4g}", measured, reason)
     low, high = difference.bounds
     verdict = Verdict.FAIL if low > allowed else Verdict.PASS if high <= allowed else Verdict.INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""Stored step times against stored ones: ratios within a run tightly, times in units of a probe widely."""
+"""Stored step times against stored ones: ratios within a run narrowly, times in units of a probe widely."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Pair = tuple[Speed, Speed]  # accepted, measured
 
 
 def compare_speed(rows: Mapping[str, tuple[CellFigures, CellFigures]]) -> list[Finding]:
-    """Findings of every row that was timed both times; where its times are no ground for a verdict, why."""
-    # Times that were measured in one of the two only.
+    """Findings of every row that was timed both times; where its times cannot support a verdict, why."""
+    # Times that were measured in only one of the two.
     findings: list[Finding] = []
     for row, (old, new) in rows.items():
         findings += _presence(row, old, new)
 
-    # Times that are no ground for a verdict.
+    # Times that cannot support a verdict.
     fit: dict[str, Pair] = {}
     for row, (old, new) in rows.items():
         if not old.speed or not new.speed:
@@ -58,7 +58,7 @@ def _is_routed(figures: CellFigures) -> bool:
 
 
 def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]:
-    """What was measured once must not vanish unseen."""
+    """What was once measured must not vanish unnoticed."""
     if old.speed and not new.speed:
         yield Finding(row, "presence", "step time", Verdict.FAIL, "timed", "absent", "it is not timed any more")
     if old.speed and new.speed and old.speed.probe_ms and not new.speed.probe_ms:
@@ -68,7 +68,7 @@ def _presence(row: str, old: CellFigures, new: CellFigures) -> Iterator[Finding]
 
 
 def _elsewhere(old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]) -> tuple[Verdict, str] | None:
-    """Every CPU may check what does not depend on it; a GPU that was exchanged is reported."""
+    """Any CPU may check what does not depend on the CPU; a GPU that was replaced is reported."""
     where = old.get("device_name")
     has_gpu = "cuda" in (old.get("device"), new.get("device"))
     if where == new.get("device_name"):
@@ -80,12 +80,12 @@ def _too_few(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
     before, now = (len(side.step_times_ms) for side in (old, new))
     if min(before, now) >= PAIRS:
         return None
-    verdict = Verdict.FAIL if before >= PAIRS else Verdict.SKIPPED  # fewer than accepted is a gate switched off
-    return verdict, f"{min(before, now)} pairs are timed: {PAIRS} or more are judged"
+    verdict = Verdict.FAIL if before >= PAIRS else Verdict.SKIPPED  # fewer than accepted would switch the gate off
+    return verdict, f"only {min(before, now)} pairs are timed: a verdict needs {PAIRS} or more"
 
 
 def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
-    """By what befell the GPU while one of the two was timed, or between them."""
+    """What happened to the GPU while one of the two was timed, or between them."""
     found = [f"when accepted: {what}" for what in _moved(old)]
     found += [f"now: {what}" for what in _moved(new)]
     found += changed(old.gpu_after, new.gpu_after)
@@ -93,7 +93,7 @@ def _disturbed(old: Speed, new: Speed) -> tuple[Verdict, str] | None:
 
 
 def _noise(pair: Pair, limit: float) -> str:
-    """How much the pairs of one of the two vary, where that is too much to judge a loss down to `limit`."""
+    """How much the pairs of one of the two vary, where that is too much to detect a loss down to `limit`."""
     for when, side in zip(("when accepted", "now"), pair, strict=True):
         logs = _log_ratios(side)
         if not is_fit(logs, limit):
@@ -106,7 +106,7 @@ def _moved(speed: Speed) -> list[str]:
 
 
 def _ratios(pairs: Mapping[str, Pair]) -> Iterator[Finding]:
-    """Routed over dense within a run, against the same ratio of the other run."""
+    """Dense over routed within a run, against the same ratio of the other run."""
     logs = {row: (_log_ratios(old), _log_ratios(new)) for row, (old, new) in pairs.items()}
     noise = {row: _noise(pair, LIMIT) for row, pair in pairs.items()}
     judged = judge_shift({row: sides for row, sides in logs.items() if not noise[row]})
@@ -126,7 +126,7 @@ def _log_ratios(speed: Speed) -> list[float]:
 
 
 def _in_probes(row: str, pair: Pair) -> Finding:
-    """A step time in units of the probe beside it; a presence finding reports a probe that has vanished."""
+    """A step time in units of the probe beside it; a presence finding reports a probe that vanished."""
     if not pair[0].probe_ms:
         return _step_time(row, pair, Verdict.SKIPPED, "no probe was timed beside it when it was accepted")
     noise = _noise(pair, ABSOLUTE_LIMIT)

@@ -8,13 +8,13 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Of one figure of one cell."""
+    """The verdict on one figure of one cell."""
 
     PASS = "pass"
     FAIL = "fail"
     INCONCLUSIVE = "inconclusive"
     UNFIT = "not fit to judge"  # the machine was not quiet
-    SKIPPED = "not compared"  # the two were measured under conditions that do not compare; no fault of either
+    SKIPPED = "not compared"  # the two were measured under conditions that are not comparable; neither is at fault
 
 
 @dataclass(frozen=True, slots=True)

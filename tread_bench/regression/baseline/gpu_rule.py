@@ -1,4 +1,4 @@
-"""When a GPU was not the same all through a measurement, so that its times are no ground for a verdict."""
+"""When a GPU changed during a measurement, so that its times cannot support a verdict."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from tread_bench.core.records import GpuConditions
 
 CLOCK_SHARE = 0.05  # that a clock may change by; boost moves in steps of 15 MHz, below 1 %
-CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as widely as their times are judged
+CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as wide as the limit on their times
 TEMPERATURE_C = 15  # that the temperature may change by
-# What protects the device. A software power cap is none of these: under full load many a GPU stands at its cap all the
-# time, and what that costs is seen in the clock.
+# What protects the device. A software power cap is not among these: under full load many GPUs are at their cap all the
+# time, and its cost shows in the clock.
 SLOWDOWNS = ("hardware slowdown", "hardware thermal slowdown", "hardware power brake", "software thermal slowdown")
 
 
@@ -20,23 +20,23 @@ def moved(before: GpuConditions | None, after: GpuConditions | None) -> list[str
 
 
 def changed(accepted: GpuConditions | None, now: GpuConditions | None) -> list[str]:
-    """In words, why times of two runs on one GPU do not compare; empty where nothing was read of the first one."""
+    """In words, why times of two runs on one GPU are not comparable; empty where nothing was read in the first one."""
     if accepted is None:
         return []
     if now is None:
-        return ["NVML reported on it when accepted, and does not now"]
+        return ["NVML reported its state when accepted, and does not now"]
     changes = []
     for name, was_mhz, is_mhz in _other_clocks(accepted, now, CLOCK_SHARE_OF_RUNS):
-        changes.append(f"its {name} clock was {was_mhz} MHz when accepted, it is {is_mhz} MHz")
+        changes.append(f"its {name} clock was {was_mhz} MHz when accepted and is {is_mhz} MHz now")
     was_w = accepted.power_limit_w
     is_w = now.power_limit_w
     if None not in (was_w, is_w) and was_w != is_w:
-        changes.append(f"its power limit was {was_w} W when accepted, it is {is_w} W")
+        changes.append(f"its power limit was {was_w} W when accepted and is {is_w} W now")
     return changes
 
 
 def _other_clocks(before: GpuConditions, after: GpuConditions, share: float) -> Iterator[tuple[str, int, int]]:
-    """Clocks that are not the same within a share of the first reading: name and both, in MHz."""
+    """Clocks that differ by more than a share of the first reading: name and both readings, in MHz."""
     for name, key in (("SM", "sm_clock_mhz"), ("memory", "memory_clock_mhz")):
         was, now = getattr(before, key), getattr(after, key)
         if was and now and abs(now - was) > share * was:

@@ -17,7 +17,7 @@ _XML_TAG = {
     Verdict.UNFIT: "skipped",
     Verdict.SKIPPED: "skipped",
 }
-_CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 1.0 has no way to write these
+_CONTROL = {code: None for code in range(32) if code not in (9, 10, 13)}  # XML 1.0 cannot represent these
 
 
 def headline(findings: Sequence[Finding]) -> str:
@@ -47,7 +47,7 @@ def junit(findings: Sequence[Finding], title: str) -> str:
 
 
 def markdown(findings: Sequence[Finding], title: str) -> str:
-    """Under a heading, a table of everything but what passed, and one of that, folded."""
+    """Under a heading, a table of everything that did not pass, and a folded table of what did."""
     lines = [f"## {_cell(title)}", "", headline(findings), ""]
     passed = [finding for finding in findings if finding.verdict is Verdict.PASS]
     others = [finding for finding in findings if finding.verdict is not Verdict.PASS]
@@ -88,6 +88,6 @@ def _text(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that stays inside its cell of a Markdown table and starts no markup or HTML."""
+    """Text that stays inside its cell of a Markdown table and does not start markup or HTML."""
     escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|!" else c for c in text)
     return " ".join(escaped.split())

@@ -1,6 +1,6 @@
 """When a change counts as slower: a rule with known error rates, over paired timings.
 
-The speed of a cell is the ratio old / new of step times taken side by side: 1 is no change, below 1 is slower.
+The speed of a cell is the ratio old / new of step times measured side by side: 1 is no change, below 1 is slower.
 A cell fails where the upper bound of the median ratio lies below `LIMIT` (Holm over the cells), passes where the whole
 interval lies above it, and is undecided otherwise: more pairs, then `inconclusive`.
 `tests/regression/baseline/test_error_rates.py` measures both errors.
@@ -19,13 +19,13 @@ from scipy.stats import chi2
 from tread_bench.core.statistics import holm
 from tread_bench.regression.baseline.findings import Verdict
 
-LIMIT = 0.97  # a loss of speed up to 3 % is not distinguished from none
+LIMIT = 0.97  # a loss of speed of up to 3 % is not distinguishable from none
 CONFIDENCE = 0.99
 PAIRS = 20
 MOST_PAIRS = 60
-LARGEST_SPREAD = 0.02  # of the control's pairs (standard deviation of log ratios) on a machine that is fit to judge
+LARGEST_SPREAD = 0.02  # of the control's pairs (standard deviation of log ratios) on a machine that is quiet enough
 _TAIL = (1 - CONFIDENCE) / 2
-_RESAMPLES = 9_999  # at least; Holm over many cells needs p-values that are resolved more finely
+_RESAMPLES = 9_999  # at least; Holm over many cells needs p-values of a finer resolution
 _RESAMPLES_PER_CELL = 400  # so that the smallest adjusted p-value, cells / (resamples + 1), is half of _TAIL
 
 
@@ -42,7 +42,7 @@ class SpeedJudgement:
 
 
 def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
-    """Each cell's paired log ratios log(old / new) to its judgement. Raises ValueError with fewer than two pairs."""
+    """A judgement from each cell's paired log ratios log(old / new). Raises ValueError with fewer than two pairs."""
     medians = {cell: float(np.median(np.asarray(values))) for cell, values in log_ratios.items()}
     count = _resamples(len(log_ratios))
     boots = {cell: _bootstrap_medians(values, count) for cell, values in log_ratios.items()}
@@ -50,7 +50,7 @@ def judge_speed(log_ratios: Mapping[str, ArrayLike], limit: float = LIMIT) -> di
 
 
 def judge_shift(samples: Mapping[str, tuple[ArrayLike, ArrayLike]], limit: float = LIMIT) -> dict[str, SpeedJudgement]:
-    """The same rule where the two sides are no pairs: log speed-ups of an accepted run and of a new one."""
+    """The same rule where the two sides are not paired: log speed-ups of an accepted run and of a new one."""
     medians = {
         cell: float(np.median(np.asarray(new)) - np.median(np.asarray(old))) for cell, (old, new) in samples.items()
     }
@@ -88,7 +88,7 @@ def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int = 0) -> NDAr
     """Medians of resamples with replacement (Efron 1979); the same values give the same ones."""
     sample = np.asarray(values, dtype=np.float64)
     if len(sample) < 2 or not np.isfinite(sample).all():
-        raise ValueError(f"{len(sample)} pairs: a judgement needs two or more, all of them finite")
+        raise ValueError(f"{len(sample)} pairs: a verdict needs two or more, all of them finite")
     drawn = np.random.default_rng(seed).integers(len(sample), size=(resamples, len(sample)))
     return np.median(sample[drawn], axis=1)
 
@@ -99,10 +99,10 @@ def spread(log_ratios: ArrayLike) -> float:
 
 
 def is_fit(control: ArrayLike, limit: float = LIMIT) -> bool:
-    """Whether a control of a version against itself shows a machine that is quiet enough.
+    """Whether a control of a version against itself shows that the machine is quiet enough.
 
     It is not where the spread exceeds `largest_spread` by more than chance: where the lower bound of its interval does,
-    s·√((n − 1) / χ²), at `CONFIDENCE` (normal noise). Else half of all checks at that very spread would not be judged.
+    s·√((n − 1) / χ²), at `CONFIDENCE` (normal noise). Else half of all checks at exactly that spread get no verdict.
     """
     freedom = len(np.asarray(control)) - 1
     lower = spread(control) * math.sqrt(freedom / float(chi2.ppf(CONFIDENCE, freedom)))
@@ -110,5 +110,5 @@ def is_fit(control: ArrayLike, limit: float = LIMIT) -> bool:
 
 
 def largest_spread(limit: float) -> float:
-    """The most that pairs may vary by: 2 % where a loss of 3 % is judged, and in proportion."""
+    """The largest spread that pairs may have: 2 % where a loss of 3 % is to be detected, and in proportion."""
     return LARGEST_SPREAD * (1 - limit) / (1 - LIMIT)

@@ -1,1 +1,1 @@
-"""Many runs in the order of their commits, and where their figures changed for good."""
+"""Many runs in the order of their commits, and where their figures changed permanently."""

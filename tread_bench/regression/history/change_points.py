@@ -1,21 +1,21 @@
-"""Where a series of runs changed for good: a rule with known error rates.
+"""Where a series of runs changed permanently: a rule with known error rates.
 
 A series is cut where that lowers, over all segments, the sum of |x - median of its segment| by more than a penalty per
-cut (PELT: Killick, Fearnhead and Eckley 2012). Absolute deviations, since of squares one bad run makes a change.
+cut (PELT: Killick, Fearnhead and Eckley 2012). Absolute deviations, since with squares one bad run makes a change.
 
     penalty = max(PENALTY * noise, MIN_SEGMENT * relevant),   noise = 1.4826 / sqrt(2) * median |x_i - x_(i-1)|
 
 `noise` is the standard deviation of one run where noise is Gaussian; a step hardly moves the median. `relevant` is the
-smallest step that matters: a smaller one is no change, however sure. Nor is a cut that would fit better a run further
-on, where a segment would be too short. So
+smallest step that matters: a smaller one is not a change, however certain. Nor is a cut that would fit better a run
+further on, where a segment would be too short. So
 
-- a change is reported when `MIN_SEGMENT` runs have followed it, and one or two bad runs are none;
+- a change is reported when `MIN_SEGMENT` runs have followed it, and one or two bad runs are not a change;
 - below `MIN_RUNS` runs nothing is reported, since the noise is not known;
-- of independent noise, Gaussian or with the tails of Student's t on 3 degrees of freedom, and with one bad run among
-  them, about 0.2 % of the series of 8 to 100 runs change falsely; a step of four times the noise with 18 runs before
-  and 12 after it is found in 99 % and more, one of three times in 90 %;
+- under independent noise, Gaussian or with the tails of Student's t with 3 degrees of freedom, and with one bad run
+  among them, a change is reported falsely in about 0.2 % of the series of 8 to 100 runs; a step of four times the
+  noise with 18 runs before and 12 after it is found in at least 99 %, one of three times the noise in 90 %;
 - the place of a step that is small against the noise may be a run or two off;
-- where most runs are equal bit for bit the noise is 0, and every relevant step that lasts is reported;
+- where most runs are equal bit for bit, the noise is 0, and every relevant step that lasts is reported;
 - noise that drifts from run to run is not distinguished from change.
 
 `tests/regression/history/test_change_points.py` measures both errors.
@@ -52,7 +52,7 @@ def noise_of(values: ArrayLike) -> float:
 
 
 def segments(values: Sequence[float], relevant: float) -> list[Segment]:
-    """The segments of a noisy series by the rule above; one where nothing changed. `relevant` is positive.
+    """The segments of a noisy series by the rule above; one segment if nothing changed. `relevant` is positive.
 
     Raises:
         ValueError: fewer than `MIN_RUNS` values.
@@ -68,7 +68,7 @@ def segments(values: Sequence[float], relevant: float) -> list[Segment]:
 
 
 def _lasting(x: NDArray[np.float64], borders: list[int], relevant: float) -> list[Segment]:
-    """Without the smallest step, again and again, until every one matters."""
+    """Remove the smallest step, repeatedly, until every remaining one matters."""
     while True:
         steps = [_step(x[a:c], b - a) for a, b, c in zip(borders, borders[1:], borders[2:], strict=False)]
         if not steps or min(steps) >= relevant:
@@ -77,7 +77,7 @@ def _lasting(x: NDArray[np.float64], borders: list[int], relevant: float) -> lis
 
 
 def _step(x: NDArray[np.float64], at: int) -> float:
-    """From one median to the next; none where the cut would fit better a run further on, to fewer runs than count."""
+    """From one median to the next; 0 where the cut would fit better further on, next to a segment that is too short."""
     fits = {k: _spread(x[:k]) + _spread(x[k:]) for k in (at - 1, at, at + 1)}
     return float(abs(np.median(x[at:]) - np.median(x[:at]))) if fits[at] <= min(fits.values()) else 0.0
 

@@ -1,4 +1,4 @@
-"""What of a cell's configuration its figures depend on, key by key, so that two runs of a row can be told apart."""
+"""The parts of a cell's configuration that its figures depend on, key by key, to distinguish two runs of a row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tread_bench.core.conditions import by_file_name
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 
-# The parts that change neither counts nor the time and memory of a training step; `batch` stands beside timings.
+# The parts that change neither counts nor the time and memory of a training step; `batch` is stored with timings.
 _AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate")
 # How often something is kept or measured, and what is measured apart.
 _CHANGES_NO_QUALITY = ("training.checkpoint_every", "training.snapshots", "metrics.at", "metrics.batch")
@@ -38,7 +38,7 @@ def _whole(config: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 @cache
 def _completed(config: str) -> dict[str, JsonValue]:
-    """With the defaults of keys that are younger than the record; as it is where this version does not read it."""
+    """With the defaults of keys that are newer than the record; unchanged where this version cannot read it."""
     content = json.loads(config)
     with suppress(UserError, ValidationError):
         content = Cell.model_validate(content).model_dump(mode="json")

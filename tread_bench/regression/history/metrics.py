@@ -1,4 +1,4 @@
-"""The figures that a history follows: what a record gives of each, and which of them compare."""
+"""The figures that a history follows: their values in a record, and which of these are comparable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tread_bench.regression.history.configuration import of_quality, of_step
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure; a step below `share` of the level plus `absolute` does not matter. An exact one has no noise."""
+    """A figure; a step below `share` of the level plus `absolute` does not matter. An exact figure has no noise."""
 
     name: str
     title: str
@@ -42,14 +42,14 @@ class Metric:
         return self.share * abs(level) + self.absolute
 
 
-_PROBES = "Median training step, in units of a probe of fixed work that was timed just before"
+_PROBES = "Median training step, in units of a probe (a fixed amount of work that was timed just before)"
 METRICS = {
     metric.name: metric
     for metric in (
         Metric("step_time_probes", "Step time", "probes", _PROBES, 1, 1 - LIMIT),
-        Metric("step_time_ms", "Step time", "ms", "Median training step, of runs without a probe", 1, 1 - LIMIT),
-        Metric("speedup", "Speed-up over dense", "", "Median of dense over own step time, pair by pair", -1, 1 - LIMIT),
-        Metric("peak_memory_mib", "Peak memory", "MiB", "Peak of a training step", 1, MEMORY_SHARE, MEMORY_MIB),
+        Metric("step_time_ms", "Step time", "ms", "Median training step, for runs without a probe", 1, 1 - LIMIT),
+        Metric("speedup", "Speed-up over dense", "", "Median of dense over routed step time, by pairs", -1, 1 - LIMIT),
+        Metric("peak_memory_mib", "Peak memory", "MiB", "Peak memory of a training step", 1, MEMORY_SHARE, MEMORY_MIB),
         Metric("validation_loss", "Validation loss", "", "At the last iteration, mean over seeds", 1, MARGIN),
         Metric("fid", "FID", "", "At the last iteration, mean over seeds, under one metric protocol", 1, MARGIN),
         Metric("params", "Parameters", "", "Counted", 0, is_exact=True),
@@ -59,7 +59,7 @@ METRICS = {
 
 
 class Figure(NamedTuple):
-    """A value of a metric; only values of equal `context` compare."""
+    """A value of a metric; only values of equal `context` are comparable."""
 
     metric: str
     value: float
@@ -67,12 +67,12 @@ class Figure(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Metric and context, to look up."""
+        """Metric and context, as a key."""
         return self.metric, json.dumps(self.context, sort_keys=True, default=str)
 
 
 def figures(seeds: Sequence[Record]) -> list[Figure]:
-    """The figures of one row in one run: each the mean over its finished seeds that are asked for and made alike."""
+    """The figures of one row in one run: each the mean over its requested and finished seeds made under one context."""
     found: dict[tuple[str, str], dict[int, Figure]] = {}
     for record in seeds:
         for figure in _figures(record):
@@ -82,7 +82,7 @@ def figures(seeds: Sequence[Record]) -> list[Figure]:
 
 
 def _mean(by_seed: dict[int, Figure]) -> Figure:
-    """Quality differs by seed, so that means over other seeds do not compare; seeds share all else."""
+    """Quality differs by seed, so means over different seeds are not comparable; seeds share all else."""
     metric, _, context = next(iter(by_seed.values()))
     seeds: dict[str, JsonValue] = {"seeds": [*sorted(by_seed)]} if metric in QUALITY else {}
     return Figure(metric, fmean(figure.value for figure in by_seed.values()), context | seeds)
@@ -125,5 +125,5 @@ def _judged(record: Record) -> Iterator[Figure]:
 
 
 def _conditions(conditions: Conditions) -> dict[str, JsonValue]:
-    """What changes figures, but for the version of this program, which is what a history goes along."""
+    """What changes figures, except the version of this program, which is the axis of a history."""
     return {key: value for key, value in decisive(conditions).items() if key != "tread-bench"}

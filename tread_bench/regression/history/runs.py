@@ -16,14 +16,14 @@ from tread_bench.runner.folder import RunFolder
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run that is there to compare: where it lies, what it ran with, and its finished cells."""
+    """A run to compare: its place, what it ran with, and its finished cells."""
 
     path: Path
     suite: str
     started: datetime
     commit: str  # "" for an installed copy
     committed: datetime | None
-    is_changed: bool  # the checkout held changes that no commit has
+    is_changed: bool  # the checkout had uncommitted changes
     version: str
     records: tuple[Record, ...]
 
@@ -49,8 +49,8 @@ class LeftOut:
 
 
 def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
-    """The runs by time, and what is left out: folders that are no run, damaged, without a finished cell or given
-    before, and records that cannot be read.
+    """The runs by time, and what is left out: folders that are not a run, are damaged, have no finished cell or were
+    given twice, and records that cannot be read.
 
     Raises:
         UserError: no folder gives a run.
@@ -79,11 +79,11 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
 def _read(path: Path) -> tuple[Run, list[LeftOut]]:
     """A run, and those of its records that cannot be read."""
     if path.exists() and not path.is_dir():
-        raise StoreError(f"{path} is no folder")
+        raise StoreError(f"{path} is not a folder")
     folder = RunFolder(path)
     plan = folder.existing_plan()
     if plan.smoke:
-        raise StoreError(f"{path} is a smoke run, whose figures say nothing; run its suite without --smoke")
+        raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
     records, unreadable = folder.readable_records(plan.references, or_outcomes=False)
     done = tuple(record for record in records if record.status == "done")
     if not done:

@@ -36,9 +36,9 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """A metric of a row, in the runs that compare: `runs` are places in the history, rising.
+    """A metric of a row, in comparable runs: `runs` are places in the history, ascending.
 
-    `apart` is what tells it from other series of the same metric and row, such as the device.
+    `apart` is what distinguishes it from other series of the same metric and row, such as the device.
     """
 
     suite: str
@@ -50,12 +50,12 @@ class Series:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are runs enough to tell a change."""
+        """Whether there are enough runs to detect a change."""
         return len(self.runs) >= (2 if self.metric.is_exact else MIN_RUNS)
 
     @cached_property
     def segments(self) -> list[Segment]:
-        """The levels it had, in order; none where it is too short to tell."""
+        """Its levels, in order; none where it is too short to detect a change."""
         if not self.is_enough:
             return []
         if self.metric.is_exact:
@@ -105,7 +105,7 @@ def _of_row(suite: str, row: str, found: Sequence[list[tuple[int, Figure]]]) -> 
 
 
 def _apart(contexts: Sequence[dict[str, JsonValue]]) -> list[dict[str, JsonValue]]:
-    """Of each context what is not the same in all."""
+    """The part of each context that is not the same in all."""
     differing = []
     for key in sorted(set(chain.from_iterable(contexts))):
         if any(context.get(key) != contexts[0].get(key) for context in contexts):

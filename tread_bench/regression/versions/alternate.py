@@ -24,7 +24,7 @@ class Timings:
         return len(self.windows) // 2
 
     def take_pair(self, window: Window) -> None:
-        """Old then new, and the other way round every second time, so that drift falls on both alike."""
+        """Old then new, and the other way round every second time, so that drift affects both alike."""
         first = self.pairs % 2 == 1
         for is_new in (first, not first):
             self.windows.append((is_new, window(is_new)))
@@ -39,19 +39,19 @@ class Timings:
         return ratios
 
     def middle(self, row: str, is_new: bool) -> float:
-        """The step time in the middle of one version's, in ms."""
+        """The median step time of one version, in ms."""
         times = sorted(times[row] for which, times in self.windows if which == is_new)
         return times[self.pairs // 2]
 
     def control(self) -> dict[str, list[float]]:
-        """Row -> log ratios of neighbouring windows of one version: what no change looks like, at the same distance."""
+        """Row -> log ratios of neighbouring windows of one version: how no change looks, at the same distance."""
         rows = self.log_ratios()
         alike = [(a, b) for (one, a), (other, b) in pairwise(self.windows) if one == other]
         return {row: [math.log(a[row] / b[row]) for a, b in alike] for row in rows}
 
 
 def alternate(window: Window, progress: Callable[[int], None] = lambda pairs: None) -> Timings:
-    """20 pairs, and up to 60 while a row is inconclusive and the machine fit; `progress` gets their number."""
+    """20 pairs, and up to 60 while a row is inconclusive and the machine quiet; `progress` gets their number."""
     timings = Timings()
     while timings.pairs < MOST_PAIRS:
         timings.take_pair(window)
@@ -69,10 +69,10 @@ def _is_any_open(timings: Timings) -> bool:
 
 
 def findings(timings: Timings, disturbed: Mapping[str, Sequence[str]] | None = None) -> list[Finding]:
-    """A finding per row; where the control shows noise, or windows were `disturbed`, the row is not judged.
+    """A finding per row; where the control shows noise, or windows were `disturbed`, the row gets no verdict.
 
     Args:
-        disturbed: what befell the device while a row was timed, one text per window that it befell.
+        disturbed: what happened to the device while a row was timed, one text per disturbed window.
     """
     control = timings.control()
     judged = judge_speed(timings.log_ratios())
@@ -86,8 +86,8 @@ def _finding(
     old, new = (timings.middle(row, is_new=is_new) for is_new in (False, True))
     reason = (
         f"speed {judged.ratio:.3f} of the old one ({judged.low:.3f} to {judged.high:.3f}, {judged.pairs} pairs); "
-        f"a version beside itself varies by {spread(control):.1%}"
+        f"a version against itself varies by {spread(control):.1%}"
     )
     if disturbed:
-        reason += f"; in {len(disturbed)} of {len(timings.windows)} windows the GPU changed, first: {disturbed[0]}"
+        reason += f"; the GPU changed in {len(disturbed)} of {len(timings.windows)} windows, first: {disturbed[0]}"
     return Finding(row, "speed", "step time", verdict, f"{old:.2f} ms", f"{new:.2f} ms", reason)

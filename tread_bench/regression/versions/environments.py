@@ -1,4 +1,4 @@
-"""Environments in which the two versions are installed, alike, beside the packages that this one runs with."""
+"""Environments in which the two versions are installed, alike, with the packages that this program runs with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def checkout() -> Path:
             "run it from a checkout that is installed with `pip install -e .`"
         )
     if shutil.which("git") is None:
-        raise UserError("regress reads the other version with git, and PATH has no program git: install git")
+        raise UserError("regress reads the other version with git, and git is not on PATH: install git")
     return root
 
 
@@ -36,7 +36,7 @@ def commit_of(ref: str, root: Path) -> str:
         text=True,
     )
     if found.returncode:
-        raise UserError(f"--against {ref}: git knows no such commit in {root}; `git fetch` it, or name another")
+        raise UserError(f"--against {ref}: git has no such commit in {root}; `git fetch` it, or name another")
     return found.stdout.strip()
 
 
@@ -49,7 +49,7 @@ def export(commit: str, root: Path, folder: Path) -> Path:
 
 
 def build(source: Path, home: Path) -> Path:
-    """The Python of a new environment that has `source` installed and all else from this one.
+    """The Python of a new environment that has `source` installed and everything else from this one.
 
     Raises:
         UserError: it cannot be installed, with pip's last lines.
@@ -62,7 +62,7 @@ def build(source: Path, home: Path) -> Path:
         text=True,
         check=True,
     )
-    # Path lines of a .pth come after the environment's own packages, and bring no editable install along.
+    # Path lines of a .pth come after the environment's own packages, and do not activate editable installs.
     shared = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     (Path(inside.stdout.strip()) / "shared.pth").write_text("\n".join(sorted(shared)) + "\n")
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(source)]

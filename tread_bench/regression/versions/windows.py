@@ -16,7 +16,7 @@ from tread_bench.runner.folder import RunFolder
 
 LEAST_STEPS = 8  # timed steps of a row in one window; their median counts
 MOST_STEPS = 200
-WINDOW_MS = 1000.0  # that the steps of the fastest row take together, so that no hiccup of the machine is a window
+WINDOW_MS = 1000.0  # that the steps of the fastest row take together: a short disturbance is never a whole window
 _BRIEF = (
     "training.iterations=1",
     "metrics.at=[1]",
@@ -32,7 +32,7 @@ _BRIEF = (
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One of the two: how people call it, and the Python that has it."""
+    """One of the two versions: its name for people, and the Python that has it installed."""
 
     name: str
     python: Path
@@ -57,13 +57,13 @@ def step_times(
 
 
 def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
-    """What a window sets in its suite."""
+    """The overrides of a window's suite."""
     return [*_BRIEF, f"timing.pairs={steps}", *overrides]
 
 
 def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
     """Exit status and output of a command that is run in `folder`; an interrupt of this process ends it first."""
-    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # goes before both versions
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it would precede both versions
     environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment) as process:
@@ -76,7 +76,7 @@ def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
 
 
 def steps_for(times: Mapping[str, float]) -> int:
-    """How many steps a window has, by the step times in ms of a first look."""
+    """How many steps a window has, by step times in ms that were measured first."""
     return min(max(LEAST_STEPS, math.ceil(WINDOW_MS / min(times.values(), default=WINDOW_MS))), MOST_STEPS)
 
 
@@ -86,7 +86,7 @@ def read_step_times(folder: Path) -> dict[str, float]:
 
 
 def disturbances(folders: Iterable[Path]) -> dict[str, list[str]]:
-    """Row -> what its records say befell the GPU between both readings, a text per window in which something did."""
+    """Row -> what happened to the GPU between both readings by its records, a text per disturbed window."""
     found: dict[str, list[str]] = {}
     for folder in folders:
         for record in _records(folder):
