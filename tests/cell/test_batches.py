@@ -120,7 +120,7 @@ def test_an_error_of_a_data_file_is_raised_as_it_is_at_the_step_that_meets_it(tm
     taken = []
     step = trainer.step
     trainer.step = lambda batch: (taken.append(batch.step), step(batch))[1]
-    with pytest.raises(UserError, match=r"train\.safetensors, latent 40: holds NaN or infinite values"):
+    with pytest.raises(UserError, match=r"train\.safetensors, latent 40: contains NaN or infinite values"):
         train(trainer, tmp_path, OWNER, no_figures)
     assert taken == list(range(place // 8))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("batches")]

@@ -440,7 +440,7 @@ def test_tf32_gives_the_loss_within_a_rounding(cell):
 
 
 def test_a_backbone_without_a_list_of_blocks_is_refused():
-    with pytest.raises(UserError, match=r"compute\.compile: Backbone holds no nn\.ModuleList"):
+    with pytest.raises(UserError, match=r"compute\.compile: Backbone has no nn\.ModuleList"):
         CompiledBlocks(Backbone(), nn.Identity())
 
 

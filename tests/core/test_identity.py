@@ -182,7 +182,7 @@ def test_checkpoints_without_identity_are_accepted_with_a_warning_and_followed_b
     with caplog.at_level(logging.WARNING):
         outcome = resumed(folder, mine)
     assert (outcome.status, outcome.final_weights_sha256) == ("done", expected)
-    assert "step-000000002.safetensors does not say whose it is" in caplog.text
+    assert "step-000000002.safetensors does not name its cell" in caplog.text
     assert stamp_of(last) == folder.existing_request(mine).identity.stamp(4)
     caplog.clear()
     assert resumed(folder, mine).status == "done" and not caplog.text

@@ -12,7 +12,7 @@ from tread_bench.model.network import Network
 
 
 def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
-    """The backbone as it is, and around it what the cell adds, drawn by name: the backbone's weights do not move.
+    """The backbone, and around it what the cell adds, drawn by name: the backbone's weights stay the same.
 
     Raises:
         UserError: the target features of an auxiliary loss cannot be read.

@@ -1,7 +1,7 @@
-"""Checkpoints: safetensors beside a sha256, written whole; the last two are kept, a damaged one is passed over.
+"""Checkpoints: safetensors beside a sha256, written atomically; the last two are kept, a damaged one is skipped.
 
-The hash is written after the file that it is of: a checkpoint without one is unfinished. It covers the file's metadata,
-which say whose it is and of which iteration: a whole one of another cell is refused.
+The hash is written after its file: a checkpoint without one is unfinished. It covers the file's metadata, which say
+which cell and iteration it belongs to: an intact one of another cell is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Checkpoint:
 def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Identity) -> None:
     """Write `step-<step>.safetensors` and its hash, then drop all but the last two up to here.
 
-    Those of later steps go too: training that comes from an earlier one found them damaged.
+    Those of later steps are removed too: training that resumed from an earlier one found them damaged.
     """
     # The file, and then its hash.
     payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
@@ -44,7 +44,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     write_atomically(path, payload)
     write_atomically(path.with_suffix(".sha256"), hashlib.sha256(payload).hexdigest().encode())
 
-    # Drop older ones, and any of later steps.
+    # Remove older ones, and any of later steps.
     written = checkpoints_in(folder)
     kept = [one for one in written if one <= path][-CHECKPOINTS_KEPT:]
     for old in set(written) - set(kept):
@@ -56,7 +56,7 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
     """The newest undamaged checkpoint, or None; a damaged one is named in a warning.
 
     Raises:
-        StrangerError: it is another cell's, or of another iteration than its name says.
+        StrangerError: it is another cell's, or its iteration is not the one in its name.
     """
     for path in sorted({file.with_suffix(".safetensors") for file in folder.glob("step-*")}, reverse=True):
         problem = _damage(path)
@@ -66,7 +66,7 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
                 _check_owner(file.metadata(), path, owner)
                 log.info("resuming from checkpoint %s", path.name)
                 return Checkpoint(tensors, json.loads(file.metadata()["state"]))
-        log.warning("checkpoint %s is damaged (%s); going back to the one before", path.name, problem)
+        log.warning("checkpoint %s is damaged (%s); trying the one before it", path.name, problem)
     return None
 
 
@@ -75,7 +75,7 @@ def _check_owner(metadata: dict[str, str], path: Path, owner: Identity) -> None:
     if stamp := read_stamp(metadata):
         owner.check(stamp, path, iteration_of(path))
     else:
-        log.warning("checkpoint %s does not say whose it is, as an older version wrote it: accepted", path.name)
+        log.warning("checkpoint %s does not name its cell, since an older version wrote it: accepted", path.name)
 
 
 def _damage(path: Path) -> str | None:

@@ -1,7 +1,7 @@
-"""torch.compile for the blocks of a network, in training steps alone.
+"""torch.compile for the blocks of a network, in training steps only.
 
 Blocks are the members of the `nn.ModuleList`s of backbone and method, and every other module of their classes. Their
-classes' forward passes are compiled, so that blocks share code, and a second number of tokens makes the number a
+classes' forward passes are compiled, so that blocks share code, and at a second number of tokens the number becomes
 variable: neither depth nor another route compiles anything again.
 """
 
@@ -22,7 +22,7 @@ RECOMPILE_LIMIT = 64  # kinds of blocks x numbers of tokens known or variable; b
 
 
 class CompiledBlocks:
-    """What the blocks of a backbone and its method run through while `active`; outside it they are as they were.
+    """Runs the blocks of a backbone and its method compiled while `active`; otherwise they are unchanged.
 
     Raises:
         UserError: the backbone has no `nn.ModuleList`.
@@ -31,7 +31,7 @@ class CompiledBlocks:
     def __init__(self, backbone: Backbone, method: nn.Module) -> None:
         if not _blocks(backbone):
             raise UserError(
-                f"compute.compile: {type(backbone).__name__} holds no nn.ModuleList of blocks that could be compiled: "
+                f"compute.compile: {type(backbone).__name__} has no nn.ModuleList of blocks that could be compiled: "
                 "set compute.compile to false"
             )
         classes = {type(block) for block in _blocks(backbone) + _blocks(method)}
@@ -41,7 +41,7 @@ class CompiledBlocks:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Forward and backward passes in here are compiled; drop path draws what it draws without."""
+        """Forward and backward passes in this context are compiled; drop path draws the same as without."""
         import torch._dynamo.config as dynamo
         import torch._inductor.config as inductor
 

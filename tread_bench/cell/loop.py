@@ -23,11 +23,11 @@ REPORT_EVERY_S = 1.0  # of progress, whether the next loss is due or not
 
 
 class DivergedError(RuntimeError):
-    """The training loss is no longer a finite number."""
+    """The training loss is NaN or infinite."""
 
 
 class History(BaseModel):
-    """What training has produced so far, as a checkpoint holds it."""
+    """What training has produced so far, as stored in a checkpoint."""
 
     step: int = 0
     train_seconds: float = 0.0
@@ -61,14 +61,14 @@ def train(
 
     Args:
         owner: whose checkpoints they are.
-        conditions: that the steps from here on are made under; checkpoints keep those of earlier ones.
+        conditions: those of the steps from here on; checkpoints keep those of earlier steps.
         keep: called at the snapshots and at the end.
-        files: that the data come from; checkpoints say what they were, and are written while they are that.
+        files: the data's; checkpoints store their state, and are written only while they are unchanged.
 
     Raises:
         DivergedError: the loss is NaN or infinite, or float16 gradients overflow at any scale, with the iteration.
         StrangerError: the newest checkpoint is another cell's.
-        ChangedDataError: a file is not what it was.
+        ChangedDataError: a file has changed.
     """
     # Resume from the newest checkpoint.
     history = _resume(trainer, folder, owner)
@@ -136,7 +136,7 @@ def _note_conditions(history: History, now: Conditions) -> None:
 
 
 def _note_loss(history: History, losses: list[Tensor], entry_due: bool) -> None:
-    """Reading the losses synchronises the device, so it is done in batches of steps."""
+    """Reading the losses synchronises the device, so they are read for many steps at once."""
     for loss in losses:
         history.partial_sum += loss.item()
     history.partial_count += len(losses)

@@ -20,7 +20,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels
 from tread_bench.data.check import data_problems
 
-LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be taken without being asked for
+LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be chosen by default
 _TO_COMPILE = "it needs a C++ compiler (g++, clang, MSVC), on a GPU triton too; or set compute.compile to false"
 TF32_CAPABILITY = (8, 0)  # of the GPU: Ampere
 _PACKAGES = ("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "numba", "mamba-ssm")
@@ -41,7 +41,7 @@ def matmul_error(precision: str, device: str) -> float:
 
 
 def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
-    """Every choice spelled out, and what it was made on.
+    """Every choice resolved, and the machine it was resolved on.
 
     `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
     there), else "highest"; on a GPU "high" and "medium" are TF32.
@@ -50,7 +50,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
         UserError: a device that this machine does not have, an unknown kernel, an autocast type or torch.compile
             where they do not work.
     """
-    # What does not work here.
+    # Refuse what does not work here.
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
     check_step_options(compute, device)
@@ -77,7 +77,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
 
 
 def machine(device: str) -> dict[str, str]:
-    """What figures depend on of the machine that this process is on."""
+    """The properties of this process's machine that figures depend on."""
     return {
         "device_name": torch.cuda.get_device_name() if device == "cuda" else cpu_name(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
@@ -87,7 +87,7 @@ def machine(device: str) -> dict[str, str]:
 
 
 def blas_kernels() -> str:
-    """What the BLAS of NumPy computes with here: "SkylakeX", or the library's name where it does not say."""
+    """The kernels of NumPy's BLAS here: "SkylakeX", or the library's name where it does not report them."""
     used = ThreadpoolController().select(user_api="blas").info()
     return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"
 
@@ -104,7 +104,7 @@ def step_options(numerics: Numerics | StepOptions) -> StepOptions:
 
 
 def check_step_options(options: StepOptions, device: str) -> None:
-    """Try on a few numbers what the options ask for. Raises UserError where it does not work here."""
+    """Try the requested options on a few numbers. Raises UserError where they do not work here."""
     if options.autocast != "none":
         problem = autocast_problem(options.autocast, device)
         if problem:
@@ -116,7 +116,7 @@ def check_step_options(options: StepOptions, device: str) -> None:
 
 
 def autocast_problem(name: str, device: str) -> str | None:
-    """Why that type does not do on a device; None where it does."""
+    """Why that type does not work on a device; None where it does."""
     return _problem(partial(_small_network, device, getattr(torch, name)))
 
 
@@ -130,7 +130,7 @@ def _problem(call: Callable[[], object]) -> str | None:
 
 
 def _small_network(device: str, dtype: torch.dtype) -> None:
-    """What backbones are made of, forward and backward, under autocast."""
+    """The operations that backbones are made of, forward and backward, under autocast."""
     image, kernel = (torch.ones(shape, device=device, requires_grad=True) for shape in ((2, 1, 4, 4), (8, 1, 2, 2)))
     with torch.autocast(device, dtype=dtype):
         tokens = F.conv2d(image, kernel, stride=2).flatten(2).mT
@@ -140,7 +140,7 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
 
 
 def resolve_choices(compute: Compute, device: str, data: Sequence[DataChoice] = ()) -> Choices:
-    """What plan.json says of the machine where cells will run, as a run's first task there.
+    """What plan.json says about the machine where cells will run, as a run's first task there.
 
     Raises:
         UserError: with a line for each, where data files cannot be used there.
@@ -156,7 +156,7 @@ def apply_numerics(numerics: RunNumerics) -> torch.device:
     """Set this process's threads and precision; the device to compute on."""
     torch.set_num_threads(numerics.threads)
     threadpool_limits(numerics.threads, user_api="blas")
-    precision = numerics.matmul_precision or "highest"  # torch's own where a plan does not say it
+    precision = numerics.matmul_precision or "highest"  # torch's own default where a plan does not say it
     torch.set_float32_matmul_precision(precision)
     if numerics.device == "cuda":
         torch.backends.cudnn.benchmark = False

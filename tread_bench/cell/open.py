@@ -1,4 +1,4 @@
-"""A cell of a run folder, and the networks that it asks for."""
+"""A cell of a run folder, and the networks that it needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tread_bench.runner.folder import RunFolder
 
 @dataclass(frozen=True)
 class Job:
-    """A cell of a run folder, as its process finds it: `cells/<id>/cell.json` and the run's plan.json."""
+    """A cell of a run folder, as its process reads it: `cells/<id>/cell.json` and the run's plan.json."""
 
     folder: RunFolder
     request: CellRequest
@@ -42,7 +42,7 @@ class Job:
 
     @classmethod
     def open(cls, root: Path, cell_id: str) -> Job:
-        """Raises StoreError where the folder holds no such cell."""
+        """Raises StoreError where the folder has no such cell."""
         folder = RunFolder(root)
         return cls(folder, folder.existing_request(cell_id), folder.existing_plan())
 
@@ -56,8 +56,8 @@ class Job:
         changed = differences(self.plan.conditions, plan.conditions)
         if changed and not self.plan.accept_other_numerics:
             raise StoreError(
-                f"on {this_host()}, {'; '.join(changed)}, so this cell would not compare with the others: "
-                "run on machines that are alike, or with --accept-other-numerics, and every record says where it ran"
+                f"on {this_host()}, {'; '.join(changed)}, so this cell would not be comparable with the others: "
+                "run on equal machines, or with --accept-other-numerics; then every record says where it ran"
             )
         return replace(self, plan=plan)
 
@@ -83,7 +83,7 @@ class Job:
 
     @cached_property
     def files(self) -> DataFiles:
-        """What the cell reads, from the first use on. Raises ChangedDataError where the run began with others."""
+        """What the cell reads, opened on first use. Raises ChangedDataError where the run began with other files."""
         return DataFiles([path for _, path in files_of(self.cell)], self.plan.files)
 
     @cached_property
@@ -97,7 +97,7 @@ class Job:
         return choice.family().build(choice.spec(self.cell.data), chosen, self.seed)
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
-        """What a training step needs, before the first one; of another `cell` on the same backbone and data."""
+        """What a training step needs, before the first one; if given, for another `cell` on this backbone and data."""
         cell = cell or self.cell
         backbone = self.build()
         network = build_network(cell, backbone, self.seed)
@@ -116,10 +116,10 @@ class Job:
         return initial_record(self.request, self.plan)
 
     def trained(self, source: WeightsRef) -> tuple[Cell, Network]:
-        """The cell that `source` (of cell.json) names, and its judged network with the weights that it kept, verified.
+        """The cell that `source` (of cell.json) names, and its evaluated network with its kept weights, verified.
 
         Raises:
-            StoreError: it was not trained to an end, or its weights are not what was written.
+            StoreError: its training was not finished, or its weights are not what was written.
         """
         found = self._source(source)
         backbone = found.build(self.plan.numerics.kernels)
@@ -128,7 +128,7 @@ class Job:
         return found.cell, network.to(self.device).eval().requires_grad_(False)
 
     def taught_by(self, source: WeightsRef) -> str:
-        """Hash of the network whose features the cell that `source` names was aligned with; "" where with none."""
+        """Hash of the network whose features the cell that `source` names was aligned with; "" if there was none."""
         found = self._source(source)._left()
         return found.target_features_sha256 if found else ""
 

@@ -39,8 +39,8 @@ GRADIENT_BATCHES = 4
 
 
 def run_cell(root: Path, cell_id: str, tell: Tell) -> Record:
-    """Train and evaluate, or evaluate what another cell trained; what came of it, a failure with its reason too, is
-    written as the cell's outcome.
+    """Train and evaluate, or evaluate what another cell trained, and write the cell's outcome, which may be a failure
+    with its reason.
     """
     job = Job.open(root, cell_id).here()
     with job.folder.cell_lock(cell_id):
@@ -68,14 +68,14 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
 
 def _train_and_evaluate(job: Job, tell: Tell) -> Record:
     # Open what training and evaluation need, and check it before the first step.
-    files = job.files  # looked at before anything is read
+    files = job.files  # recorded before anything is read
     trainer = job.trainer()
     initial = weights_sha256(trainer.network.backbone)
     folder = job.folder.cell(job.id)
     evaluator = Evaluator(job.cell, job.data, trainer.objective, folder, device=job.device)
     evaluator.check()
 
-    # Train, then look at what the network is like inside.
+    # Train, then measure the inside of the network.
     history = _train(job, trainer, evaluator, tell)
     inside = _figures_inside(job, trainer)
 
@@ -104,11 +104,11 @@ def _train_and_evaluate(job: Job, tell: Tell) -> Record:
 
 
 def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> History:
-    """The cell's training, with its evaluations, kept weights and news of its progress."""
+    """The cell's training, with its evaluations, kept weights and progress reports."""
     iterations = job.cell.training.iterations
     folder = job.folder.cell(job.id)
 
-    # What training calls at its stops, and as it goes along.
+    # What training calls at its stops, and to report progress.
     def evaluate(trainer: Trainer, iteration: int, seconds: float) -> Evaluation:
         progress = partial(tell, "evaluating", iteration, iterations, None)
         progress()
@@ -133,7 +133,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
 
 
 def _figures_inside(job: Job, trainer: Trainer) -> dict[str, Any]:
-    """What the trained network is like inside. Raises FloatingPointError where its last steps diverged."""
+    """Measurements inside the trained network. Raises FloatingPointError where its last steps diverged."""
     metrics = job.cell.metrics
     objective = trainer.objective
     held_out = job.data.held_out
@@ -145,7 +145,7 @@ def _figures_inside(job: Job, trainer: Trainer) -> dict[str, Any]:
     norms = _gradient_norms(trainer)
     figures = torch.tensor([*norms.training, *norms.dense, *chain(*similarity.matrix)])
     if not torch.isfinite(figures).all():
-        raise FloatingPointError("a layer similarity or gradient norm is not a finite number: the last steps diverged")
+        raise FloatingPointError("a layer similarity or gradient norm is NaN or infinite: the last steps diverged")
 
     # The gap of training to inference, where the suite requests it.
     gap = routed_gap(network, objective, held_out, metrics) if metrics.routed_rates else None
@@ -158,14 +158,14 @@ def _evaluated(trainer: Trainer) -> Network:
 
 
 def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
-    """What another cell has trained, under this cell's sampling and metrics; neither trained nor timed."""
+    """The network that another cell trained, under this cell's sampling and metrics; neither trained nor timed."""
     cell = job.cell
     sources = job.request.sources
     progress = partial(tell, "evaluating", 0, 1, None)
     progress()
 
     # Open the weights, if the data are those that they were trained on.
-    files = job.files  # looked at before anything is read
+    files = job.files  # recorded before anything is read
     for source in sources.values():
         files.expect(job.trained_on(source), f"cell {source.cell}, whose weights this one reads, was trained")
     _, network = job.trained(sources["network"])
@@ -194,7 +194,7 @@ def _evaluate_other_weights(job: Job, tell: Tell) -> Record:
 
 
 def _gradient_norms(trainer: Trainer) -> GradientNorms:
-    """Of the batches that would have come next, with the cell's own method and without routes."""
+    """Gradient norms on the batches that would have come next, with the cell's own method and without routes."""
     iterations = trainer.cell.training.iterations
     batches = [trainer.batch(iterations + k) for k in range(GRADIENT_BATCHES)]
     trainer.network.train()
@@ -215,7 +215,7 @@ def _dense(batch: Batch) -> Batch:
 
 
 def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
-    """The loss with drop path drawn by the batch alone: the same with routing and without, and after a break."""
+    """The loss with drop path drawn by the batch alone: the same with and without routing, and after a resume."""
     torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.range.first) % 2**63)
     return trainer.loss(batch)
 
@@ -226,7 +226,7 @@ def unscheduled(cell: Cell) -> Cell:
 
 
 def dense_twin(cell: Cell) -> Cell:
-    """The same cell without all that a method, a schedule or an auxiliary loss changes."""
+    """The same cell without anything that a method, a schedule or an auxiliary loss changes."""
     return unscheduled(cell).model_copy(update={"method": PLAINLY_DENSE, "routes": (), "auxiliary": ()})
 
 

@@ -13,7 +13,7 @@ SMALLEST_SCALE = 1e-4  # where fairseq gives up too: the scale is not why gradie
 class LossScaler:
     """Backward pass and optimiser step under a scale that halves where gradients overflow; `enabled` False: 1.
 
-    A step whose gradients overflow leaves the weights as they are and is counted. Nothing here waits for the device.
+    A step whose gradients overflow leaves the weights unchanged and is counted. Nothing here waits for the device.
     """
 
     def __init__(self, device: torch.device, enabled: bool) -> None:
@@ -24,7 +24,7 @@ class LossScaler:
 
     @property
     def skipped_steps(self) -> int:
-        """How many steps left the weights as they were."""
+        """How many steps left the weights unchanged."""
         return int(self._skipped)
 
     @property

@@ -50,7 +50,7 @@ class Steps:
 
 
 def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
-    """Routed training steps of a cell beside those of its dense twin; for a dense cell that is itself, the control."""
+    """Routed training steps of a cell beside those of its dense twin; a dense cell is its own twin, as a control."""
     job = Job.open(root, cell_id).here()
     dense = job.trainer(dense_twin(job.cell))
     routed = job.trainer(unscheduled(job.cell))
@@ -59,10 +59,10 @@ def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
 
 
 def measure_memory(root: Path, cell_id: str) -> MeasuredMemory:
-    """Peak memory of a cell's training steps, those of its dense part where it has one."""
+    """Peak memory of a cell's training steps; of the dense steps where its schedule has some."""
     job = Job.open(root, cell_id).here()
     trainer = job.trainer()
-    first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end is as at the end
+    first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end: as at the end
     with trainer.batches(count(first)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
     return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.plan.conditions)
@@ -103,7 +103,7 @@ def time_backbone(
 
 def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     """Step times of `routed`, interleaved with those of `dense`; then the training loop of `routed`, alone."""
-    # The machine, by a computation that is always the same.
+    # The machine, by a fixed computation.
     probe = probe_ms(routed.device, routed.synchronize)
 
     # Steps in pairs, after a warm-up that is not timed.
@@ -143,7 +143,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
 
 
 def _loop_time(trainer: Trainer, first: int, timing: Timing) -> LoopTime:
-    """Of training from the step `first` on, with batches that are made ahead as they are when a cell is trained."""
+    """Speed of training from the step `first` on, with batches made ahead as when a cell is trained."""
     warmup = timing.warmup + BATCHES_PER_WORKER * trainer.options.data_workers
     with trainer.batches(count(first)) as batches:
         return time_loop(batches, trainer.step, min(timing.pairs, LOOP_STEPS), warmup, trainer.synchronize)

@@ -49,7 +49,7 @@ class Batch:
             yield replace(self, range=part_range).each(itemgetter(part))
 
     def to(self, device: torch.device) -> Batch:
-        """On the device; from pinned memory without waiting for it."""
+        """The same on the device; from pinned memory without waiting for the copy."""
         return self.each(lambda tensor: tensor.to(device, non_blocking=True))
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
@@ -117,7 +117,7 @@ class Trainer:
         return Loader(self.prepared, steps, self.options.data_workers, self.synchronize, clock)
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that it was given."""
+        """Wait until the device has finished all its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
@@ -164,7 +164,7 @@ class Trainer:
         return torch.autocast(self.device.type, dtype=getattr(torch, self.options.autocast))
 
     def loss(self, batch: Batch, network: Network | None = None) -> Tensor:
-        """The training loss of a batch, a scalar; of another `network` where one is given."""
+        """The training loss of a batch, a scalar; of another `network` if given."""
         network = network or self.network
         made: list[Prediction] = []  # with what the loss needs beside the output
 
@@ -180,12 +180,12 @@ class Trainer:
         if not network.auxiliaries:
             return loss
 
-        # What is added to it.
+        # The auxiliary losses.
         images = self._images(batch, prediction.output)
         return sum(network.auxiliary_losses(prediction, images), loss)
 
     def _images(self, batch: Batch, output: Tensor) -> Images:
-        """Of both objectives x_t - t dx/dt is the estimate of the clean image."""
+        """For both objectives, x_t - t dx/dt is the estimate of the clean image."""
         noised = self.objective.corrupt(batch.x, batch.noise, batch.t)
         velocity = self.objective.velocity(lambda x_t, t: output, noised, batch.t)
         return Images(batch.x, noised, noised - batch.t.view(-1, 1, 1, 1) * velocity)
@@ -194,7 +194,7 @@ class Trainer:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""
         config = self.cell.training
 
-        # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it needs no saving either.
+        # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it need not be saved.
         torch.manual_seed(draws.key_of(self.seed, "torch", batch.step) % 2**63)
         loss = self.backward(batch.to(self.device))
 

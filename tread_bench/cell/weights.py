@@ -1,6 +1,6 @@
-"""Weights that are kept to be evaluated again: one safetensors file per iteration, known by its hash.
+"""Weights that are kept to be evaluated again: one safetensors file per iteration, identified by its hash.
 
-The hash covers the file's metadata, which say whose weights they are and of which iteration.
+The hash covers the file's metadata, which name the cell of the weights and their iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tread_bench.model.network import Network
 
 
 def save_weights(folder: Path, iteration: int, network: Network, owner: Identity) -> str:
-    """Write `<iteration>.safetensors` whole; its SHA-256."""
+    """Write `<iteration>.safetensors` atomically; its SHA-256."""
     state = {
         f"{part}.{name}": tensor.detach().cpu().contiguous().clone()
         for part, module in _parts(network).items()
@@ -41,11 +41,11 @@ def _in_order(payload: bytes) -> bytes:
 
 
 def load_weights(folder: Path, iteration: int, sha256: str, network: Network, owner: Identity) -> None:
-    """Read them into a network of the same sizes.
+    """Read kept weights into a network of the same sizes.
 
     Raises:
-        StoreError: the file is not there, or is not the one that was written.
-        StrangerError: it is another cell's, or of another iteration than its name says.
+        StoreError: the file is missing, or is not the one that was written.
+        StrangerError: it is another cell's, or its iteration is not the one in its name.
     """
     path = weights_path(folder, iteration)
     try:
@@ -63,10 +63,10 @@ def load_weights(folder: Path, iteration: int, sha256: str, network: Network, ow
 
 
 def _parts(network: Network) -> dict[str, nn.Module]:
-    """What a network is evaluated with: no auxiliary losses."""
+    """The tensors that a network is evaluated with, without auxiliary losses."""
     return {"backbone": network.backbone, "method": network.method}
 
 
 def weights_path(folder: Path, iteration: int) -> Path:
-    """Where the weights of an iteration stand in the folder `weights` of a cell."""
+    """The file of an iteration's weights in the folder `weights` of a cell."""
     return folder / f"{iteration}.safetensors"
