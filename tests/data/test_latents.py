@@ -110,7 +110,7 @@ def test_a_value_that_is_not_finite_is_named_when_it_is_read(tmp_path: Path, val
     latents[5, 1, 0, 1] = value
     data = read(write(tmp_path / "a.safetensors", LATENTS), write(tmp_path / "b.safetensors", latents))
     data.train.images(np.array([11, 13]))
-    with pytest.raises(UserError, match=r"b\.safetensors, latent 5: holds NaN or infinite values"):
+    with pytest.raises(UserError, match=r"b\.safetensors, latent 5: contains NaN or infinite values"):
         data.train.images(np.array([11, 12, 13]))
 
 

@@ -49,7 +49,7 @@ def test_no_more_are_made_ahead_than_stated(workers: int) -> None:
 def test_what_a_batch_raises_is_raised_at_its_step(workers: int) -> None:
     def make(step: int) -> int:
         if step == 2:
-            raise UserError("train.safetensors, latent 7: holds NaN")
+            raise UserError("train.safetensors, latent 7: contains NaN")
         return step
 
     with Loader(make, range(9), workers) as batches:

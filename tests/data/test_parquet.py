@@ -87,10 +87,10 @@ def test_other_column_names(tmp_path: Path) -> None:
 WRONG = {
     "size": (png(np.zeros((SIDE, SIDE + 1, 3), np.uint8)), 0, "image of 5x4 pixels where data.image_size is 4"),
     "alpha": (png(np.zeros((SIDE, SIDE, 4), np.uint8)), 0, "image mode RGBA; data.channels 3 takes RGB"),
-    "no image": ({"bytes": b"no image", "path": None}, 0, "no readable image"),
-    "cut off": ({"bytes": png(COLOUR[0])["bytes"][:60], "path": None}, 0, "no readable image"),
-    "path alone": ({"bytes": None, "path": "a.png"}, 0, "image holds no image bytes"),
-    "null": (None, 0, "image holds no image bytes"),
+    "no image": ({"bytes": b"no image", "path": None}, 0, "not a readable image"),
+    "cut off": ({"bytes": png(COLOUR[0])["bytes"][:60], "path": None}, 0, "not a readable image"),
+    "path alone": ({"bytes": None, "path": "a.png"}, 0, "image has no image bytes"),
+    "null": (None, 0, "image has no image bytes"),
     "label": (png(COLOUR[0]), 3, "label 3 where data.num_classes allows 0 to 2"),
     "negative": (png(COLOUR[0]), -1, "label -1 where"),
     "no label": (png(COLOUR[0]), None, "label None where"),
@@ -113,8 +113,11 @@ WRONG_COLUMNS = {
     ),
     "floats": ([("image", IMAGES), ("label", pa.array([0.5]))], "column 'label' is double, not integers"),
     "booleans": ([("image", IMAGES), ("label", pa.array([True]))], "column 'label' is bool, not integers"),
-    "two of images": ([("image", IMAGES), ("image", IMAGES), ("label", pa.array([0]))], "2 columns 'image'"),
-    "two of labels": ([("image", IMAGES), ("label", pa.array([0])), ("label", pa.array([0]))], "2 columns 'label'"),
+    "two of images": ([("image", IMAGES), ("image", IMAGES), ("label", pa.array([0]))], "2 columns are called 'image'"),
+    "two of labels": (
+        [("image", IMAGES), ("label", pa.array([0])), ("label", pa.array([0]))],
+        "2 columns are called 'label'",
+    ),
 }
 
 

@@ -155,7 +155,7 @@ def test_an_image_is_decoded_as_a_picture_of_pixels_only(tmp_path, content):
     image = {"image": [{"bytes": content, "path": "x"}], "label": [0]}
     schema = pa.schema([("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())])
     pq.write_table(pa.table(image, schema=schema), tmp_path / "a.parquet")
-    with pytest.raises(UserError, match="no readable image"):
+    with pytest.raises(UserError, match="not a readable image"):
         data_of(tmp_path / "a.parquet")
 
 

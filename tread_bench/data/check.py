@@ -1,4 +1,4 @@
-"""What can be seen wrong with data files before anything is trained on them."""
+"""Checks of data files before anything is trained on them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tread_bench.core.errors import UserError
 
 
 def data_problems(choices: Sequence[DataChoice]) -> list[str]:
-    """Every file that cannot be used, one message each: headers, columns, labels and the first and last entries.
+    """One message for each file that cannot be used, by its headers, columns, labels, and first and last entries.
 
-    What only reading everything can find is found by the cell that reads it.
+    Mistakes that can only be found by reading everything are found by the cell that reads it.
     """
     found: dict[str, None] = {}  # each once, in order
     for choice in choices:
@@ -25,7 +25,7 @@ def data_problems(choices: Sequence[DataChoice]) -> list[str]:
 
 
 def _checks(choice: DataChoice) -> Iterator[Callable[[], None]]:
-    """One for each file; what reads them is imported where there are some."""
+    """One check for each file; the code that reads a kind of file is imported only where there are some."""
     if isinstance(choice, ParquetData):
         from tread_bench.data import parquet
 

@@ -1,7 +1,7 @@
 """Decoded images in the run folder: one process decodes, the others wait for it and map its file into memory.
 
-A file is named after what it was decoded from, and by what. It appears whole or not at all, and one whose content is
-not what was written is decoded again.
+A file is named after its sources and its decoder. It appears complete or not at all, and a file whose content is not
+what was written is decoded again.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ log = logging.getLogger(__name__)
 
 
 def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], DataSource]) -> DataSource:
-    """What was decoded before, mapped into memory, or what `decode` gives, kept for those who come later.
+    """Images that were decoded before, mapped into memory, or the result of `decode`, kept for later cells.
 
     Raises:
-        UserError: by `decode`.
+        UserError: raised by `decode`.
         OSError: a data file cannot be read.
     """
     key = _key(choice)
     path = folder / f"{key}.safetensors"
 
-    # What is there already.
+    # Use the file if it exists.
     found = _load(path, choice)
     if found is not None:
         return found
@@ -66,7 +66,7 @@ def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], Data
 
 
 def _key(choice: ParquetData) -> str:
-    """Of the files' contents, and of all that decoded pixels depend on."""
+    """Hash of the files' contents, and of all that decoded pixels depend on."""
     files = [[content_sha256(path) for path in paths] for paths in (choice.train, choice.held_out)]
     read = choice.model_dump(exclude={"train", "held_out", "horizontal_flip"})
     decoders = (PIL.__version__, *(features.version(name) for name in ("jpg", "zlib", "webp", "libtiff")))

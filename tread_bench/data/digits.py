@@ -1,7 +1,7 @@
 """scikit-learn's scanned digits: 1,797 images of 8x8 grey levels 0 .. 16, in the library itself, no download.
 
 The files are in the order of the people who wrote (UCI's optical recognition of handwritten digits), so that the last
-fifth holds 33 to 37 images of every class, mostly by people whom training never sees.
+fifth has 33 to 37 images of every class, mostly by people who are not in the training images.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Latents of a frozen autoencoder in local safetensors files, mapped into memory and read as they are needed.
 
-A file holds `latents` (N, C, H, W), float16 or float32, as the encoder gives them, and `labels` (N,), int64. Labels
+A file has `latents` (N, C, H, W), float16 or float32, as the encoder returns them, and `labels` (N,), int64. Labels
 stay in memory; latents stay on disk.
 """
 
@@ -23,7 +23,7 @@ from tread_bench.data.source import DataSource, files_sha256
 
 
 def open_latents(choice: LatentsData) -> DataSource:
-    """Both splits, and the real images where they are named. Raises UserError naming file and rule."""
+    """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
     real_images = ParquetImages(choice) if choice.images else None
     return DataSource(
         LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images
@@ -60,7 +60,7 @@ class LatentSet:
         return int(self._ends[-1])
 
     def images(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) float32, times the scale. Raises UserError where one holds NaN or infinite values."""
+        """(B, C, H, W) float32, times the scale. Raises UserError where one contains NaN or infinite values."""
         found = torch.empty(len(index), *self.shape)
         numbers = np.searchsorted(self._ends, index, side="right")
         for number in np.unique(numbers):
@@ -82,7 +82,7 @@ class LatentSet:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the files, in their order."""
+        """Hash of the files, in their order."""
         return files_sha256(self.paths)
 
 
@@ -96,11 +96,11 @@ def check_ends(choice: LatentsData, path: str) -> None:
 
 
 def _check_finite(latents: Tensor, path: str, rows: NDArray[np.int64]) -> None:
-    """Raises UserError where one of these rows of a file holds NaN or infinite values."""
+    """Raises UserError where one of these rows of a file contains NaN or infinite values."""
     is_finite = torch.isfinite(latents).flatten(1).all(1).numpy()
     if not is_finite.all():
         row = rows[is_finite.argmin()]
-        raise UserError(f"{path}, latent {row}: holds NaN or infinite values; encode it again")
+        raise UserError(f"{path}, latent {row}: contains NaN or infinite values; encode it again")
 
 
 def _open(path: str) -> Any:
@@ -113,7 +113,7 @@ def _open(path: str) -> Any:
 
 
 def _tensor(file: Any, path: str, name: str) -> Any:
-    """A slice of the file's tensor of that name, which is not read yet."""
+    """A slice of the file's tensor of that name, not read yet."""
     names = file.keys()
     if name not in names:
         raise UserError(f"{path}: no tensor {name!r}; it has {', '.join(names) or 'none'}")
@@ -121,7 +121,7 @@ def _tensor(file: Any, path: str, name: str) -> Any:
 
 
 def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Tensor:
-    """(N, C, H, W), mapped: what is never needed is never read."""
+    """(N, C, H, W), mapped: rows that are never used are never read."""
     about = _tensor(file, path, "latents")
     found = tuple(about.get_shape())
     dtype = about.get_dtype()

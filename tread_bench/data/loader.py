@@ -1,7 +1,7 @@
-"""Batches made ahead of the steps that take them, by threads, in order and bounded.
+"""Batches made ahead of the steps that use them, by threads, in order and in limited number.
 
-Threads, since what takes long in a batch (draws, copies, reads, decoding) runs outside the interpreter's lock, and
-since a thread cannot outlive its process or hand it a copy of a CUDA context.
+Threads, since the slow parts of a batch (draws, copies, reads, decoding) run outside the interpreter's lock, and since
+a thread cannot outlive its process and needs no copy of a CUDA context.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Generic, Self, TypeVar
 import torch
 
 T = TypeVar("T")
-BATCHES_PER_WORKER = 2  # that are made or lie ready
+BATCHES_PER_WORKER = 2  # that are being made or are ready
 
 
 class Loader(Generic[T]):
-    """What `make` gives for each of `steps`, in their order; leaving the context ends its threads.
+    """The result of `make` for each of `steps`, in their order; leaving the context ends its threads.
 
-    A batch is a function of its step alone, so that the number of threads changes nothing but the time spent waiting.
-    What `make` raises is raised when the step's turn comes.
+    A batch is a function of its step alone, so the number of threads changes only the time spent waiting. An exception
+    of `make` is raised when the step's turn comes.
 
     Args:
         workers: threads; 0 makes each batch when it is needed.
-        synchronize: waits for the device. While that has work left, a step that waits for its batch loses nothing.
-        clock: counts seconds.
+        synchronize: waits for the device. While the device has work, a step that waits for its batch loses no time.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Loader(Generic[T]):
         if self._ahead and self._ahead[0].done():
             return self._ahead.popleft().result()
 
-        # Else wait for it, and count the time from when the device has nothing left to do.
+        # Otherwise wait for it, and count the time from when the device is idle.
         self._synchronize()
         start = self._clock()
         try:
@@ -83,6 +83,6 @@ class Loader(Generic[T]):
 
 
 def _compute_alone() -> None:
-    """Torch computes in this thread without helpers, which a training step would have to share its cores with."""
-    torch.get_num_threads()  # else its first operation would take the number over from the process
+    """Torch uses no further threads in this thread, which would compete with a training step for its cores."""
+    torch.get_num_threads()  # else its first operation would take the number from the process
     torch.set_num_threads(1)

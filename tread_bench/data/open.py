@@ -1,4 +1,4 @@
-"""From a choice in a suite to its data source."""
+"""Opens the data source that a suite names."""
 
 from __future__ import annotations
 

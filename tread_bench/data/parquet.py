@@ -1,8 +1,8 @@
 """Local Parquet files in Hugging Face's image schema: a struct column of `bytes` and `path`, and an integer label.
 
-To train on, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
-and 512 encoded images on top while reading; the cells of a run share what one has decoded (`decoded.py`). Images to
-judge latents by are decoded as they are needed.
+For training, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
+plus 512 encoded images while reading; the cells of a run share the decoded array (`decoded.py`). Real images that
+samples of latents are compared with are decoded as they are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr
 
 
 def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource:
-    """Both splits, as they were decoded before where `decoded` holds them. Raises UserError naming file, row (from 0)
+    """Both splits, read from `decoded` if they were decoded before. Raises UserError naming file, row (from 0)
     and rule.
     """
     train_files = [_open(choice, path) for path in choice.train]
@@ -51,7 +51,7 @@ def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource
 
 
 class ParquetImages:
-    """The real images that samples of latents are compared with, in colour, opened when first needed, none kept.
+    """The real images that samples of latents are compared with, in colour, opened on first use, not kept in memory.
 
     Raises:
         UserError: naming file, row (from 0) and rule.
@@ -79,7 +79,7 @@ class ParquetImages:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the files, and of the column that is read."""
+        """Hash of the files, and of the column that is read."""
         return hashlib.sha256(f"{self.choice.image_column} {files_sha256(self.choice.train)}".encode()).hexdigest()
 
     def batches(self, size: int) -> Iterator[Tensor]:
@@ -133,14 +133,14 @@ def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFi
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
 
-    # Each column once, and of the type that it should have.
+    # Each column exists once, and has the right type.
     schema = file.schema_arrow
     for column, key in zip(_columns(choice), ("image_column", "label_column"), strict=False):
         if column not in schema.names:
             raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
         count = schema.names.count(column)
         if count > 1:
-            raise UserError(f"{path}: {count} columns {column!r}; give each column a name of its own")
+            raise UserError(f"{path}: {count} columns are called {column!r}; give each column its own name")
     kind = schema.field(choice.image_column).type
     if not _holds_images(kind):
         raise UserError(
@@ -179,7 +179,7 @@ def _rows(
 
 
 def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
-    """The rows of a file, as many as its footer says."""
+    """The rows of a file, as many as its footer declares."""
     first = 0
     for group in range(file.num_row_groups):
         batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice))
@@ -207,7 +207,7 @@ def _damage_reported(path: str, first: int) -> Iterator[None]:
 def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> NDArray[np.uint8]:
     """(C, H, W) uint8."""
     if not cell or not cell["bytes"]:
-        raise ValueError(f"{choice.image_column} holds no image bytes; images must stand inside the file")
+        raise ValueError(f"{choice.image_column} has no image bytes; images must be stored inside the file")
     side = choice.image_size
     target, accepted = _MODES[choice.channels]
 
@@ -227,11 +227,11 @@ def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> 
 
 @contextmanager
 def _decoder_errors_reported() -> Iterator[None]:
-    """Raises ValueError for whatever a decoder raises: on damaged bytes that is any exception."""
+    """Raises ValueError for whatever a decoder raises: damaged bytes may raise any exception."""
     try:
         yield
     except Exception as error:
-        raise ValueError(f"no readable image: {error}") from None
+        raise ValueError(f"not a readable image: {error}") from None
 
 
 def _label(choice: ParquetData, record: dict[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""Noise in the shape of latents, where only speed and memory count: a step costs the same whatever it learns from.
+"""Noise in the shape of latents, for studies of speed and memory alone: a step costs the same on any data.
 
 Samples are drawn when they are needed: a data set of any size takes no more memory than its labels.
 """
@@ -56,7 +56,7 @@ class RandomLatents:
 
     @property
     def sha256(self) -> str:
-        """Of shape, place in the sequence, and labels: the values follow from the first two."""
+        """Hash of shape, place in the sequence, and labels: the values follow from the first two."""
         digest = hashlib.sha256(repr((self.shape, self.first)).encode())
         digest.update(self.classes.astype("<i8").tobytes())
         return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""What a data source is, and the one rule between the model's range and stored pixels.
+"""What a data source is, and the one conversion between the model's range and stored pixels.
 
 Pixels are kept as uint8, and the model sees `from_uint8` of them: training, validation and the reference of the metrics
 share one set of values, whatever a source's own format was. Latents are read as they are needed.
@@ -24,10 +24,10 @@ def to_uint8(images: Tensor) -> Tensor:
     """Images in [-1, 1] as pixels: round((x + 1) * 127.5), halves to even, values outside clamped to 0 .. 255.
 
     Raises:
-        FloatingPointError: a value is NaN or infinite; it would otherwise become some pixel without a trace.
+        FloatingPointError: a value is NaN or infinite; it would otherwise silently become a pixel.
     """
     if not torch.isfinite(images).all():
-        raise FloatingPointError("images hold NaN or infinite values and have no pixels: the model diverged")
+        raise FloatingPointError("images contain NaN or infinite values: the model diverged")
     return ((images.float() + 1) * 127.5).round().clamp(0, 255).to(torch.uint8)
 
 
@@ -37,12 +37,12 @@ def from_uint8(pixels: Tensor) -> Tensor:
 
 
 def flip(images: Tensor, mask: Tensor) -> Tensor:
-    """Images (B, C, H, W), those of the boolean mask (B,) mirrored left to right."""
+    """Images (B, C, H, W), those selected by the boolean mask (B,) mirrored left to right."""
     return torch.where(mask[:, None, None, None], images.flip(-1), images)
 
 
 class DataSplit(Protocol):
-    """What networks are trained and validated on."""
+    """Samples that networks are trained and validated on."""
 
     def __len__(self) -> int: ...
 
@@ -52,7 +52,7 @@ class DataSplit(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of content and labels in their order."""
+        """Hash of content and labels in their order."""
 
     def images(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) float32, as the network sees them."""
@@ -68,7 +68,7 @@ class RealImages(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Of content and order."""
+        """Hash of content and order."""
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All images in their order, (B, C, H, W) uint8, `size` at a time."""
@@ -113,7 +113,7 @@ class ImageSet:
 
     @cached_property
     def sha256(self) -> str:
-        """Of shape, pixels and labels in their order."""
+        """Hash of shape, pixels and labels in their order."""
         digest = hashlib.sha256(repr(self.pixels.shape).encode())
         digest.update(np.ascontiguousarray(self.pixels).data)
         digest.update(self.classes.astype("<i8").tobytes())
@@ -122,7 +122,7 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Samples to train on and others held out; `num_classes` 0 means without labels.
+    """Samples to train on and held-out ones; `num_classes` 0 means without labels.
 
     `real_images` are what generated images are compared with; None: the training images.
     """
@@ -142,7 +142,7 @@ class DataSource:
 
     @property
     def reference(self) -> RealImages:
-        """Raises UserError where there are no images, but latents."""
+        """Raises UserError where the data are latents without real images."""
         if self.real_images is not None:
             return self.real_images
         if isinstance(self.train, ImageSet):
@@ -151,12 +151,12 @@ class DataSource:
 
     @cached_property
     def sha256(self) -> str:
-        """Of both splits' content."""
+        """Hash of both splits' content."""
         return hashlib.sha256(f"{self.train.sha256} {self.held_out.sha256}".encode()).hexdigest()
 
 
 def files_sha256(paths: Sequence[str]) -> str:
-    """Of the contents of files, in their order."""
+    """Hash of the contents of files, in their order."""
     digests = []
     for path in paths:
         with open(path, "rb") as file:
