@@ -116,7 +116,7 @@ def test_latents_train_no_classifier(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     save_file({"latents": torch.zeros(20, 4, 32, 32), "labels": torch.arange(20)}, path)
     data = LatentsData(name="latents", train=(str(path),), held_out=(str(path),))
-    with pytest.raises(UserError, match="sees images, and these data are latents"):
+    with pytest.raises(UserError, match="takes images, and these data are latents"):
         train_and_save(data, tmp_path / "judge.safetensors", iterations=1)
 
 
@@ -143,7 +143,7 @@ def test_under_torch_fidelity_the_digits_network_takes_grey_images_of_its_size_a
         (
             {},
             COLOUR_DATA,
-            r"no feature network ships for data 'parquet'.*bench features SUITE.*inception_weights",
+            r"none ships for data 'parquet'.*bench features SUITE.*inception_weights",
         ),
         ({"extractor": "inceptoin"}, DigitsData(), "did you mean 'inception'"),
         ({"extractor": "inception"}, DigitsData(), r"set metrics\.inception_weights"),
@@ -162,7 +162,7 @@ def test_a_choice_that_cannot_be_met_says_the_way_out(metrics: dict[str, Any], d
 def test_a_file_that_is_no_feature_network(tmp_path: Path) -> None:
     path = tmp_path / "classifier.safetensors"
     path.write_bytes(DIGITS_WEIGHTS.read_bytes()[:-8])
-    with pytest.raises(UserError, match="no feature network"):
+    with pytest.raises(UserError, match="not a feature network"):
         open_classifier(path)
 
 
@@ -197,7 +197,7 @@ def test_a_hostile_weights_file_runs_nothing(tmp_path: Path, save: Any) -> None:
 @pytest.mark.parametrize("content", [{}, [1, 2], {"fc.weight": 3}, {"fc.weight": torch.zeros(2)}])
 def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> None:
     torch.save(content, tmp_path / "other.pth")
-    with pytest.raises(UserError, match="no state dict of torch-fidelity's Inception"):
+    with pytest.raises(UserError, match="not a state dict of torch-fidelity's Inception"):
         open_inception(tmp_path / "other.pth")
 
 

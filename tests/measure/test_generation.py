@@ -193,7 +193,7 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
     [
         ({"num_samples": 50}, r"metrics\.num_samples 50 cannot fill a KID subset of 100"),
         ({"num_samples": 200, "kid_subset_size": 150}, "a reference of 120 images cannot fill a KID subset of 150"),
-        ({"num_samples": 10, "kid_subset_size": 5, "neighbours": 10}, "leaves no neighbour number 10"),
+        ({"num_samples": 10, "kid_subset_size": 5, "neighbours": 10}, "does not have 10 neighbours"),
     ],
 )
 def test_too_few_images_are_an_error_before_any_is_made(metrics: dict[str, Any], message: str) -> None:

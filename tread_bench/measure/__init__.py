@@ -1,1 +1,1 @@
-"""What is measured of a network: quality of its images, what goes on inside, speed, MACs."""
+"""What is measured on a network: quality of its images, its inside, speed, MACs."""

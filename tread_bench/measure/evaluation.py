@@ -1,4 +1,4 @@
-"""Everything that is measured of a model at one iteration: validation loss, quality of samples, a grid to look at."""
+"""Everything that is measured at one iteration: validation loss, quality of samples, a grid of images."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tread_bench.suite.plan import SAMPLES_KEPT
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """The network of guidance's weak branch, where that has weights of its own, and the cell that trained it."""
+    """The network of guidance's weak branch, if it has weights of its own, and the cell that trained it."""
 
     cell: Cell
     network: Network
@@ -73,7 +73,7 @@ class Evaluator:
         return reference_of(self.data, self.extractor)
 
     def check(self) -> None:
-        """Whatever training cannot change, before it begins. Raises UserError where a figure could not be measured."""
+        """Check before training what it cannot change. Raises UserError where a figure could not be measured."""
         metrics = self.cell.metrics
         held_out = len(self.data.held_out)
         for key in ("validation_samples", "similarity_samples"):
@@ -115,7 +115,7 @@ class Evaluator:
         )
 
     def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
-        """Figures of generated images, the protocol that they were taken under, and where their grid is."""
+        """Figures of generated images, their protocol, and the path of their grid."""
         metrics = self.cell.metrics
         weak = self.guide.network if self.guide else None
         first: list[Tensor] = []  # batches for the grid
@@ -137,7 +137,7 @@ class Evaluator:
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}
 
     def sampling_macs(self) -> int | None:
-        """MACs of one generated image; None where none is."""
+        """MACs of one generated image; None where none is generated."""
         if not self.cell.metrics.generate:
             return None
         times = self.objective.sampling_times(self.cell.sampling.steps)
@@ -145,7 +145,7 @@ class Evaluator:
         return sampling_macs(setting_of(self.cell), times, weak)
 
     def _write_grid(self, pixels: Tensor, iteration: int) -> dict[str, str]:
-        """As PNG; the path relative to the cell's folder, and the hash of the file."""
+        """Write the grid as PNG; its path relative to the cell's folder, and the hash of the file."""
         name = f"samples/{iteration:09d}.png"
         content = grid_png(pixels)
         (self.folder / "samples").mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """Parameters and multiply-adds of a backbone and of what a method adds, counted on the meta device.
 
-The tests hold a family's closed form (`costs.py`) against this count; a family without one is counted. torch's
+The tests compare a family's closed form (`costs.py`) with this count; a family without one is counted. torch's
 `FlopCounterMode` counts two per multiply-add and nothing for elementwise work.
 """
 
@@ -55,7 +55,7 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
         output.sum().backward()
     total = _by_kind(counter).total
 
-    # What each block costs, and what is left.
+    # The cost of each block, and of the rest.
     blocks = tuple(_minus(after, before) for before, after in pairwise(counts))
     outside = _minus(forward, sum(blocks, Macs()))
     parameters = list(model.parameters())
@@ -69,17 +69,17 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
 
 
 def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, share: float = 1.0) -> Extra:
-    """Counted on the meta device in a training step at a share of the rates.
+    """The method's cost, counted on the meta device in a training step at a share of the rates.
 
     Args:
-        routed: of the backbone alone at the same.
+        routed: cost of the backbone alone at the same rates.
     """
     with torch.device("meta"):
         model = family.build(spec, {"attention": "math"})
         network = Network(model, build_method(cell, model))
         x, t, y = _inputs(spec)
 
-    # Count a forward and a backward pass with the method; what the backbone alone costs is taken off.
+    # Count a forward and a backward pass with the method, and subtract the cost of the backbone alone.
     counter = _counter()
     with counter:
         output = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share)).output
@@ -87,14 +87,14 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
         output.sum().backward()
     train_step = _by_kind(counter).total - routed.train_step
 
-    # The method's parameters, and those of a last layer that it does without.
+    # The method's parameters, without those of a last layer that it does not use.
     params = _num_parameters(network.method)
     unused = _num_parameters(model) - _num_parameters(network.backbone)
     return Extra(params, unused, _minus(forward, routed.forward), train_step)
 
 
 def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
-    """Of REPA's projection over the tokens behind each block; in `train_step` too the pass of its target features."""
+    """Cost of REPA's projection after each block; `train_step` includes the pass of its target features."""
     targets = open_targets(config)
     with torch.device("meta"):
         repa = Repa(config, family.build(spec, {"attention": "math"}), targets)
@@ -115,7 +115,7 @@ def _counter() -> FlopCounterMode:
 
 
 def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool = False) -> Macs:
-    """Count one image's forward pass as the cell's method judges it, or along its shallow path, on the meta device."""
+    """Count one image's forward pass as the method is evaluated, or along its shallow path, on the meta device."""
     with torch.device("meta"), torch.no_grad():
         backbone = family.build(spec, {"attention": "math"})
         method = build_method(cell, backbone)
@@ -139,7 +139,7 @@ def _inputs(spec: BackboneSpec) -> tuple[Tensor, Tensor, Tensor | None]:
 
 
 def _convolution_backward(grad_shape, x_shape, w_shape, *args, out_shape, **kwargs):  # type: ignore[no-untyped-def]
-    """Flops of a convolution's gradients, each as many as its forward pass; torch's own formula forgets the groups."""
+    """Flops of a convolution's gradients, each as many as its forward pass; torch's own formula ignores groups."""
     gradients = sum(shape is not None for shape in out_shape[:2])
     return gradients * 2 * math.prod(grad_shape) * math.prod(w_shape[1:])
 

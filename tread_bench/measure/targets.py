@@ -1,4 +1,4 @@
-"""Frozen networks whose features of the clean image REPA aligns tokens with, from local files alone."""
+"""Frozen networks whose features of the clean image REPA aligns tokens with, from local files only."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 class TargetFeatures:
     """Images (B, C, H, W) in [-1, 1] to features (B, N, E) on a grid of tokens, without gradients, in float32.
 
-    Copies share the network: it is no part of what is trained, averaged or kept.
+    Copies share the network: it is not trained, averaged or kept.
 
     Args:
-        network: images to maps (B, E, h, w), which are resized to the grid where they differ from it.
+        network: images to maps (B, E, h, w), which are resized to the grid if they differ from it.
         width: E.
         sha256: of the weights file.
     """
@@ -67,11 +67,11 @@ def open_targets(config: RepaOptions) -> TargetFeatures:
     """The feature network of digits before its mean over pixels, or a timm model with local weights.
 
     Raises:
-        UserError: no such model, or a file that does not hold its weights.
+        UserError: no such model, or a file that does not contain its weights.
     """
     if config.model is None or config.weights is None:
         classifier, _ = load_classifier(DIGITS_WEIGHTS)
-        maps = classifier.body[:-2]  # without the mean over pixels and what makes it flat
+        maps = classifier.body[:-2]  # without the mean over pixels and the flattening
         return TargetFeatures(maps, classifier.spec.widths[-1], _sha256(DIGITS_WEIGHTS.read_bytes()))
     if not timm.is_model(config.model):
         raise UserError(unknown("auxiliary repa.model", config.model, timm.list_models()))
@@ -98,15 +98,15 @@ class TimmMaps(nn.Module):
             self.register_buffer(key, torch.tensor(about[key]).view(1, 3, 1, 1), persistent=False)
 
     def load(self, tensors: dict[str, Tensor], path: str) -> None:
-        """Take over weights; those of a classifier's head are left out. Raises UserError."""
+        """Load weights, without those of a classifier's head. Raises UserError."""
         own = self.model.state_dict()
         missing = sorted(own.keys() - tensors.keys())
         wrong = [name for name in own.keys() & tensors.keys() if own[name].shape != tensors[name].shape]
         if missing or wrong:
             raise UserError(
-                f"{path}: no weights of {self.model.default_cfg.get('architecture', 'this model')}: "
+                f"{path}: not the weights of {self.model.default_cfg.get('architecture', 'this model')}: "
                 f"{len(missing)} tensors are missing and {len(wrong)} have another shape "
-                f"({(missing or wrong)[0]}); give the file of that very model, or another auxiliary repa.model"
+                f"({(missing or wrong)[0]}); give the file of that model, or another auxiliary repa.model"
             )
         self.model.load_state_dict({name: tensors[name] for name in own})
 
@@ -127,13 +127,13 @@ def _read(path: str) -> bytes:
 
 
 def _tensors(content: bytes, path: str) -> dict[str, Tensor]:
-    """A safetensors file or a state dict of torch.save; nothing in it is run. Raises UserError."""
+    """Tensors of a safetensors file or a state dict of torch.save; no code in it is run. Raises UserError."""
     try:
         found = load(content) if path.endswith(".safetensors") else torch.load(io.BytesIO(content), weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise UserError(f"{path}: no file of weights, or not safe to load ({str(error).splitlines()[0]})") from None
+        raise UserError(f"{path}: not a file of weights, or not safe to load ({str(error).splitlines()[0]})") from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise UserError(f"{path}: holds no state dict; save model.state_dict() as safetensors")
+        raise UserError(f"{path}: not a state dict; save model.state_dict() as safetensors")
     return found
 
 

@@ -209,7 +209,7 @@ def test_a_torch_file_is_read_as_tensors_alone(vit, tmp_path):
         ("test_vitt", "vit.safetensors", "test_vit"),
         ("test_resnet", "vit.safetensors", "missing"),
         ("test_vit", "none.safetensors", "cannot read"),
-        ("test_vit", "broken.safetensors", "no file of weights"),
+        ("test_vit", "broken.safetensors", "not a file of weights"),
     ],
 )
 def test_wrong_weights_are_refused_with_the_way_out(vit, model, file, message):

@@ -1,1 +1,1 @@
-"""What goes on inside a network: similarity of layers, gap of training to inference, gradients, validation loss."""
+"""The inside of a network: similarity of layers, gap between training and inference, gradients, validation loss."""

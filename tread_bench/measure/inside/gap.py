@@ -1,4 +1,4 @@
-"""The gap of training to inference: one network at several rates of bypassed tokens, beside itself run dense."""
+"""The gap between training and inference: one network at several rates of bypassed tokens, compared with dense."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     """Loss and block outputs at each of `metrics.routed_rates` on `metrics.routed_blocks`.
 
     Images, noise and times are those of the dense validation loss and of the layer similarity; an image's mask is the
-    same at all times, and a higher rate takes more of the same tokens.
+    same at all times, and a higher rate removes more of the same tokens.
     """
     # Figures at each rate.
     times = metrics.similarity_times or objective.similarity_times
@@ -47,7 +47,7 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
             )
         )
 
-    # With what they were measured on.
+    # The figures, with what they were measured on.
     return RoutedGap(
         blocks=",".join(f"{block.start}:{block.end}" for block in blocks),
         selector=network.method.selector,
@@ -126,7 +126,7 @@ class _Routed:
 
 @dataclass
 class _Agreement:
-    """Watches the blocks of a routed pass: how alike their outputs are to the dense ones (L, B, P + N, D)."""
+    """Observes the blocks of a routed pass: how similar their outputs are to the dense ones (L, B, P + N, D)."""
 
     dense: Tensor
     kept: dict[int, Tensor]

@@ -1,4 +1,4 @@
-"""How much gradient each block gets: the deep-supervision side of routing."""
+"""How much gradient each block gets: routing as deep supervision."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tread_bench.model.backbone import Backbone, TokenState, run_blocks
 
 
 def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> list[list[nn.Parameter]]:
-    """The trainable parameters that each block uses, found by watching which modules its call runs."""
-    # Note the modules that run while a block runs.
+    """The trainable parameters that each block uses, found by observing which modules its call runs."""
+    # Record the modules that run while a block runs.
     used: list[dict[int, nn.Parameter]] = [{} for _ in range(backbone.num_blocks)]
     current: list[int] = []
 
@@ -37,7 +37,7 @@ def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None)
 
 
 def gradient_norms(blocks: list[list[nn.Parameter]], losses: Iterable[Callable[[], Tensor]]) -> list[float]:
-    """Per block the norm of the gradient over its parameters, averaged over the losses; leaves no gradient behind."""
+    """Per block, the norm of the gradient over its parameters, averaged over the losses; clears the gradients."""
     total = torch.zeros(len(blocks), dtype=torch.float64)
     count = 0
     for loss in losses:

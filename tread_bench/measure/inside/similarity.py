@@ -1,4 +1,4 @@
-"""How alike outputs are: of two blocks at one time, and of one block at two times."""
+"""How similar outputs are: of two blocks at one time, and of one block at two times."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ TOKENS_AT_A_TIME = 1024  # bounds the memory: all blocks' outputs at all times a
 def layer_similarity(
     network: Network, objective: Objective, held_out: DataSplit, num_samples: int, times: Sequence[float]
 ) -> Similarity:
-    """Of the residual stream after each block, over the first `num_samples` held-out images; dense.
+    """Similarity of the residual stream after each block, over the first `num_samples` held-out images; dense.
 
-    The same image has the same noise at every time, so that times differ in the time alone.
+    An image has the same noise at every time, so that only the time differs.
     """
     size = max(1, TOKENS_AT_A_TIME // network.spec.num_tokens)
     layers = network.num_blocks

@@ -27,7 +27,7 @@ def validation_losses(
     """
     if num_samples > len(held_out):
         raise ValueError(
-            f"metrics.validation_samples {num_samples}: only {len(held_out)} images are held out; ask for fewer"
+            f"metrics.validation_samples {num_samples}: only {len(held_out)} images are held out; request fewer"
         )
     totals = dict.fromkeys(objective.validation_times, 0.0)
     for first in range(0, num_samples, batch):

@@ -1,1 +1,1 @@
-"""Numbers of image sets: feature networks, reference statistics and the metrics on them."""
+"""Figures of image sets: feature networks, reference statistics and the metrics on them."""

@@ -1,6 +1,6 @@
-"""A small image classifier whose penultimate features stand in for Inception's where no Inception weights are at hand.
+"""A small image classifier whose penultimate features replace Inception's where no Inception weights are available.
 
-The weights file is a safetensors file that also holds the architecture, so that one file is the whole network.
+The weights file is a safetensors file that also contains the architecture, so that one file is the whole network.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Classifier(nn.Module):
 
 
 def classifier_file(classifier: Classifier, about: dict[str, Any]) -> bytes:
-    """A safetensors file of the weights, the architecture and `about`, how they came to be."""
+    """A safetensors file of the weights, the architecture and `about`, which says how they were trained."""
     one_entry = json.dumps({**about, "spec": classifier.spec.model_dump()})  # safetensors writes several in any order
     tensors = {name: tensor.contiguous() for name, tensor in classifier.state_dict().items()}
     return save(tensors, {"about": one_entry})
@@ -81,12 +81,12 @@ def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
         raise UserError(f"{path}: no such file; train one with `tread-bench features SUITE --out FILE`") from None
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"{path}: no feature network written by `tread-bench features` ({reason})") from None
+        raise UserError(f"{path}: not a feature network of `tread-bench features` ({reason})") from None
     return classifier.eval().requires_grad_(False), about
 
 
 class ClassifierFeatures(FeatureExtractorBase):
-    """A classifier under torch-fidelity's interface: uint8 (B, 3, H, W) -> the tuple of the features asked for.
+    """A classifier with torch-fidelity's interface: uint8 (B, 3, H, W) -> the tuple of the requested features.
 
     Args:
         feature_extractor_weights_path: a file of `tread-bench features`; None: the digits classifier of this package.
@@ -118,7 +118,7 @@ class ClassifierFeatures(FeatureExtractorBase):
             wanted = f"uint8 Bx3x{spec.image_size}x{spec.image_size}"
             raise ValueError(f"{self.name}: images are {pixels.dtype} of shape {shape}; it takes {wanted}")
         if spec.channels == 1 and not (pixels == pixels[:, :1]).all():
-            raise ValueError(f"{self.name} judges grey images: the three channels must be equal")
+            raise ValueError(f"{self.name} takes grey images: the three channels must be equal")
         return pixels[:, : spec.channels]
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""From what a network generates to pixels: as they are, or through the decoder of the autoencoder."""
+"""From generated samples to pixels: directly, or through the decoder of the autoencoder."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tread_bench.measure.quality.features import full_float32
 if TYPE_CHECKING:
     from tread_bench.core.config.data import DataChoice
 
-BATCH = 16  # latents that a decoder takes at a time: always as many, so that no picture depends on how many there are
+BATCH = 16  # latents that a decoder takes at a time: always as many, so that no image depends on how many there are
 
 
 class Decoder:
     """Scaled latents (B, C, H, W) to images (B, 3, H', W') in [-1, 1], in float32 on the latents' device.
 
     Raises:
-        UserError: the file holds no such program.
+        UserError: the file is not such a program.
     """
 
     def __init__(self, data: LatentsData) -> None:
@@ -67,12 +67,12 @@ def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
     """Generated samples (B, C, H, W) as images, uint8, on the CPU.
 
     Raises:
-        FloatingPointError: a sample or what is decoded of it is not finite.
+        FloatingPointError: a sample or its decoded image is not finite.
     """
     if decoder is None:
         return to_uint8(samples.cpu())
     if not torch.isfinite(samples).all():
-        raise FloatingPointError("latents hold NaN or infinite values and have no images: the model diverged")
+        raise FloatingPointError("latents contain NaN or infinite values: the model diverged")
     return to_uint8(decoder(samples).cpu())
 
 

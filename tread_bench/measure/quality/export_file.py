@@ -1,7 +1,7 @@
-"""torch.export programs from files that somebody else may have written: arithmetic on tensors, or an error.
+"""torch.export programs from files that need not be trusted: arithmetic on tensors, or an error.
 
 torch's own loader unpickles without restriction in places, evaluates symbolic sizes and guards, and writes names into
-Python code. What would reach those places is refused before it is called, so that a program runs nothing but ATen
+Python code. Whatever would reach those places is refused before it is called, so that a program runs only ATen
 operators of fixed sizes.
 """
 
@@ -34,7 +34,7 @@ _BROKEN = (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, 
 
 
 def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
-    """The program of a .pt2 file. Raises UserError where it is none, or holds more than tensors and ATen operators."""
+    """The program of a .pt2 file. Raises UserError if it is not one, or has more than tensors and ATen operators."""
     try:
         _check(content)
         with warnings.catch_warnings():  # torch before 2.12; nobody writes to what is read
@@ -43,8 +43,8 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
     except (*_BROKEN, pickle.UnpicklingError, RuntimeError, AssertionError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
-            f"{path}: no torch.export program, or not safe to load ({reason}); write it with torch.export.save, its "
-            "input of fixed sizes"
+            f"{path}: not a torch.export program, or not safe to load ({reason}); write it with torch.export.save, "
+            "with an input of fixed sizes"
         ) from None
 
 
@@ -55,13 +55,13 @@ def _check(content: bytes) -> None:
         names = archive.namelist()
         root = names[0].partition("/")[0] + "/" if names else ""
         if len({name.casefold() for name in names}) < len(names):
-            raise ValueError("a name stands twice in the archive")
+            raise ValueError("a name occurs twice in the archive")
 
-        # Graphs, tensors and what else a plain program holds; nothing beside it.
+        # Graphs, tensors and the other parts of a plain program; nothing else.
         for name in names:
             inside = name.removeprefix(root)
             if not _MEMBERS.fullmatch(inside) or "_obj_" in Path(inside).name:
-                raise ValueError(f"{name!r} is no part of a plain program")
+                raise ValueError(f"{name!r} is not part of a plain program")
             if inside.startswith("models/"):
                 _check_graph(json.loads(archive.read(name)))
             elif _CONFIG.fullmatch(inside):
@@ -80,26 +80,26 @@ def _check_tensors(config: dict[str, Any]) -> None:
 def _check_graph(graph: object) -> None:
     for key, value in _parts(graph):
         if key == "expr_str":
-            raise ValueError(f"a size is left open ({value!r})")
+            raise ValueError(f"a size is not fixed ({value!r})")
         if key == "guards_code" and value:
             raise ValueError(f"it has guards ({value!r})")
         if key in ("in_spec", "out_spec"):
             _check_tree(json.loads(value))
         elif isinstance(value, str) and not _NAME.fullmatch(value):
-            raise ValueError(f"{value!r} is no name")
+            raise ValueError(f"{value!r} is not a name")
         is_call = isinstance(value, dict) and {"target", "inputs"} <= value.keys()
         if is_call and not _OPERATOR.fullmatch(value["target"]):
-            raise ValueError(f"operator {value['target']!r} is none of torch.ops.aten")
+            raise ValueError(f"operator {value['target']!r} is not in torch.ops.aten")
 
 
 def _check_tree(spec: object) -> None:
     for key, value in _parts(spec):
         if key == "type" and value not in _TREES:
-            raise ValueError(f"inputs or outputs hold a {value!r}")
+            raise ValueError(f"inputs or outputs contain a {value!r}")
 
 
 def _parts(value: object, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Everything inside, with the key that it stands under; keys themselves as well."""
+    """Everything inside, with its key; keys themselves as well."""
     yield key, value
     if isinstance(value, dict):
         yield from (("", name) for name in value)

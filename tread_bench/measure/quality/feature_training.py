@@ -33,7 +33,7 @@ def default_spec(data: DataSource) -> ClassifierSpec:
     if data.num_classes < 2:
         raise UserError(
             f"a feature network is a classifier and needs labels; num_classes is {data.num_classes}: "
-            "judge these images with metrics.inception_weights"
+            "measure these images with metrics.inception_weights"
         )
     halvings = max(1, (data.image_size - 1).bit_length() - 2)
     widths = [min(16 * 2**i, _MAX_WIDTH) for i in range(halvings + 2)]
@@ -66,7 +66,7 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
         optimiser.step()
         schedule.step()
 
-    # Give its features one scale.
+    # Normalise the scale of its features.
     classifier.eval().requires_grad_(False)
     _standardise(classifier, train)
     return classifier, accuracy(classifier, held_out)
@@ -75,17 +75,17 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
 def _images(split: DataSplit) -> ImageSet:
     if not isinstance(split, ImageSet):
         raise UserError(
-            "a feature network sees images, and these data are latents: train it with a suite of data parquet whose "
-            "images are data.images"
+            "a feature network takes images, and these data are latents: train it with a suite of data parquet on the "
+            "images of data.images"
         )
     return split
 
 
 def _standardise(classifier: Classifier, images: ImageSet) -> None:
-    """Give every feature unit variance over the training images; the logits stay what they are.
+    """Give every feature unit variance over the training images; the logits stay the same.
 
-    The last batch norm is scaled, which commutes with ReLU and mean, and the head takes the scale back. Distances
-    between features then weigh all of them alike, and figures of two data sets are of one order of magnitude.
+    The last batch norm is scaled, which commutes with ReLU and mean, and the head compensates. Distances between
+    features then weigh all features alike, and figures of two data sets have the same order of magnitude.
     """
     variance = torch.cat([features for features, _ in _outputs(classifier, images)]).double().var(0)
     deviation = torch.where(variance > 1e-12, variance, 1.0).sqrt().float()
@@ -130,14 +130,14 @@ def accuracy(classifier: Classifier, images: ImageSet) -> float:
 def train_and_save(
     data_choice: DataChoice, path: str | Path, iterations: int = 1000, seed: int = 0, suite: str = "SUITE"
 ) -> dict[str, Any]:
-    """Train the feature network of a data source and write it, whole or not at all, as a safetensors file.
+    """Train the feature network of a data source and write it atomically as a safetensors file.
 
     Args:
         iterations: optimiser steps of 128 images.
-        suite: the suite file that named the data; only remembered in the file's metadata, as the command.
+        suite: the suite file that named the data; only stored in the file's metadata, as part of the command.
 
     Returns:
-        What the file says of itself (name, command, data, accuracy), and `seconds`.
+        The file's metadata (name, command, data, accuracy), and `seconds`.
     """
     path = Path(path)
     start = time.perf_counter()

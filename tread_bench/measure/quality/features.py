@@ -1,7 +1,7 @@
 """Feature networks behind one interface: pixels in, features for FID, KID, precision and recall, and logits for IS.
 
-Networks come in torch-fidelity's form (`FeatureExtractorBase`), from local files alone: nothing is downloaded, and no
-file can run code.
+Networks have torch-fidelity's interface (`FeatureExtractorBase`) and come from local files only: nothing is downloaded,
+and no file can run code.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Extractor:
     """A feature network and its identity.
 
     Args:
-        name: as the report prints it beside "FID".
+        name: as the report prints it next to "FID".
         network: uint8 (B, 3, H, W) -> (features (B, dims), logits (B, classes)).
         sha256: of the weights file.
     """
@@ -57,7 +57,7 @@ class Extractor:
         return next(self.network.parameters()).device
 
     def to(self, device: torch.device | str) -> Extractor:
-        """The same extractor, its network moved there."""
+        """The same extractor, with its network on that device."""
         self.network.to(device)
         return self
 
@@ -77,7 +77,7 @@ class Extractor:
 
 @contextmanager
 def full_float32(device: torch.device) -> Iterator[None]:
-    """No autocast, no TF32, no algorithm search: a metric must not move with the precision of the training."""
+    """No autocast, no TF32, no algorithm search: a metric must not depend on the precision of the training."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -91,10 +91,10 @@ def full_float32(device: torch.device) -> Iterator[None]:
 
 
 def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
-    """The feature network that the metrics name, or the one that suits the data.
+    """The feature network that the metrics name, or the default for the data.
 
     Raises:
-        UserError: the name is unknown, the weights are missing or wrong, or nothing suits the data.
+        UserError: the name is unknown, the weights are missing or wrong, or the data have no default.
     """
     name = metrics.extractor or _suiting(metrics, data)
     if name not in EXTRACTORS:
@@ -119,7 +119,7 @@ def _suiting(metrics: Metrics, data: DataChoice) -> str:
         return TRAINED
     if data.name == "digits":
         return DIGITS_CLASSIFIER
-    raise UserError(f"no feature network ships for data {data.name!r}, so that FID has none: {_WAYS_OUT}")
+    raise UserError(f"FID needs a feature network, and none ships for data {data.name!r}: {_WAYS_OUT}")
 
 
 def _given(weights: str | None, name: str, key: str) -> str:
@@ -152,14 +152,14 @@ def open_inception(path: str | Path) -> Extractor:
     except (pickle.UnpicklingError, RuntimeError, TypeError, AttributeError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
-            f"{path}: no state dict of torch-fidelity's Inception, or not safe to load ({reason}); the file is "
+            f"{path}: not a state dict of torch-fidelity's Inception, or not safe to load ({reason}); give "
             "weights-inception-2015-12-05-6726825d.pth of torch-fidelity's release v0.2.0"
         ) from None
     return Extractor(INCEPTION, network, hashlib.sha256(content).hexdigest(), 2048)
 
 
 def _plain_copy(weights: object) -> io.BytesIO:
-    """The tensors written anew: torch-fidelity unpickles without restriction, so it gets only what we wrote."""
+    """The tensors, written again: torch-fidelity unpickles without restriction, so it only gets what we wrote."""
     if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
         raise TypeError("not a dictionary of tensors")
     buffer = io.BytesIO()

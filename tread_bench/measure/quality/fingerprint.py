@@ -29,10 +29,10 @@ def protocol_fingerprint(**details: Any) -> str:
 def protocol(
     cell: Cell, extractor: Extractor, reference: Reference, decoder: Decoder | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The fingerprint, and its details for the page. Guidance is no part of it: it is what samples are compared by.
+    """The fingerprint, and its details for the page. Guidance is not part of it: samples are compared across guidance.
 
     Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
-    others and is no part of the fingerprint.
+    others and is not part of the fingerprint.
     """
     metrics = cell.metrics
     details = {

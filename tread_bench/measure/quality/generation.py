@@ -1,6 +1,6 @@
 """FID, KID, Inception score, precision and recall of generated images against real ones.
 
-The maths is torch-fidelity's, on float64; what it lacks is here: statistics that stream and merge. FID: Heusel et al.
+The maths is torch-fidelity's, in float64; here is what it lacks: statistics that stream and merge. FID: Heusel et al.
 2017; KID: Binkowski et al. 2018, eq. 3 with the cubic kernel; Inception score: Salimans et al. 2016; precision and
 recall: Kynkaanniemi et al. 2019.
 """
@@ -43,9 +43,9 @@ class FeatureStatistics:
         self._logits: list[Tensor] = []
 
     def add(self, features: Tensor, logits: Tensor | None = None, kept: slice = slice(None)) -> None:
-        """Count features (B, d) in; `kept` of them, and the logits, stay available one by one."""
+        """Add features (B, d); the first `kept` of them, and the logits, are kept individually."""
         if not torch.isfinite(features).all():
-            raise FloatingPointError("features hold NaN or infinite values: no figure follows from them")
+            raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
         features_BD = features.double()
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
@@ -65,7 +65,7 @@ class FeatureStatistics:
         return statistics
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
-        """The statistics of both, this one's kept features first."""
+        """The statistics of both, with this one's kept features first."""
         merged = FeatureStatistics(len(self.total))
         merged.count = self.count + other.count
         merged.total = self.total + other.total
@@ -95,13 +95,13 @@ class FeatureStatistics:
 
 
 def frechet_distance(a: FeatureStatistics, b: FeatureStatistics) -> float:
-    """|mean_a - mean_b|^2 + tr(C_a + C_b - 2 (C_a C_b)^(1/2)), at least 0: rounding can end just below it."""
+    """|mean_a - mean_b|^2 + tr(C_a + C_b - 2 (C_a C_b)^(1/2)), at least 0: rounding can give slightly less."""
     gaussians = [{"mu": s.mean.numpy(), "sigma": s.covariance.numpy()} for s in (a, b)]
     return max(0.0, fid_statistics_to_metric(*gaussians, verbose=False)[KEY_METRIC_FID])
 
 
 def check_sample_counts(metrics: Metrics, reference_count: int) -> None:
-    """Raises UserError where there are too few images for a metric: subsets are never made smaller quietly."""
+    """Raises UserError where there are too few images for a metric: subsets are never made smaller silently."""
     smallest, whose = min(
         (metrics.num_samples, f"metrics.num_samples {metrics.num_samples}"),
         (reference_count, f"a reference of {reference_count} images"),
@@ -109,11 +109,11 @@ def check_sample_counts(metrics: Metrics, reference_count: int) -> None:
     if smallest < metrics.kid_subset_size:
         raise UserError(f"{whose} cannot fill a KID subset of {metrics.kid_subset_size}: lower metrics.kid_subset_size")
     if smallest <= metrics.neighbours:
-        raise UserError(f"{whose} leaves no neighbour number {metrics.neighbours}: lower metrics.neighbours")
+        raise UserError(f"{whose} does not have {metrics.neighbours} neighbours: lower metrics.neighbours")
 
 
 def quality_metrics(generated: FeatureStatistics, reference: FeatureStatistics, metrics: Metrics) -> dict[str, Any]:
-    """fid, kid, inception_score, precision, recall and num_samples; fixed seeds, so that a repeat gives the same."""
+    """fid, kid, inception_score, precision, recall and num_samples; seeds are fixed, so results are repeatable."""
     if generated.count != metrics.num_samples:
         raise ValueError(f"{generated.count} images were generated where metrics.num_samples is {metrics.num_samples}")
     check_sample_counts(metrics, len(reference.features))

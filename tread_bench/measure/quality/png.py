@@ -34,7 +34,7 @@ def image_png(pixels: Tensor) -> bytes:
 
 
 def _made_here() -> PngInfo:
-    """What `tread_bench.core.outputs` knows such a file by."""
+    """The mark by which `tread_bench.core.outputs` recognises such a file."""
     about = PngInfo()
     about.add_text("Software", "tread-bench")
     return about

@@ -1,4 +1,4 @@
-"""Statistics of the real images that generated ones are judged against, kept under the hash of what made them."""
+"""Statistics of the real images that generated ones are compared with, cached by the hash of their inputs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _IN_THIS_PROCESS: dict[str, Reference] = {}
 
 @dataclass(frozen=True)
 class Reference:
-    """What generated images are compared with; `sha256` is of the images."""
+    """Statistics that generated images are compared with; `sha256` is that of the images."""
 
     sha256: str
     statistics: FeatureStatistics
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
-    """Statistics of all real images, computed once per cache folder: who else needs them meanwhile waits for them."""
+    """Statistics of all real images, computed once per cache folder: other processes wait for them meanwhile."""
     images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
@@ -53,7 +53,7 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
 
 
 def _key(images: RealImages, extractor: Extractor) -> str:
-    """Contents, preprocessing, and what moves last bits: a cell ends the same whether it finds an entry or makes it."""
+    """Contents, preprocessing, and what changes last bits: a cell has the same result whether it finds or makes one."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     capability = torch.backends.cpu.get_cpu_capability()
     machine = (torch.__version__, str(extractor.device), capability, torch.get_num_threads())
@@ -61,7 +61,7 @@ def _key(images: RealImages, extractor: Extractor) -> str:
 
 
 def statistics_of(images: RealImages, extractor: Extractor) -> FeatureStatistics:
-    """Computed afresh; features are kept of every n-th image, n the least that keeps at most 10,000."""
+    """Compute them; features are kept of every n-th image, with the smallest n that keeps at most 10,000."""
     statistics = FeatureStatistics(extractor.dims)
     stride = -(-len(images) // REFERENCE_FEATURES)
     for pixels in images.batches(_BATCH):
@@ -78,7 +78,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def _one_at_a_time(key: str) -> Iterator[None]:
-    """The kernel ends the turn of a process that dies. Where nothing can be locked, nobody waits."""
+    """The kernel releases the lock of a process that dies. Where locks do not work, no process waits."""
     folder = cache_folder().with_name("locks")
     with ExitStack() as turn:
         with suppress(OSError):

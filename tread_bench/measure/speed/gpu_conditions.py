@@ -1,6 +1,6 @@
-"""What NVML says of the GPU that computes, before and after a measurement; `gpu_rule` of `regression` judges by it.
+"""What NVML reports on the GPU before and after a measurement; `gpu_rule` in `regression` evaluates it.
 
-Through NVIDIA's nvidia-ml-py, the extra `gpu`. None without it, without a driver, and where a device does not report.
+It uses NVIDIA's nvidia-ml-py, the extra `gpu`. None without it, without a driver, or where a device does not report.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def nvml_problem() -> str | None:
 
 
 def gpu_reader(device: torch.device) -> Callable[[], GpuConditions | None]:
-    """What reads the device's conditions as they are when it is called."""
+    """A function that reads the device's conditions at the time of the call."""
     if device.type != "cuda" or nvml_problem() is not None:
         return lambda: None
     uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
@@ -47,7 +47,7 @@ def gpu_reader(device: torch.device) -> Callable[[], GpuConditions | None]:
 
 
 def read_gpu(uuid: str) -> GpuConditions | None:
-    """Of the GPU with that UUID, NVML being open; None where it has no such one (a MIG slice, say)."""
+    """Conditions of the GPU with that UUID, with NVML open; None where it has none (for example a MIG slice)."""
     import pynvml
 
     handle = _answer(pynvml.nvmlDeviceGetHandleByUUID, uuid)
@@ -68,7 +68,7 @@ def read_gpu(uuid: str) -> GpuConditions | None:
 
 
 def _answer(call: Callable[..., Any], *arguments: object) -> Any:
-    """What NVML answers; None where the device does not report it."""
+    """NVML's answer; None where the device does not report it."""
     import pynvml
 
     try:

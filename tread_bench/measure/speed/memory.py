@@ -1,4 +1,4 @@
-"""Peak memory of this process, which does nothing else: the caller gives it one of its own."""
+"""Peak memory of this process, which does nothing else: the caller starts one for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS = 3  # the optimiser's state exists from the second step on
 def peak_memory(step: Callable[[], object], device: torch.device) -> tuple[float, MemoryKind]:
     """MiB over a few training steps: the allocator's peak on CUDA, else the process's peak resident set.
 
-    The resident set holds libraries and the interpreter too: informative, no ground for a verdict.
+    The resident set includes libraries and the interpreter: informative, but not a basis for a verdict.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,4 +1,4 @@
-"""A fixed piece of work, timed beside a cell: in its units, step times of one machine on two days compare."""
+"""A fixed amount of work, timed beside a cell: in its units, step times of one machine on two days are comparable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def probe_ms(
 ) -> float:
     """Median time in ms of a float32 product of two 512 x 512 matrices and attention of 8 heads over 256 tokens.
 
-    `synchronize` waits for the device; `clock` counts seconds.
+    `synchronize` waits for the device; `clock` returns seconds.
     """
     # The same numbers on every machine.
     generator = torch.Generator().manual_seed(0)

@@ -1,4 +1,4 @@
-"""Step times of a thing and its reference, interleaved so that a machine's drift falls on both alike; and of a loop."""
+"""Step times of a subject and its reference, interleaved so that drift affects both alike; and of a training loop."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TypeVar
 from tread_bench.data.loader import Loader
 
 T = TypeVar("T")
-Ready = Callable[[], Callable[[], object]]  # gets the inputs of its next call ready, and returns that call
+Ready = Callable[[], Callable[[], object]]  # prepares the inputs of its next call, and returns that call
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTimes:
-    """Every sample in order, in milliseconds; the k-th of both belong together."""
+    """All samples in order, in milliseconds; the k-th of both are a pair."""
 
     reference_ms: list[float]
     subject_ms: list[float]
@@ -29,9 +29,9 @@ def interleave(
     synchronize: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> PairedTimes:
-    """Time `pairs` pairs in the order A B B A A B ..., after `warmup` uncounted calls of each, their inputs at hand.
+    """Time `pairs` pairs in the order A B B A A B ..., after `warmup` uncounted calls of each, with inputs prepared.
 
-    `synchronize` waits for the device; `clock` counts seconds.
+    `synchronize` waits for the device; `clock` returns seconds.
     """
     # Warm up.
     for _ in range(warmup):
@@ -56,7 +56,7 @@ def interleave(
 
 @dataclass(frozen=True, slots=True)
 class LoopTime:
-    """The mean time of one turn of a training loop, and the share of it in which the device waited for a batch."""
+    """The mean time of one iteration of a training loop, and its share in which the device waited for a batch."""
 
     step_ms: float
     data_wait_share: float
@@ -70,7 +70,7 @@ def time_loop(
     synchronize: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> LoopTime:
-    """Time `steps` turns together, after `warmup` uncounted ones, in which `batches` come to their usual distance."""
+    """Time `steps` iterations together, after `warmup` uncounted ones, in which `batches` get ahead as usual."""
     for _ in range(warmup):
         step(next(batches))
     synchronize()
