@@ -43,7 +43,7 @@ def beat(folder):
 
 def perform_a_task(folder):
     ended = perform(Task("t", "os:getpid", (), folder.cell(CELL) / "log"), tell)
-    assert "sees no folder" in ended.failure
+    assert "does not see the folder" in ended.failure
 
 
 def lock_the_cell(folder):
@@ -114,7 +114,7 @@ def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_pat
     out, to = tmp_path / "run", tmp_path / "moved" if is_moved else None
     executor = Moving(out, to)
     monkeypatch.setattr(runner, "executor_named", lambda *_: executor)
-    with pytest.raises(StoreError, match=r"run has gone: it was moved or removed while its run was under way"):
+    with pytest.raises(StoreError, match=r"run is gone: it was moved or removed during its run"):
         runner.run(load_plan(suite), suite.read_text(), out, Options(), Lines(tell))
     assert executor.ends == 1 and not out.exists()
     if to is not None:
@@ -129,7 +129,7 @@ def test_a_run_that_was_moved_away_resumes_at_its_new_place(tmp_path):
     wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
     out.rename(moved)
     told = process.communicate(timeout=200)[1]
-    assert process.returncode == 2 and told.count("has gone") == 1 and "Traceback" not in told, told
+    assert process.returncode == 2 and told.count("is gone") == 1 and "Traceback" not in told, told
     assert not out.exists()
     begun = {path.relative_to(moved) for path in moved.glob("cells/*/checkpoints/*")}
     assert begun and not list(moved.rglob("*.tmp"))

@@ -121,7 +121,7 @@ def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_pat
     wait_for(lambda: next(out.glob("cells/*/checkpoints/*.safetensors"), None))
     family = [child.pid for child in psutil.Process(runner.pid).children(recursive=True)]
     runner.send_signal(number)
-    assert "the same command goes on from here" in runner.communicate(timeout=20)[1]
+    assert "run the same command again to resume" in runner.communicate(timeout=20)[1]
     assert runner.returncode == 130
     wait_for(lambda: not any(alive(pid) for pid in family))
     assert not list(out.glob("cells/*/record.json"))
@@ -207,7 +207,7 @@ def test_six_mistakes_are_six_located_messages_and_status_two(tmp_path):
         (("profile", "U-ViT-S/2-T2I", "--train"), "takes text"),
         (("profile", "DiT-B/2", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("profile", "DiT-B/2", "--guidance", "sparse"), "add blocks: 2:8"),
-        (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile knows one backbone"),
+        (("profile", "DiT-B/2", "--guidance", "{name: autoguidance, row: small}"), "profile has only one backbone"),
         (("profile", "U-ViT-S/2", "--guidance", "{name: path_drop, blocks: '1:2'}"), "long skip of U-ViT"),
         (("sample", "nowhere", "--cell", "dense"), "nowhere is not a run folder"),
         (("report", "."), "plan.json"),

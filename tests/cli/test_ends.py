@@ -126,7 +126,7 @@ def test_a_lost_cell_is_told_and_tried_again_though_its_dying_process_still_has_
         result, _ = run(end, "timing.pairs=0", told=told)
     assert [record.status for record in result.records] == ["done", "done"]
     assert set(attempts.values()) == {2} and all(folder.attempts(key) == ["its node died"] for key in attempts)
-    assert sum("its node died; attempt 1, it will be tried again" in line for line in told) == 2
+    assert sum("its node died; attempt 1; it will be retried" in line for line in told) == 2
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
@@ -136,7 +136,7 @@ def test_asking_another_machine_is_shown_until_it_has_answered_also_where_it_can
     asked = Executor(lambda task: Ended(task.key, failure="crash"), is_shared)
     monkeypatch.setattr(runner, "executor_named", lambda *_: asked)
     plan, display = load_plan(find_suite("smoke"), ["seeds=1", "limits.retries=0"]), Remembered()
-    with nullcontext() if is_shared else pytest.raises(StoreError, match="all share"):
+    with nullcontext() if is_shared else pytest.raises(StoreError, match="all machines share"):
         runner.run(plan, "", tmp_path, Options(executor="ray"), display)
     assert display.finished[:1] == (["numerics"] if is_shared else [])
     assert not display.is_open

@@ -39,7 +39,7 @@ SAME = (
 )
 MESSAGES = {
     "on node7.cluster.example, threads was 1": "on HOST, threads was 1",
-    "node7 sees no folder /scratch/Anna Smith/runs/toy/cells/a": "HOST sees no folder a",
+    "node7 does not see the folder /scratch/Anna Smith/runs/toy/cells/a": "HOST does not see the folder a",
     "on host 'gpu3.elsewhere', threads was 1": "on HOST, threads was 1",
     "node 10.0.0.12 died, and 10.0.0.13.": "node HOST died, and HOST.",
     "numpy 2.4.6 on a host that is slow": "numpy 2.4.6 on a host that is slow",

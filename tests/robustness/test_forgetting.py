@@ -176,7 +176,7 @@ def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_
     (tmp_path / ".lock").touch()
     before = tree(tmp_path)
     for asked in ({}, {"fresh": True}):
-        with pytest.raises(UserError, match=rf"not a run folder of tread-bench and holds {name.partition('/')[0]}"):
+        with pytest.raises(UserError, match=rf"not a run folder of tread-bench and contains {name.partition('/')[0]}"):
             run(tmp_path, **asked)
     assert tree(tmp_path) == before
 
@@ -184,7 +184,7 @@ def test_a_folder_with_files_of_somebody_else_is_refused_and_left_as_it_was(tmp_
 def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
     there(Machine())
     (tmp_path / "index.html").symlink_to(tmp_path / "later")
-    with pytest.raises(UserError, match=r"holds index\.html"):
+    with pytest.raises(UserError, match=r"contains index\.html"):
         run(tmp_path)
 
 

@@ -98,7 +98,7 @@ def resolved(root, there, plan=SMOKE, **asked):
 
 def test_a_folder_that_the_machines_do_not_share_is_told_also_the_second_time(tmp_path):
     resolved(tmp_path, There())
-    with pytest.raises(StoreError, match="all share"):
+    with pytest.raises(StoreError, match="all machines share"):
         resolved(tmp_path, There(is_shared=False))
     assert not list(tmp_path.glob(".seen-*"))
 
@@ -111,7 +111,7 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
     other = resolved(tmp_path, There(cpu_capability="NEON"), shard=second, accept_other_numerics=True)
     assert other.numerics.cpu_capability == "AVX2" and other.accept_other_numerics
     assert resolved(tmp_path, There(), shard=first).accept_other_numerics
-    with pytest.raises(StoreError, match="all shards need the same"):
+    with pytest.raises(StoreError, match="give all shards the same --device"):
         resolved(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
 
 

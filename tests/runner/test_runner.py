@@ -67,9 +67,9 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
     a_cell_past_a_checkpoint(tmp_path, runner).kill()
     _, errors = runner.communicate(timeout=300)
     assert runner.returncode == 0, errors
-    assert "training, what was lost: 1 to do" in errors
+    assert "training, lost cells again: 1 to do" in errors
     dense = record(tmp_path, "dense")
-    reason = "the process was ended by SIGKILL: by somebody, or by the kernel because memory ran out"
+    reason = "the process was killed by SIGKILL: by a user, or by the kernel because memory ran out"
     assert dense["attempts"] == [reason, "done"]
     assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
     for row in ("dense", "routed"):
@@ -80,7 +80,7 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
 @pytest.mark.parametrize(
     ("number", "limits", "reason"),
     [
-        (signal.SIGKILL, "{retries: 0}", "the process was ended by SIGKILL: by somebody, or by the kernel because"),
+        (signal.SIGKILL, "{retries: 0}", "the process was killed by SIGKILL: by a user, or by the kernel because"),
         (signal.SIGSEGV, "{retries: 3}", "crash in native code (SIGSEGV)"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tm
     plan = load_plan(toy)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(10**9, 10**9, 2**20))
-    with pytest.raises(StoreError, match=r"the 2 cells to train may need \d+ MiB more and 1 MiB are free: free some"):
+    with pytest.raises(StoreError, match=r"the 2 cells to train may need another \d+ MiB and only 1 MiB are free"):
         run(plan, TOY, tmp_path, Options(), Lines(lambda *news, **style: None))
     assert not (tmp_path / "cells").exists()
 
@@ -222,7 +222,7 @@ def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy, finis
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     told = tread_bench("clean", out)
     assert told.returncode == 0, told.stderr
-    assert re.search(r"8 files, \d+\.\d MiB: 8 files of checkpoints of 2 finished cells", told.stdout)
+    assert re.search(r"8 files, \d+\.\d MiB: 8 checkpoint files of 2 finished cells", told.stdout)
     assert "--yes" in told.stdout
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert tread_bench("clean", out, "--yes").returncode == 0

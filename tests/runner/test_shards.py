@@ -56,7 +56,7 @@ def test_shards_beside_each_other_and_a_last_run_are_what_one_run_is(tmp_path):
     assert not list((tmp_path / "parts").glob("cells/*/record.json"))  # speed is missing
     assert len(list((tmp_path / "parts").glob("cells/*/outcome.json"))) == 4
     again = subprocess.run(run(tmp_path / "parts", "--shard", "1/2"), capture_output=True, text=True)
-    assert again.stdout.startswith("shard 1/2: 0 cells finished now")
+    assert again.stdout.startswith("shard 1/2: 0 cells finished this time")
     for out in ("parts", "whole"):
         subprocess.run(run(tmp_path / out), check=True, capture_output=True)
     read = [

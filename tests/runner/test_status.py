@@ -148,13 +148,13 @@ def test_a_lock_is_seen_in_a_file_that_may_only_be_read(tmp_path, monkeypatch):
 def test_a_runner_that_has_just_begun_is_no_mistake(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with folder.lock():
-        assert headline(status_of(folder)) == "a runner has just begun"
+        assert headline(status_of(folder)) == "a runner has just started"
         told = json.loads(tread_bench("status", folder.root, "--json").stdout)
         assert (told["suite"], told["device"], told["is_held"]) == (None, None, True)
 
 
 def test_a_runner_that_was_lost_before_it_wrote_its_plan_is_told_from_a_folder_that_is_no_run(tmp_path):
-    for place, told in ((tmp_path / "none", "is not a run folder"), (tmp_path / "run", "broken off before it wrote")):
+    for place, told in ((tmp_path / "none", "is not a run folder"), (tmp_path / "run", "interrupted before it wrote")):
         if place.name == "run":
             with RunFolder(place).lock():
                 pass
@@ -177,12 +177,12 @@ def test_a_run_is_broken_off_where_an_attempt_was_lost_and_nowhere_else(folder):
     dense, other, routed, last = cells_of(folder)
     end(folder, dense, "outcome.json")
     end(folder, routed, "outcome.json")
-    assert "nobody works on it, 2 of 4 cells have not begun;" in headline(status_of(folder))
+    assert "no runner is active, 2 of 4 cells have not started;" in headline(status_of(folder))
     folder.begin_attempt(other)
-    assert "nobody works on it, it was broken off;" in headline(status_of(folder))
+    assert "no runner is active, it was interrupted;" in headline(status_of(folder))
     end(folder, other, "outcome.json")
     end(folder, last, "outcome.json")
-    assert "nobody works on it, all is trained;" in headline(status_of(folder))
+    assert "no runner is active, every cell is trained;" in headline(status_of(folder))
     (folder.cell(last) / "record.json").write_text("{")
     assert "1 of 4 cells cannot be read, for the reasons" in headline(status_of(folder))
 
@@ -330,8 +330,8 @@ def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
     runner.communicate()
     wait_for(lambda: looked(out)["counts"] == {"lost": 1, "trained": 1}, 20)
     killed = tread_bench("status", out)
-    goes_on = "`tread-bench run` with its suite goes on from here"
-    assert f"toy: nobody works on it, it was broken off; {goes_on}" in killed.stdout
+    goes_on = "`tread-bench run` with its suite resumes it"
+    assert f"toy: no runner is active, it was interrupted; {goes_on}" in killed.stdout
     assert "routed seed 0: lost: broken off with its runner; it resumes from its last checkpoint" in killed.stdout
     assert tread_bench("report", out).returncode == 0
     page = (out / "index.html").read_text()
@@ -395,8 +395,8 @@ def test_a_run_that_goes_on_is_watched_until_it_is_left(folder):
     with subprocess.Popen(command("status", folder.root, "--watch"), preexec_fn=hear_signals, **pipes) as watch:
         assert "4 waiting" in watch.stdout.readline()
         with folder.lock():
-            assert "nobody works on it" not in watch.stdout.readline()
-        assert "nobody works on it, 4 of 4 cells have not begun" in watch.stdout.readline()
+            assert "no runner is active" not in watch.stdout.readline()
+        assert "no runner is active, 4 of 4 cells have not started" in watch.stdout.readline()
         end(folder, dense, status="failed", reason="boom")
         assert watch.stdout.readline() == "dense seed 0: failed: boom\n"
         assert "3 waiting, 1 failed" in watch.stdout.readline()

@@ -239,7 +239,7 @@ def test_a_run_trains_first_times_what_it_trained_and_then_has_nothing_to_do(tmp
     assert {record.row: record.status for record in first.records} == dict.fromkeys(small.rows, "done")
     assert {record.row for record in first.records if record.timing} == {"dense", "tread"}
     phases = [line.split(":")[0] for line in lines if "to do" in line]
-    assert phases == ["training", "evaluating", "measuring speed and memory, alone"]
+    assert phases == ["training", "evaluating", "measuring speed and memory, one row at a time"]
     assert run(small, text, tmp_path / "run", Options(), display).finished_now == 0
 
 

@@ -16,14 +16,14 @@ from tread_bench.core.signals import STATUS as INTERRUPTED
 from tread_bench.core.signals import ctrl_c
 
 FORGETS = (
-    "What is removed or replaced"  # heading in a command's help: a misspelt option is never taken for one of these
+    "What is removed or replaced"  # heading in a command's help: a misspelt option is never corrected to one of these
 )
 
 
 class Commands(TyperGroup):
-    """The commands; of an unknown option they suggest no option that removes or replaces something.
+    """The commands; for an unknown option they never suggest one that removes or replaces something.
 
-    Interrupts and errors of the operating system pass by typer, which takes every broken pipe for that of stdout.
+    Interrupts and errors of the operating system bypass typer, which takes every broken pipe for that of stdout.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -47,7 +47,7 @@ class Commands(TyperGroup):
 
 
 def _make_readable(error: Exception) -> None:
-    """The message of a mistake on the command line, which quotes what was typed, safe to print and not for ever."""
+    """The message of a mistake on the command line: it quotes what was typed, safe to print and not too long."""
     if isinstance(message := getattr(error, "message", None), str):
         error.message = shortened_middle(printable(message))  # type: ignore[attr-defined]
 
@@ -154,16 +154,18 @@ def run(
         bool,
         typer.Option(
             "--fresh",
-            help="forget what the run folder holds of this suite, after naming it and asking",
+            help="remove the results of this suite from the run folder, after naming them and asking",
             rich_help_panel=FORGETS,
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="forget without asking", rich_help_panel=FORGETS)] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="let --fresh remove without asking", rich_help_panel=FORGETS)
+    ] = False,
     accept_other_numerics: Annotated[
-        bool, typer.Option("--accept-other-numerics", help="go on though numerical choices changed; records say so")
+        bool, typer.Option("--accept-other-numerics", help="continue after numerical choices changed; records say so")
     ] = False,
 ) -> None:
-    """Train and measure every cell of a suite and write the comparison. Going on is the same command again."""
+    """Train and measure every cell of a suite and write the comparison. The same command again resumes a run."""
     from tread_bench.cli.run import run_suite
     from tread_bench.runner.options import Options
     from tread_bench.runner.shards import Shard
@@ -181,7 +183,7 @@ def run(
     try:
         status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        print("interrupted; run the same command again to resume", file=sys.stderr)
         status = INTERRUPTED
     raise typer.Exit(status)
 
@@ -209,19 +211,19 @@ def profile(
     image_size: Annotated[
         int | None,
         typer.Option(
-            "--image-size", min=1, max=LARGEST, help="side of what the backbone sees; else as published, or 32"
+            "--image-size", min=1, max=LARGEST, help="side of the backbone's input; default: as published, or 32"
         ),
     ] = None,
     channels: Annotated[
         int | None,
-        _number("--channels", "channels of what it sees; else as published, or 4"),
+        _number("--channels", "channels of the backbone's input; default: as published, or 4"),
     ] = None,
     num_classes: Annotated[
-        int | None, _number("--num-classes", "0: no labels; else as published, or 1000", least=0)
+        int | None, _number("--num-classes", "classes, 0 for no labels; default: as published, or 1000", least=0)
     ] = None,
     overrides: SetOption = [],  # noqa: B006
     guidance: GuidanceOption = None,
-    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside the dense ones")] = False,
+    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
     batch: Annotated[int, _number("--batch", "images per timed step")] = 8,
     device: DeviceOption = Device.CPU,
     as_json: JsonOption = False,
@@ -243,13 +245,13 @@ def sample(
     run_dir: Annotated[Path, typer.Argument(help="a run folder")],
     cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
     guidance: GuidanceOption = None,
-    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; else the cell's")] = None,
-    sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; else the cell's")] = None,
-    steps: Annotated[int | None, _number("--steps", "of the sampler; else the cell's")] = None,
+    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
+    sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; default: the cell's")] = None,
+    steps: Annotated[int | None, _number("--steps", "steps of the sampler; default: the cell's")] = None,
     num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="images")] = 40,
-    seed: Annotated[int | None, _number("--seed", "of noise and masks; else the cell's own", least=0)] = None,
-    labels: Annotated[str | None, typer.Option("--labels", help="classes to take in turn, such as 0,1,2")] = None,
-    iteration: Annotated[int | None, _number("--iteration", "a snapshot; else the last")] = None,
+    seed: Annotated[int | None, _number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,
+    labels: Annotated[str | None, typer.Option("--labels", help="classes to sample in turn, such as 0,1,2")] = None,
+    iteration: Annotated[int | None, _number("--iteration", "iteration of the weights; default: the last")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder; default RUN_DIR/samples/...")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -298,11 +300,11 @@ def status(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
     watch: Annotated[
         bool,
-        typer.Option("--watch", help="go on until every cell has its record, or Ctrl-C, even if no runner is active"),
+        typer.Option("--watch", help="keep watching until all records exist or Ctrl-C, even if no runner is active"),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what is done, what runs where, how long it may take, and what failed or was lost."""
+    """Show what is done, what runs where, how long it may take, and what failed or was lost."""
     from tread_bench.cli.status import show_status
 
     show_status(run_dir, watch, as_json)
@@ -360,11 +362,11 @@ def history(
     out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
     as_json: JsonOption = False,
 ) -> None:
-    """Find where figures changed over many runs, and draw them with the commits on the axis.
+    """Find where figures changed over many runs, and plot them by commit.
 
-    A change of speed, memory or quality shows in 8 runs and more that compare, a change of counts in
-    two. Runs compare where configuration and conditions are the same. Status 3: a folder is not a run, is damaged,
-    has no finished cell or was given twice, and is left out; the others are shown.
+    A change of speed, memory or quality needs at least 8 comparable runs to be found, a change of counts
+    two. Runs are comparable if configuration and conditions are the same. Status 3: a folder was left out, since it
+    is not a run, is damaged, has no finished cell or was given twice; the others are shown.
     """
     from tread_bench.cli.history import show_history
 
@@ -389,7 +391,7 @@ def schema() -> None:
 
 @app.command()
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this machine has: device, kernels, versions, weights."""
+    """Show what this machine has: device, kernels, versions, weights."""
     from tread_bench.cli.doctor import show_machine
 
     show_machine(as_json)
@@ -401,7 +403,7 @@ def features(
     out: Annotated[Path, typer.Option("--out", help="safetensors file to write")],
     overrides: SetOption = [],  # noqa: B006
     iterations: Annotated[int, _number("--iterations", "training steps of the classifier")] = 1000,
-    seed: Annotated[int, _number("--seed", "of the classifier", least=0)] = 0,
+    seed: Annotated[int, _number("--seed", "seed of the classifier", least=0)] = 0,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from tread_bench.cli.features import train_features

@@ -35,7 +35,7 @@ class Outputs:
     as_json: bool
 
     def try_paths(self) -> None:
-        """Before anything is judged: raises OutputError where a file cannot be written or is somebody else's."""
+        """Before anything is compared: raises OutputError where a file cannot be written or is not this program's."""
         for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
             if path:
                 refuse_foreign(option, [path])
@@ -68,16 +68,16 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
 
 
 def _refuse_smoke(root: Path, plan: RunPlan) -> None:
-    """Figures of a few iterations say nothing of the program, be they judged or accepted."""
+    """Figures of a few iterations say nothing about the program, neither as a run to check nor as a baseline."""
     if plan.smoke:
         raise UserError(
-            f"{root} is a smoke run, cut down to a few iterations: it can be neither checked nor accepted as a "
-            "baseline; run its suite without --smoke into another folder"
+            f"{root} is a smoke run of a few iterations: it can be neither checked nor accepted as a baseline; run its "
+            "suite without --smoke into another folder"
         )
 
 
 def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Record], failed: int) -> None:
-    """What a run that was broken off lacks is no verdict on the program."""
+    """Cells that an interrupted run lacks say nothing about the program."""
     missing, of = len(planned) - len(records), len(planned)
     if failed:
         raise UserError(
@@ -87,7 +87,7 @@ def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Rec
     if missing:
         raise UserError(
             f"{root} is not finished: {missing} of {of} cells have no record yet; run its suite again with "
-            f"--out {root}, which goes on from there"
+            f"--out {root}, which resumes from there"
         )
 
 
@@ -110,7 +110,7 @@ def _writing(option: str, path: Path) -> Iterator[None]:
 
 
 def tell(findings: list[Finding], command: str, suite: str, status: int, outputs: Outputs) -> None:
-    """Write the files that were asked for, and print the findings. Raises UserError where a file cannot be written."""
+    """Write the requested files, and print the findings. Raises UserError where a file cannot be written."""
     title = f"tread-bench {command}: {suite}"
     for option, path, written in (("--junit", outputs.junit, junit), ("--markdown", outputs.markdown, markdown)):
         if path:

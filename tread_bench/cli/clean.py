@@ -12,7 +12,7 @@ from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 
 def clean_folder(root: Path, is_agreed: bool) -> None:
-    """Name what goes, ask unless that is agreed, and remove it. Without a terminal to ask at, only name it.
+    """Name what will be removed, ask unless `yes`, and remove it. Without a terminal to ask at, only name it.
 
     Raises:
         StoreError: `root` is not a run folder, or one in use.
@@ -30,7 +30,7 @@ def clean_folder(root: Path, is_agreed: bool) -> None:
             folder.remove(files)
             typer.echo("removed")
         elif not sys.stdin.isatty():
-            typer.echo("nothing was removed: --yes removes them")
+            typer.echo("nothing was removed: without a terminal to ask at, give --yes")
 
 
 def _summary(root: Path, files: list[Path]) -> Iterator[str]:
@@ -41,8 +41,8 @@ def _summary(root: Path, files: list[Path]) -> Iterator[str]:
     images = sum(path.parent == RunFolder(root).decoded and path.suffix == ".safetensors" for path in files)
     size = sum(path.lstat().st_size for path in files) / 2**20
     parts = (
-        f"{len(checkpoints)} files of checkpoints of {len(cells)} finished cells (with them their weights)",
-        f"{images} files of decoded images (made again when they are needed)",
+        f"{len(checkpoints)} checkpoint files of {len(cells)} finished cells (and the weights in them)",
+        f"{images} files of decoded images (decoded again when needed)",
         f"{len(files) - len(checkpoints) - images} files left by interrupted writers",
     )
     yield f"{root}: {len(files)} files, {size:,.1f} MiB: {'; '.join(parts)}"

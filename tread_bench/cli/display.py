@@ -1,4 +1,4 @@
-"""How a run shows itself on stderr: bars with times in a terminal, plain lines elsewhere."""
+"""Progress of a run on stderr: bars with times in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_display(console: Console) -> Display:
 
 
 class Lines:
-    """A line when a cell ends, and now and then one about those that run."""
+    """A line when a cell ends, and now and then one about running cells."""
 
     def __init__(self, write: Callable[..., object], clock: Callable[[], float] = time.monotonic) -> None:
         self.write, self.clock = write, clock
@@ -59,10 +59,10 @@ class Lines:
         pass
 
     def _remaining(self) -> str:
-        """From the share of all cells that is done; cells are taken to cost the same."""
+        """From the share of all cells that is done; cells are assumed to cost the same."""
         share = sum(self.shares.values()) / len(self.labels)
         elapsed = self.clock() - self.since
-        return f", {duration(elapsed)} gone, about {duration(elapsed * (1 - share) / share)} left" if share else ""
+        return f", {duration(elapsed)} elapsed, about {duration(elapsed * (1 - share) / share)} left" if share else ""
 
     def _say(self, text: str) -> None:
         self.write(text, markup=False, highlight=False, soft_wrap=True)
@@ -124,7 +124,7 @@ class Bars:
 
 
 def _at_once(number: int | None) -> str:
-    return "as many at a time as there is room for" if number is None else f"{number} at a time"
+    return "as many at a time as fit" if number is None else f"{number} at a time"
 
 
 def _loss(loss: float | None) -> str:

@@ -1,4 +1,4 @@
-"""`doctor`: what this machine has, and what a run here would be like."""
+"""`doctor`: what this machine has, and what a run would use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tread_bench.measure.speed.gpu_conditions import nvml_problem
 
 
 def examine() -> dict[str, Any]:
-    """Everything the command says, as JSON values."""
+    """Everything the command reports, as JSON values."""
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     return {
         "cpu": f"{cpu_name()}, {os.cpu_count()} processors, {torch.backends.cpu.get_cpu_capability()}, "
@@ -38,7 +38,7 @@ def examine() -> dict[str, Any]:
         "memory_mib": psutil.virtual_memory().total // 2**20,
         "gpus": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
         "cuda": _cuda(),
-        "nvml": nvml_problem() or "yes: clocks, temperature and other processes are kept with every timing",
+        "nvml": nvml_problem() or "yes: clocks, temperature and other processes are recorded with every timing",
         "versions": versions(),
         "families": {family.name: family.source for family in families().values()},
         "numerics": {device: resolve_numerics(Compute(), device).model_dump(mode="json") for device in devices},

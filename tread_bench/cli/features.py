@@ -14,7 +14,7 @@ def train_features(suite: str, overrides: list[str], out: Path, iterations: int,
     """What was trained, with its held-out accuracy.
 
     Raises:
-        UserError: the suite's cells differ in data; `out` cannot be written, or is a file of somebody else.
+        UserError: the suite's cells differ in data; `out` cannot be written, or is a file that is not this program's.
     """
     refuse_foreign("--out", [out])
     try_file("--out", out)
@@ -22,7 +22,7 @@ def train_features(suite: str, overrides: list[str], out: Path, iterations: int,
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
     if len(choices) > 1:
         raise UserError(
-            f"{suite} has cells on {len(choices)} data sources; a feature network is trained on one: narrow with --set"
+            f"{suite} uses {len(choices)} data sources; a feature network is trained on one: choose it with --set"
         )
     from tread_bench.measure.quality.feature_training import train_and_save
 

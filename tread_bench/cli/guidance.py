@@ -15,7 +15,7 @@ from tread_bench.suite.yaml import read_yaml
 def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -> Sampling:
     """`sampling` with a rule as typed and with those of the changes that are not None. Raises SuiteError.
 
-    A rule keeps the scale of `sampling`, save that of no guidance.
+    A rule keeps the scale of `sampling`, unless that is the scale of no guidance.
     """
     kept = sampling.model_dump()
     requested = {key: value for key, value in changes.items() if value is not None}

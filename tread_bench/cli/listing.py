@@ -24,7 +24,7 @@ from tread_bench.suite.load import shipped_suites
 
 
 def show_list(what: str, as_json: bool) -> None:
-    """Print one kind of names, with what there is to know of each."""
+    """Print one kind of names, with what is known about each."""
     rows = _LISTS[what]()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))

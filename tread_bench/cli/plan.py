@@ -1,4 +1,4 @@
-"""`plan`: what a suite asks for, without training."""
+"""`plan`: what a suite requests, without training."""
 
 from __future__ import annotations
 

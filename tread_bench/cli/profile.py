@@ -1,4 +1,4 @@
-"""`profile`: what one backbone weighs and costs, dense and routed."""
+"""`profile`: parameters and cost of one backbone, dense and routed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tread_bench.core.routes import ResolvedRoute, format_routes, parse_routes
 
 @dataclass(frozen=True, slots=True)
 class ProfileRequest:
-    """What the command line asks about; routes and overrides as typed."""
+    """The backbone and routes to profile; routes and overrides as typed."""
 
     backbone: str
     routes: tuple[str, ...]
@@ -104,7 +104,7 @@ def _guided(
     some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
     sampling = changed_sampling(some_scale, request.guidance)
     if getattr(sampling.guidance, "row", None) is not None:
-        raise UserError("profile knows one backbone, and row names another: leave it out")
+        raise UserError("profile has only one backbone, and row names another: leave row out")
     cell = Cell(
         backbone=BackboneChoice(name=request.backbone),
         method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
@@ -148,7 +148,7 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         ("forward", f"{cost.forward_macs / 1e9:.3f} GMACs ({2 * cost.forward_macs / 1e9:.3f} GFLOPs) per image"),
         ("  of it attention", f"{cost.attention_macs / 1e9:.3f} GMACs"),
         ("  of it scans", f"{cost.scan_macs / 1e9:.3f} GMACs"),
-        ("forward, dense", f"{cost.dense_forward_macs / 1e9:.3f} GMACs; this is {found['macs_ratio']:.3f} of it"),
+        ("forward, dense", f"{cost.dense_forward_macs / 1e9:.3f} GMACs; routed / dense = {found['macs_ratio']:.3f}"),
         ("training step", f"{cost.train_step_macs / 1e9:.3f} GMACs per image"),
         ("ideal speed-up", f"{cost.ideal_speedup:.3f}"),
         ("tokens per block", run_lengths(cost.tokens_per_block)),

@@ -47,7 +47,7 @@ def _compare(
     versions: tuple[Version, Version], suite: Path, overrides: list[str], device: str, home: Path, display: Display
 ) -> list[Finding]:
     runs = 0
-    display.begin("how many steps make a window", {"look": "a first look"}, 1)
+    display.begin("choosing the number of steps per window", {"look": "estimating the step time"}, 1)
     steps = steps_for(step_times(versions[1], suite, overrides, device, home / "look"))
     display.ended("look")
 
@@ -76,5 +76,5 @@ def _exact(home: Path, versions: tuple[Version, Version]) -> list[Finding]:
 
 
 def _is_measured(finding: Finding) -> bool:
-    """Not how a version writes the settings of a cell: both have read them from one suite."""
+    """Without how a version writes the settings of a cell: both have read them from one suite."""
     return finding.kind in ("presence", "exact") and not finding.figure.startswith("config.")

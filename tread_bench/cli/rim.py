@@ -36,7 +36,7 @@ def main() -> NoReturn:
         ctrl_c.finish(status)
         status = _delivered(status)
         ctrl_c.finish(status)
-    except KeyboardInterrupt:  # in the instant in which the command ended
+    except KeyboardInterrupt:  # at the instant at which the command ended
         ctrl_c.end_at_once()
 
     # `python -m` ends itself with SIGINT, whatever the status, if the last code that ran from a string was interrupted:
@@ -61,7 +61,7 @@ def _run() -> int:
 
 
 def _delivered(status: int) -> int:
-    """The exit status after all that was printed has reached its reader, or has not."""
+    """The exit status once all that was printed has reached its reader, or could not."""
     from tread_bench.cli.streams import UndeliveredError, flush_stdout
 
     try:
@@ -72,20 +72,20 @@ def _delivered(status: int) -> int:
 
 
 def _report(error: BaseException) -> int:
-    """Say why the command has ended, in one message; the exit status."""
+    """Report why the command ended, in one message; the exit status."""
     from subprocess import CalledProcessError
 
     from tread_bench.cli.streams import UndeliveredError
     from tread_bench.core.errors import Passed, UserError, os_error_text
 
-    # Interrupted, whatever exception a library has made of it.
+    # Interrupted, whatever exception a library made of it.
     if isinstance(error, Passed):
         error = error.carried
     if ctrl_c.heard_at is not None or isinstance(error, KeyboardInterrupt):
         _say("interrupted")
         return STATUS
 
-    # What the system refuses, or the user can fix.
+    # What the operating system refuses, or the user can fix.
     if isinstance(error, UndeliveredError):
         return _tell_undelivered(error)
     if isinstance(error, OSError):
@@ -98,7 +98,7 @@ def _report(error: BaseException) -> int:
         _say(_failed_command(error))
         return WRONG
     if _is_out_of_memory(error):
-        _say("out of memory: give the process more, or ask for smaller batches or networks")
+        _say("out of memory: give the process more, or use smaller batches or networks")
         return WRONG
 
     # A mistake of this program.
@@ -113,7 +113,7 @@ def _say(text: str) -> None:
 
 
 def _tell_undelivered(error: UndeliveredError) -> int:
-    """The exit status where what was printed did not reach its reader; one that has gone has read enough."""
+    """The exit status where what was printed did not reach its reader; a reader that is gone has read enough."""
     import errno
 
     from tread_bench.core.errors import os_error_text
@@ -127,12 +127,12 @@ def _tell_undelivered(error: UndeliveredError) -> int:
 def _failed_command(error: CalledProcessError) -> str:
     name = error.cmd if isinstance(error.cmd, str) else " ".join(map(str, error.cmd[:3]))
     output = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
-    last = next(iter(output.strip().splitlines()[-1:]), "it said nothing")
+    last = next(iter(output.strip().splitlines()[-1:]), "it printed nothing")
     return f"`{name}` failed with status {error.returncode}: {last}"
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Also torch's own error, and a library that does not fit in what the process may use."""
+    """Also torch's own error, and a library that does not fit in the memory that the process may use."""
     message = str(error)
     is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message
     is_loaders = "failed to map segment" in message or "cannot allocate memory" in message.lower()
@@ -147,7 +147,7 @@ def _raise_limits() -> None:
     """Let the process open as many files as it needs, where the system lets it.
 
     Raises:
-        UserError: that is too few, or there is too little memory.
+        UserError: too few files are allowed, or too little memory.
     """
     from tread_bench.core.errors import UserError
 
@@ -156,7 +156,7 @@ def _raise_limits() -> None:
     except ImportError:  # a system without such limits
         return
 
-    # Memory, whose limit only the user can raise.
+    # Memory: only the user can raise its limit.
     space = resource.getrlimit(resource.RLIMIT_AS)[0]
     if space != resource.RLIM_INFINITY and space < LEAST_MEMORY:
         raise UserError(
@@ -185,7 +185,7 @@ def _of_mistake(error: BaseException) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({os.path.basename(last[0].filename)}, line {last[0].lineno})" if last else ""
     try:
-        sent = f"send {_write_log(error)}, which says what happened where"
+        sent = f"send {_write_log(error)}, which says what happened and where"
     except OSError as unwritten:
         sent = f"send this message, since no log could be written ({unwritten.strerror})"
     return f"{what}{where}\nthis is a bug in tread-bench, not in its input; please report it: {sent}, and the suite"

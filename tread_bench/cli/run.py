@@ -22,7 +22,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import find_suite, load_plan
 
-# What --smoke asks of every cell: everything once, nothing long enough to mean something.
+# What --smoke sets in every cell: everything runs once, nothing long enough to be meaningful.
 SMOKE = (
     "training.iterations=4",
     "training.checkpoint_every=2",
@@ -56,14 +56,14 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     page = root / "index.html"
     failed = [record for record in result.records if record.status == "failed"]
     if result.taken:
-        typer.echo(f"another process still works on {result.taken} cells; the same command resumes later", err=True)
+        typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
     if options.shard is not None:
         which = "smoke run, " if smoke else ""
-        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished now{_again(failed)}")
-        typer.echo("when all shards have ended, the same command without --shard measures speed and compares")
+        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished this time{_again(failed)}")
+        typer.echo("when all shards have finished, run the command without --shard: it measures speed and compares")
         return 1 if failed or result.taken else 0
 
-    # The page and the table, where they are not there or not of these records.
+    # The page and the table, where they are missing or not of these records.
     stale = RunFolder(root).stale()
     if not result.finished_now:
         made = f"made again, since missing or older than the records: {_few(stale)}" if stale else "nothing to do"
@@ -77,13 +77,13 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
 
 
 def _agree(is_agreed: bool, message: str) -> None:
-    """Say what will be forgotten, and ask unless that is agreed. Raises UserError where it is not."""
+    """Name what will be removed, and ask unless `yes`. Raises UserError where the user does not agree."""
     typer.echo(message, err=True)
     if is_agreed:
         return
     if not sys.stdin.isatty():
         raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
-    if not typer.confirm("Drop it?", err=True):
+    if not typer.confirm("Remove it?", err=True):
         raise UserError("nothing was changed")
 
 
@@ -96,7 +96,7 @@ def _again(failed: list[Record]) -> str:
 
 
 def _print_table(records: list[Record], is_smoke: bool) -> None:
-    """The heart of the comparison on stdout: a table per group of rows that may be ranked together."""
+    """The main table of the comparison on stdout, for each group of rows that may be ranked together."""
     from tread_bench.reports.cautions import SMOKE_RUN
     from tread_bench.reports.comparison import comparison
     from tread_bench.reports.table_view import comparison_view

@@ -40,7 +40,7 @@ _GRID = "grid.png"
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """What the command line asks for; None: as the cell samples for its metrics."""
+    """The requested samples; None: as the cell samples for its metrics."""
 
     root: Path
     cell: str
@@ -54,7 +54,7 @@ class SampleRequest:
 
 
 def sample(request: SampleRequest, as_json: bool) -> None:
-    """Write the images and their grid, print where they are and what each cost. Raises UserError."""
+    """Write the images and their grid, print where they are and the cost per image. Raises UserError."""
     # Which cell, its weights, and how they are sampled.
     if request.out:
         refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
@@ -67,7 +67,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     weak = _weak(job, source, cell)
     labels = _labels(request.labels, cell)
 
-    # Refuse before any work.
+    # Check everything that can be refused before any work.
     out = request.out or _default_out(request, job.id, cell, seed, source.iteration)
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
     _refuse_another_decoder(job, cell.data)
@@ -117,7 +117,7 @@ def _find(folder: RunFolder, request: SampleRequest) -> CellRequest:
 
 
 def _source(job: Job, iteration: int | None) -> WeightsRef:
-    """Whose weights are sampled from, at which iteration."""
+    """The cell whose weights are sampled from, and their iteration."""
     own = WeightsRef(cell=job.id, iteration=job.cell.training.iterations)
     source = job.request.sources.get("network", own)
     return source if iteration is None else source.model_copy(update={"iteration": iteration})
@@ -127,18 +127,18 @@ def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     """The trained cell, sampled as the request says."""
     sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
     if sampling.churn and trained.objective.name != "edm":
-        raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that it could raise")
+        raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that churn could raise")
     complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
     if isinstance(complete, list):
         raise UserError("\n".join(problem.message for problem in complete))
     if (channels := picture_shape(complete.data)[0]) not in (1, 3):
         way_out = ", or latents with data.decoder" if complete.data.name == "latents" else ""
-        raise UserError(f"images of {channels} channels are no pictures: sample needs 1 or 3{way_out}")
+        raise UserError(f"images of {channels} channels cannot be shown: sample needs 1 or 3{way_out}")
     return complete
 
 
 def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
-    """Raises ChangedDataError where the decoder is not the one that the cell's images were decoded by."""
+    """Raises ChangedDataError where the decoder is not the one that decoded the cell's images."""
     if isinstance(data, LatentsData) and data.decoder is not None:
         record = job.folder.record(job.id)
         known = {**job.plan.files, **(record.data_files if record else {})}
@@ -177,7 +177,7 @@ def _labels(text: str | None, cell: Cell) -> list[int] | None:
         return None
     classes = cell.data.num_classes
     if not classes:
-        raise UserError("--labels: these data have none; leave it out")
+        raise UserError("--labels: these data have no labels; leave it out")
     if not re.fullmatch(r"\s*[0-9]{1,18}(\s*,\s*[0-9]{1,18})*\s*", text) or max(map(int, text.split(","))) >= classes:
         raise UserError(f"--labels {text}: must be classes 0 to {classes - 1}, such as 0,1,2")
     return [int(label) for label in text.split(",")]

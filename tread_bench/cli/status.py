@@ -1,4 +1,4 @@
-"""`status`: where a run stands, once or while it runs."""
+"""`status`: the state of a run, once or while it runs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import CellStatus, Status, status_of
 
 EVERY_S = 1.0  # between two looks
-SILENT_S = 60.0  # without news, after which a running cell is said to be silent
+SILENT_S = 60.0  # without a report, after which a running cell is called silent
 COLOURS = {"failed": "red", "lost": "yellow", "unreadable": "red", "running": "cyan", "done": "green"}
 
 
 def show_status(root: Path, is_watched: bool, as_json: bool) -> None:
-    """Print where a run stands; watched, until every cell has its record or Ctrl-C: a runner that is gone may return.
+    """Print the state of a run; with `watch`, until every cell has its record or Ctrl-C, even without a runner.
 
     Raises:
         StoreError: `root` is not a run folder.
@@ -44,7 +44,7 @@ def show_status(root: Path, is_watched: bool, as_json: bool) -> None:
             _refresh(folder, console)
         else:
             _follow_lines(folder)
-    except KeyboardInterrupt:  # the ordinary way to leave it
+    except KeyboardInterrupt:  # the usual way to leave it
         pass
 
 
@@ -63,7 +63,7 @@ def _refresh(folder: RunFolder, console: Console) -> None:
 
 
 def _follow_lines(folder: RunFolder) -> None:
-    """A line about each cell whose state has changed, then one about the run; also when its runner comes or goes."""
+    """A line about each cell whose state has changed, then one about the run; also when its runner starts or ends."""
     before: Status | None = None
     for status in _looks(folder):
         states = _states(status)
@@ -100,12 +100,12 @@ def headline(status: Status) -> str:
 
 
 def _stage(status: Status) -> str:
-    """What the run is at, and how long that may take."""
+    """What the run is doing, and how long that may take."""
     is_trained = all(cell.is_trained for cell in status.cells)
     if status.is_complete:
         return "finished"
     if not status.cells:
-        return "a runner has just begun"
+        return "a runner has just started"
     if not status.is_held and "running" not in status.counts:
         return _stopped(status, is_trained)
     if is_trained:
@@ -117,18 +117,18 @@ def _stage(status: Status) -> str:
 
 def _stopped(status: Status, is_trained: bool) -> str:
     if status.is_held is None:
-        return "nothing that runs can be seen from here"
-    return f"nobody works on it, {_left_as(status, is_trained)}; `tread-bench run` with its suite goes on from here"
+        return "it cannot be seen from here whether a runner is active"
+    return f"no runner is active, {_left_as(status, is_trained)}; `tread-bench run` with its suite resumes it"
 
 
 def _left_as(status: Status, is_trained: bool) -> str:
-    """How a run was left that nobody works on."""
+    """The state in which a run without a runner was left."""
     cells, counts = len(status.cells), status.counts
     if unreadable := counts.get("unreadable"):
-        return f"and {unreadable} of {cells} cells cannot be read, for the reasons that are named for them"
+        return f"and {unreadable} of {cells} cells cannot be read, for the reasons given with them"
     if counts.get("lost"):
-        return "it was broken off"
-    return "all is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not begun"
+        return "it was interrupted"
+    return "every cell is trained" if is_trained else f"{counts['waiting']} of {cells} cells have not started"
 
 
 def _picture(status: Status) -> RenderableType:
@@ -171,7 +171,7 @@ def _running_table(cells: list[CellStatus], status: Status) -> Table:
 
 
 def _phase(cell: CellStatus) -> str:
-    """What it does, how often it was begun, and that it has not been heard of for a while."""
+    """Its phase, its number of attempts, and for how long it has not reported."""
     parts = [cell.progress.phase if cell.progress else "starting"]
     if cell.attempts > 1:
         parts.append(f"attempt {cell.attempts}")
@@ -201,7 +201,7 @@ def _name(cell: CellStatus) -> str:
 
 
 def _line(cell: CellStatus) -> str:
-    """Its state, and why; a lost cell is tried again, by its runner or by the next one."""
+    """Its state, and why; a lost cell is retried, by its runner or by the next one."""
     reason = f": {cell.reason}" if cell.reason else ""
     again = "; it resumes from its last checkpoint" if cell.state == "lost" else ""
     return f"{_name(cell)}: {cell.state}{reason}{again}"

@@ -1,4 +1,4 @@
-"""The three standard streams, made fit for a program that must not fail for want of a reader."""
+"""The three standard streams, set up so that the program does not fail where nobody reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 
 def make_streams_fit() -> None:
-    """Open those that are closed, let no text fail to be encoded, and let stderr fail unnoticed.
+    """Open closed streams, make every text encodable, and ignore failures of stderr.
 
     A closed stream's number would be given to the next file that is opened, and what libraries print would go there.
     """
@@ -28,7 +28,7 @@ def make_streams_fit() -> None:
 
 
 def _encoding(stream: TextIO | None) -> str:
-    """Of a stream, which is None where it was closed."""
+    """Descriptor of a stream; the stream is None where it was closed."""
     return stream.encoding if stream else "utf-8"
 
 
@@ -39,7 +39,7 @@ class UndeliveredError(OSError):
 class _Stdout(io.TextIOWrapper):
     """stdout, whose failure is an UndeliveredError.
 
-    Above the buffer, not below it: a raw file in Python that is interrupted after its write has the buffer write again.
+    Above the buffer, not below it: after an interrupted write of a raw file in Python, the buffer writes again.
     """
 
     def write(self, text: str) -> int:
@@ -60,7 +60,7 @@ def _undelivered() -> Iterator[None]:
 
 
 class _Lossy(io.FileIO):
-    """A file that takes all that is written and loses what its reader does not: progress is not worth a run."""
+    """A file that accepts all text and drops what its reader does not take: progress is not worth losing a run."""
 
     def write(self, data: Any) -> int:
         try:
@@ -70,7 +70,7 @@ class _Lossy(io.FileIO):
 
 
 def flush_stdout() -> None:
-    """Have what was printed reach its reader. Raises OSError, and then drops the rest, so that no later flush fails."""
+    """Send what was printed to its reader. Raises OSError, and then drops the rest, so that no later flush fails."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -1,4 +1,4 @@
-"""How long a run may still take: the work that is left, at the pace that its cells have shown. No torch."""
+"""How long a run may still take: the remaining work, at the pace that its cells have shown. No torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED = ("trained", "done")
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """What cells ask for, and MACs per second of one cell at a time: on its row's cells, or else on all.
+    """The work of each cell, and MACs per second of one cell at a time: from its row's cells, or else from all.
 
     Per MAC an evaluation takes longer than a training step. So only cells that have been evaluated show a pace, unless
     there are none: then times are `is_at_least`.
@@ -46,7 +46,7 @@ class Remaining:
         return cls(works, paces, _pace(chain.from_iterable(by_row.values())), not evaluated)
 
     def of_cell(self, cell: CellStatus) -> float | None:
-        """Seconds that a cell still takes; None: unknown."""
+        """Remaining seconds of a cell; None: unknown."""
         work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
         pace = self._pace_of(cell, work) if work else None
         if work is None or pace is None:
@@ -54,14 +54,14 @@ class Remaining:
         return max(0.0, (work.total - work.until(done)) / pace - (cell.silent_s or 0))
 
     def _pace_of(self, cell: CellStatus, work: Work) -> float | None:
-        """Its own, or else that of its row or of all."""
+        """Its own pace, or else that of its row or of all cells."""
         progress, own = cell.progress, None
         if progress and (self.is_at_least or _is_evaluated(cell, work)):
             own = _pace([_advanced(progress, work, progress.first_at)])
         return own or self.by_row.get(cell.row_key, self.overall)
 
     def of_all(self, cells: Sequence[CellStatus]) -> float | None:
-        """Seconds until the last one is trained, as many at a time as run now; None: unknown."""
+        """Seconds until the last cell is trained, with as many at a time as run now; None: unknown."""
         left = {cell.cell: self.of_cell(cell) for cell in cells if not cell.is_trained}
         running = [left[cell.cell] for cell in cells if cell.state == "running"]
         known = [seconds for seconds in left.values() if seconds is not None]
@@ -71,13 +71,13 @@ class Remaining:
 
 
 def _pace(spent: Iterable[tuple[int, float]]) -> float | None:
-    """MACs per second of what was spent, (MACs, seconds) each; None where that is nothing."""
+    """MACs per second of all that was spent, given as (MACs, seconds); None where nothing was."""
     macs, seconds = (sum(column) for column in zip(*spent, (0, 0.0), strict=True))
     return macs / seconds if macs else None
 
 
 def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]:
-    """(MACs, seconds) of an unbroken cell that is trained, or of what the latest attempt at one has reported so far."""
+    """(MACs, seconds) of a cell trained without interruption, or of what its latest attempt has reported so far."""
     if cell.state not in ENDED:
         return _advanced(cell.progress, work, cell.progress.began) if cell.progress else (0, 0.0)
     progress, outcome = read_progress(folder, cell.cell), folder.cell(cell.cell) / "outcome.json"
@@ -88,7 +88,7 @@ def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]
 
 
 def _is_evaluated(cell: CellStatus, work: Work) -> bool:
-    """Whether its times hold an evaluation."""
+    """Whether its times include an evaluation."""
     progress = cell.progress
     within = progress is not None and any(progress.first < at < progress.done for at in work.at)
     return cell.state in ENDED or within
@@ -103,7 +103,7 @@ def _advanced(progress: Progress, work: Work, since: float) -> tuple[int, float]
 
 @cache
 def work_of(cell: Cell) -> Work | None:
-    """What a cell costs; None where that cannot be known here: its backbone is not installed, say."""
+    """What a cell costs; None where that cannot be known here, for example since its backbone is not installed."""
     try:
         return expected_work(cell)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The run folder: where things stand, and files that appear whole or not at all."""
+"""The run folder: where its files are, and how they appear complete or not at all."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _NAMES = (
     "decoded",
     "run.log",
 )
-_LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has begun
+_LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has started
 _PLAN_KEYS = ("suite", "timing", "cells")
 _CELL_KEYS = ("cell", "suite", "row", "config")
 _HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
@@ -68,7 +68,7 @@ LOST_WITH_RUNNER = "broken off with its runner"
 
 @contextmanager
 def disk_errors_reported(root: Path) -> Iterator[None]:
-    """Raises StoreError where the disk under a run folder is full or broken, or the folder has gone."""
+    """Raises StoreError where the disk under a run folder is full or broken, or the folder is gone."""
     try:
         yield
     except OSError as error:
@@ -77,22 +77,22 @@ def disk_errors_reported(root: Path) -> Iterator[None]:
             raise
         raise StoreError(
             f"{error.filename or root}: {error.strerror}; what is finished is kept. Fix the disk (`tread-bench clean` "
-            "frees space), then the same command goes on from here"
+            "frees space), then run the same command again: it resumes from here"
         ) from None
 
 
 def check_there(root: Path) -> None:
-    """Raises StoreError where a run folder has gone while its run is under way."""
+    """Raises StoreError where a run folder disappeared during its run."""
     if not root.is_dir():
         raise StoreError(
-            f"{root} has gone: it was moved or removed while its run was under way. Nothing more was written there; if "
-            "it was moved, the same command with its new place as --out resumes from what is finished"
+            f"{root} is gone: it was moved or removed during its run. Nothing more was written there; if it was moved, "
+            "run the same command with its new place as --out: it resumes from what is finished"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Paths of a run and what is remembered there."""
+    """Paths of a run and what is stored there."""
 
     root: Path
 
@@ -101,7 +101,7 @@ class RunFolder:
         return self.root / "plan.json"
 
     def cell(self, cell_id: str) -> Path:
-        """The folder of one cell. Raises StoreError for an id that is no name and might lead out of the run folder."""
+        """The folder of one cell. Raises StoreError for an id that is not a name and might lead out of the folder."""
         if cell_id in ("", ".", "..") or {"/", "\0"} & set(cell_id):
             raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
         return self.root / "cells" / cell_id
@@ -112,22 +112,22 @@ class RunFolder:
         return self.root / decoded.FOLDER
 
     def made(self, cell_id: str) -> Path:
-        """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder has gone."""
+        """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder is gone."""
         cell = self.cell(cell_id)
         make_below(self.root, cell)
         return cell
 
     def refuse_foreign(self) -> None:
-        """Raises StoreError where files of somebody else have the names that a run gives to its own."""
+        """Raises StoreError where files that this program did not make have names that a run gives to its own."""
         taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
         if taken and not self._is_own():
             raise StoreError(
-                f"--out {self.root} is not a run folder of tread-bench and holds {', '.join(taken)}, which a run would "
-                "replace; give another --out"
+                f"--out {self.root} is not a run folder of tread-bench and contains {', '.join(taken)}, which a run "
+                "would replace; give another --out"
             )
 
     def _is_own(self) -> bool:
-        """Whether a runner of this program began here: it has locked the folder, or left a plan or a cell."""
+        """Whether a runner of this program started here: it has locked the folder, or left a plan or a cell."""
         with suppress(OSError):
             if (self.root / ".lock").read_text(errors="replace").startswith(_LOCK_TEXT):
                 return True
@@ -141,7 +141,7 @@ class RunFolder:
             refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
 
     def progress_of(self, cell_id: str) -> str:
-        """How far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" for not begun."""
+        """How far a cell is, by the names of its files alone: "finished", "trained", "begun"; "" if not started."""
         cell = self.cell(cell_id)
         if (cell / "record.json").exists():
             return "finished"
@@ -169,7 +169,7 @@ class RunFolder:
         """cell.json of a cell. Raises UserError where there is none, it cannot be read, or it is another's."""
         request = self.request(cell_id)
         if request is None:
-            raise StoreError(f"{self.root} holds no cell {cell_id}; `tread-bench run` with its suite makes one")
+            raise StoreError(f"{self.root} has no cell {cell_id}; `tread-bench run` with its suite makes it")
         return request
 
     def _check_owner(self, record: Record, path: Path, cell_id: str) -> None:
@@ -181,7 +181,7 @@ class RunFolder:
             request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
 
     def readable_requests(self) -> tuple[list[CellRequest], list[str]]:
-        """cell.json of the plan's cells, of those that can be read, and why the rest cannot. Raises StoreError."""
+        """cell.json of the plan's cells that can be read, and why the others cannot. Raises StoreError."""
         found, damaged = [], []
         for cell_id in self.existing_plan().references:
             try:
@@ -214,11 +214,11 @@ class RunFolder:
             makes_one = f"`tread-bench run SUITE --out {self.root}` makes one"
             return f"{self.root} is not a run folder: it has no plan.json; {makes_one}"
         if is_locked(lock):
-            return f"{self.root}: a runner has just begun here and has not written its plan.json yet; wait for it"
-        return f"{self.root}: a runner began here and was broken off before it wrote its plan.json; run it again"
+            return f"{self.root}: a runner has just started here and has not written its plan.json yet; wait for it"
+        return f"{self.root}: a runner started here and was interrupted before it wrote its plan.json; run it again"
 
     def started(self, plan: RunPlan) -> datetime:
-        """When the run of this plan.json was first started; for one that does not say it, when it was written."""
+        """When the run of this plan.json was first started; where it does not say so, when it was written."""
         if not plan.started:
             return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
         return datetime.fromisoformat(plan.started).astimezone(UTC)
@@ -239,11 +239,11 @@ class RunFolder:
         return record
 
     def write_record(self, record: Record, name: str = "record.json") -> None:
-        """Write a cell's record whole."""
+        """Write a cell's complete record."""
         write_atomically(self.made(record.cell) / name, record.model_dump_json(indent=1) + "\n")
 
     def attempts(self, cell_id: str) -> list[str]:
-        """How each attempt at a cell that was broken off has ended, in order. Raises StrangerError: it is another's."""
+        """How each interrupted attempt at a cell ended, in order. Raises StrangerError: it is another's."""
         path = self.cell(cell_id) / "attempts.json"
         found = read_document(path, Attempts)
         if found is None:
@@ -257,7 +257,7 @@ class RunFolder:
         write_document(self.made(cell_id) / "attempts.json", OwnAttempts(cell=cell_id, attempts=attempts))
 
     def begin_attempt(self, cell_id: str) -> None:
-        """Note an attempt as broken off with its runner, which is so until the runner or a record says otherwise."""
+        """Note an attempt as lost with its runner, which holds until the runner or a record says otherwise."""
         self._write_attempts(cell_id, [*self.attempts(cell_id), LOST_WITH_RUNNER])
 
     def end_attempt(self, cell_id: str, how: str) -> None:
@@ -267,9 +267,9 @@ class RunFolder:
         self._write_attempts(cell_id, [*earlier, how])
 
     def records(self, references: Mapping[str, str], or_outcomes: bool = False) -> list[Record]:
-        """The records that exist of a plan's cells, each with the reference that the plan gives it.
+        """The existing records of a plan's cells, each with the reference that the plan gives it.
 
-        With `or_outcomes`, of a cell that is trained and has no record yet, what training left.
+        With `or_outcomes`, also what training left of a cell that is trained and has no record yet.
 
         Raises:
             StoreError: some cannot be read; it names all of them.
@@ -282,7 +282,7 @@ class RunFolder:
     def readable_records(
         self, references: Mapping[str, str], or_outcomes: bool = True
     ) -> tuple[list[Record], dict[str, str]]:
-        """Those of them that can be read, and why the others cannot, by cell."""
+        """The records that can be read, and why the others cannot, by cell."""
         found: list[Record] = []
         unreadable = {}
         for cell_id, reference in references.items():
@@ -296,7 +296,7 @@ class RunFolder:
         return found, unreadable
 
     def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
-        """Before anything is done about cells (id -> key of their row).
+        """Check the documents of cells (id -> key of their row) before anything is done with them.
 
         Raises:
             StoreError: documents of theirs are damaged; it names every one.
@@ -314,19 +314,19 @@ class RunFolder:
             raise StoreError("\n".join(damaged))
 
     def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
-        """Remove a cell's record and its row's timing, and unless requested otherwise all that training left."""
+        """Remove a cell's record and its row's timing and, unless requested otherwise, all that training left."""
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
         (cell / "record.json").unlink(missing_ok=True)
         if not keep_training and cell.exists():
             aside = cell.with_name(f".{uuid4().hex}{_REMOVED}")
-            cell.rename(aside)  # at once: no half-removed cell is ever taken for a whole one
+            cell.rename(aside)  # at once: a half-removed cell is never mistaken for a complete one
             _clear(aside, cell)
 
     def removable(self) -> list[Path]:
-        """Files that this program made and needs no more: checkpoints of cells with a record, decoded images, and what
-        was left half written or half removed. Of a cell without a readable record it names none, and nothing behind a
+        """Files that this program made and no longer needs: checkpoints of cells with a record, decoded images, and
+        what was left half written or half removed. Nothing of a cell without a readable record, and nothing behind a
         link.
         """
         finished = {
@@ -362,7 +362,7 @@ class RunFolder:
             _remove_empty(aside)
 
     def stale(self) -> list[str]:
-        """Derived files that are missing, empty, or older than what they are made from; the page names its figures."""
+        """Derived files that are missing, empty, or older than their sources; the page names its figures."""
         sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
         latest = max(source.stat().st_mtime_ns for source in sources)
         pictures = _pictures_of(self.root / "index.html")
@@ -426,7 +426,7 @@ class RunFolder:
                 raise StoreError(f"{self.root} cannot be locked ({error.strerror}); give another --out") from None
 
     def _leave_nothing(self, lock: IO[str], before: Collection[str], made: Sequence[Path]) -> None:
-        """Remove what a runner that was refused before its plan has made here, unless another one works beside it."""
+        """Remove what a runner that was refused before its plan made here, unless another runner is active."""
         with suppress(OSError):
             if self.plan_path.exists() or not is_at(lock, self.root / ".lock"):
                 return
@@ -449,7 +449,7 @@ class RunFolder:
 
     @contextmanager
     def cell_lock(self, cell_id: str) -> Iterator[None]:
-        """One process at a time works on a cell: a second one waits, for the first may outlive its runner a moment."""
+        """One process at a time works on a cell; a second one waits, since the first may briefly outlive its runner."""
         with waited_for(self.made(cell_id) / ".lock"):
             yield
 
@@ -464,12 +464,12 @@ def _has(path: Path, keys: Iterable[str]) -> bool:
 
 
 def _is_aside(name: str) -> bool:
-    """Whether a folder among the cells is called as what is left of a cell that was to be forgotten."""
+    """Whether a folder among the cells has the name of a cell whose removal was not finished."""
     return name.startswith(".") and name.endswith(_REMOVED)
 
 
 def _clear(aside: Path, cell: Path) -> None:
-    """Remove what this program made in a cell that was put aside; what else lies there goes back to where it was."""
+    """Remove what this program made in a cell that was put aside; anything else is moved back to its place."""
     for path in files_in(aside):
         if MADE.fullmatch(path.relative_to(aside).as_posix()):
             path.unlink()
@@ -484,7 +484,7 @@ def _clear(aside: Path, cell: Path) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a folder and those within it, as far as they are empty."""
+    """Remove a folder and its subfolders, as far as they are empty."""
     if folder.is_symlink():
         return
     for place, *_ in os.walk(folder, topdown=False):
@@ -502,7 +502,7 @@ def _is_current(path: Path, since_ns: int) -> bool:
 
 
 def _pictures_of(page: Path) -> list[str] | None:
-    """Names of the files that were drawn with a page, which its head tells; None where it does not."""
+    """Names of the files that were drawn with a page, from its head; None where it does not name them."""
     try:
         with open(page, encoding="utf-8", errors="replace") as file:
             match = _FIGURES.search(file.read(_HEAD_CHARACTERS))
@@ -512,7 +512,7 @@ def _pictures_of(page: Path) -> list[str] | None:
 
 
 def write_document(path: Path, document: BaseModel) -> None:
-    """The document as indented JSON, whole."""
+    """Write the complete document as indented JSON."""
     write_json(path, document.model_dump(mode="json"))
 
 
@@ -533,7 +533,7 @@ def read_document(path: Path, model: type[Model], kind: Kind | None = None) -> M
         return None
     if kind is not None:
         if not isinstance(content, dict):
-            raise StoreError(f"{path} holds no JSON object; {WAY_OUT}")
+            raise StoreError(f"{path} is not a JSON object; {WAY_OUT}")
         content = migrated(content, kind, path)
     return fit_document(path, content, model)
 

@@ -1,4 +1,4 @@
-"""How far a running cell is, in `cells/<id>/progress.json`: for whoever looks, never for figures. No torch."""
+"""How far a running cell is, in `cells/<id>/progress.json`: for display only, never for figures. No torch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tread_bench.core.identity import Identity
 from tread_bench.core.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
 
-EVERY_S = 1.0  # between two notes in the same phase, at least
-SHARE = 0.005  # of a cell's time that notes may take where the disk is slow
-STARTING = "starting"  # the phase before the first news
+EVERY_S = 1.0  # at least, between two notes in the same phase
+SHARE = 0.005  # share of a cell's time that notes may take where the disk is slow
+STARTING = "starting"  # the phase before the first report
 _NAME = "progress.json"
 
 Tell = Callable[[str, int, int, float | None], None]  # (phase, done, of, loss)
@@ -35,7 +35,7 @@ class Progress(BaseModel):
     done: NonNegativeInt
     of: NonNegativeInt  # 0: not known yet
     loss: float | None
-    rate: PositiveFloat | None  # iterations per second of this attempt, evaluations aside
+    rate: PositiveFloat | None  # iterations per second of this attempt, without evaluations
     host: str
     pid: int
     device: str  # CUDA_VISIBLE_DEVICES of the process
@@ -55,9 +55,9 @@ def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
 
 
 class Heartbeat:
-    """A cell's `tell` that also notes the news in the cell's folder: a new phase at once, else now and then.
+    """A cell's `tell` that also notes the report in the cell's folder: a new phase at once, else now and then.
 
-    A disk that fails loses a note and nothing else.
+    A failing disk loses a note and nothing else.
     """
 
     def __init__(self, folder: Path, tell: Tell, owner: Identity) -> None:
@@ -66,7 +66,7 @@ class Heartbeat:
         self.place = {"host": platform.node(), "pid": os.getpid(), "device": device}
         self.began = self.first_at = time.time()
         self.phase, self.done, self.heard = STARTING, 0, time.monotonic()
-        self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between news of one phase
+        self.first, self.iterations, self.seconds = 0, 0, 0.0  # the latter two between reports of one phase
         self._note(0, None)
 
     def __call__(self, phase: str, done: int, of: int, loss: float | None) -> None:
@@ -93,7 +93,7 @@ class Heartbeat:
 
 
 def _replace(path: Path, content: str) -> None:
-    """Renamed into place, so that no reader sees half; not flushed to the disk, since a lost note costs nothing."""
+    """Renamed into place, so that no reader sees half a file; not flushed, since a lost note costs nothing."""
     half = path.with_name(TEMPORARY.format("progress"))
     try:
         refuse_irregular(path)

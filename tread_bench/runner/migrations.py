@@ -37,7 +37,7 @@ def migrated(content: dict[str, Any], kind: Kind, path: Path, way_out: str = WAY
     """`content`, read from `path`, as this version writes it.
 
     Raises:
-        VersionError: it was written by a newer version, or its version is none.
+        VersionError: it was written by a newer version, or its version is not valid.
     """
     version = content.get("schema_version", 1)  # plan.json and cell.json of version 1 do not say it
     for step in range(known_version(version, SCHEMA_VERSION, path, way_out), SCHEMA_VERSION):

@@ -9,10 +9,10 @@ from tread_bench.runner.shards import Shard
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """None of it changes a figure, but for numerics that are accepted.
+    """No option changes a figure, except numerics that are accepted.
 
-    `shard`: this runner trains and judges a part of the cells, beside runners of the other parts; speed, which is
-    measured alone, and the records that wait for it are left to a runner without one.
+    `shard`: this runner trains and evaluates a part of the cells, beside runners of the other parts. Speed, which is
+    measured alone, and the records that wait for it are left to a runner without a shard.
     """
 
     device: str = "cpu"
@@ -21,5 +21,5 @@ class Options:
     shard: Shard | None = None
     retry_failed: bool = False
     fresh: bool = False
-    agreed: bool = False  # to what --fresh forgets
+    agreed: bool = False  # to what --fresh removes
     accept_other_numerics: bool = False

@@ -36,25 +36,25 @@ MIB = 2**20
 def resolve_choices(
     plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
 ) -> Choices:
-    """The run's numerical choices and versions, for plan.json, as they are where its cells will run.
+    """The run's numerical choices and versions, for plan.json, as resolved where its cells will run.
 
-    Parts of a run have the choices of the one that began it, and each record says on which machine it came about.
+    Parts of a run have the choices of the one that started it, and each record names the machine that made it.
 
     Raises:
-        StoreError: they cannot be had there, data of the `untrained` cells cannot be used there, the run folder cannot
-            be seen there, or, unless accepted or begun afresh, the folder was begun under others.
+        StoreError: they are not available there, data of the `untrained` cells cannot be used there, the run folder
+            cannot be seen there, or, unless accepted or started afresh, the folder was started under other choices.
     """
-    # Where the cells will run, and as the run was begun; they must agree.
+    # Those of the machine where the cells will run, and of the run's start; they must agree.
     found = _resolved_there(plan, folder, site, options.device, _data_read(untrained))
     before = None if options.fresh else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
         raise StoreError(
-            f"{folder.root} was begun under other numerical choices ({'; '.join(changed)}), so its cells would not "
-            "compare: give another --out, or --accept-other-numerics to go on and have every record say so"
+            f"{folder.root} was started under other numerical choices ({'; '.join(changed)}), so its cells would not "
+            "compare: give another --out, or --accept-other-numerics to continue and have every record say so"
         )
 
-    # A part takes the choices of the run that it is a part of.
+    # A part takes the choices of its run.
     if before is None or options.shard is None:
         return found.model_copy(update={"accept_other_numerics": options.accept_other_numerics})
     _check_same_run(before, plan, folder, options.device)
@@ -66,17 +66,17 @@ def resolve_choices(
 
 
 def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str) -> None:
-    """Raises StoreError where cells of the run are none of this plan's, since shards may add some and not take any
-    away, or where it was begun on another kind of device.
+    """Raises StoreError where the run has cells that are not in this plan, since shards may add cells but not remove
+    any, or where it was started on another kind of device.
     """
     absent = set(before.cells) - {cell.id for cell in plan.cells}
     if absent:
         raise StoreError(
-            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which this suite does not have "
-            f"({sorted(absent)[0]}, say): give every shard the same suite, --set and --seeds, or another --out"
+            f"{folder.root} has {len(before.cells)} cells, {len(absent)} of which are not in this suite "
+            f"(such as {sorted(absent)[0]}): give every shard the same suite, --set and --seeds, or another --out"
         )
     if (begun := before.numerics.device) != device:
-        raise StoreError(f"{folder.root} was begun with --device {begun}: all shards need the same")
+        raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
 
 
 def _data_read(cells: Iterable[PlannedCell]) -> list[DataChoice]:
@@ -102,7 +102,9 @@ def _resolved_there(plan: Plan, folder: RunFolder, site: Site, device: str, data
     if end.failure:
         raise StoreError(end.failure)
     if not is_shared:
-        raise StoreError(f"{folder.root} is not what the executor's machines see there: give an --out that all share")
+        raise StoreError(
+            f"{folder.root} is not the same folder on the executor's machines: give an --out that all machines share"
+        )
     found: Choices = end.value
     return found
 
@@ -116,11 +118,11 @@ def write_plan(
     fresh: bool = False,
     files: Mapping[str, DataFile] | None = None,
 ) -> None:
-    """suite.yaml, plan.json, and a cell.json for every missing cell; what killed writers have left goes.
+    """Write suite.yaml, plan.json, and a cell.json for every missing cell; remove what killed writers left.
 
-    A run that resumes keeps the time of its first start, unless it begins afresh.
+    A run that resumes keeps the time of its first start, unless it starts afresh.
     """
-    # What an earlier start has left: its time stays, half-written files go.
+    # What an earlier start left: its time is kept, half-written files are removed.
     before = None if fresh else folder.plan()
     started = folder.started(before) if before else datetime.now(UTC)
     trained = [folder.cell(cell.id) for cell in missing if folder.outcome(cell.id) is not None]
@@ -170,7 +172,7 @@ def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
 def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
     """Raises StrangerError where a checkpoint that a cell would resume from is another cell's.
 
-    The cell's process looks again. Nothing is refused for what a damaged one says: training passes it over.
+    The cell's process checks again. A damaged checkpoint is not a reason to refuse: training skips it.
     """
     for cell in untrained:
         for path in folder.cell(cell.id).glob("checkpoints/step-*.safetensors"):
@@ -183,16 +185,16 @@ def check_owners(untrained: Iterable[PlannedCell], folder: RunFolder) -> None:
 
 
 def data_files(plan: Plan, untrained: Iterable[PlannedCell], folder: RunFolder, fresh: bool) -> dict[str, DataFile]:
-    """What the run's cells read, by path, as it was when the run began; of files that nobody has read yet, as they are.
+    """The files that the run's cells read, by path, as they were when the run started; unread ones as they are now.
 
     Raises:
-        ChangedDataError: a file that a cell is about to read is not what it was.
+        ChangedDataError: a file that a cell is about to read has changed.
     """
     written = None if fresh else folder.plan()
     before = written.files if written is not None else {}
     if not fresh:
         for record in folder.readable_records(references(plan))[0]:
-            before = joined(before, record.data_files)  # with hashes of contents, which a cell has in its end
+            before = joined(before, record.data_files)  # with hashes of contents, which a cell has when it ends
     now = look_at({path for cell in untrained for _, path in files_of(cell.cell)})
     check_unchanged(before, now, "the run began")
     return joined(before, now)
@@ -209,14 +211,14 @@ def check_space(untrained: Sequence[PlannedCell], folder: RunFolder, workers: in
     need, free = needed_bytes(untrained, folder, workers), shutil.disk_usage(folder.root).free
     if need > free:
         raise StoreError(
-            f"{folder.root}: the {len(untrained)} cells to train may need {need / MIB:,.0f} MiB more and "
+            f"{folder.root}: the {len(untrained)} cells to train may need another {need / MIB:,.0f} MiB and only "
             f"{free / MIB:,.0f} MiB are free: free some (`tread-bench clean RUN_DIR` removes checkpoints of finished "
             "cells), or give an --out on another disk"
         )
 
 
 def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: int | None) -> int:
-    """What the cells may write beyond what they have, and one checkpoint more for each that is just being written.
+    """Bytes that the cells may still write, and one more checkpoint for each that is being written at the time.
 
     Args:
         workers: how many write at a time, the largest ones in the worst case; None: all.
@@ -229,7 +231,7 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
 
 
 def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:
-    """What the run may yet keep of decoded images."""
+    """Bytes of decoded images that the run may still keep."""
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in untrained}
     sizes = (decoded_bytes(choice) for choice in choices.values())
     kept = sum(size for size in sizes if size <= MOST_BYTES)
@@ -243,7 +245,7 @@ def _size(folder: Path) -> int:
 def git_state() -> GitState | None:
     """Commit of this program's checkout, its date, and whether it was changed; None for an installed copy.
 
-    An environment often stands inside some checkout, so what counts is whether git tracks this very file.
+    An environment is often inside some other checkout, so what counts is whether git tracks this very file.
     """
 
     def git(*arguments: str) -> str:

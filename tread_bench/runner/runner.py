@@ -26,7 +26,7 @@ from tread_bench.suite.plan import Plan, PlannedCell
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What there is of this runner's cells, how many of them this call finished, and how many another one still has."""
+    """Records of this runner's cells, how many of them this call finished, and how many another runner still has."""
 
     records: list[Record]
     finished_now: int
@@ -41,18 +41,18 @@ def run(
     display: Display,
     agree: Callable[[str], None] = lambda message: None,
 ) -> Result:
-    """Bring the run folder to the state that the plan asks for; what is there already is kept.
+    """Bring the run folder to the state that the plan describes; what is already there is kept.
 
-    What the user wants again is forgotten when nothing can be refused any more.
+    What the user wants again is removed only after every check that could refuse the run.
 
     Args:
-        agree: gets the message about what `options.fresh` forgets, and raises UserError unless the user agrees.
+        agree: gets the message about what `options.fresh` removes, and raises UserError unless the user agrees.
 
     Raises:
-        StoreError: the folder is in use, damaged, somebody else's, or was begun under other numerical choices; its disk
-            is full.
+        StoreError: the folder is in use, damaged, not a run folder, or was started under other numerical choices; its
+            disk is full.
     """
-    # Refuse a folder that is not ours, and find the cells that are missing in ours.
+    # Refuse a folder that is not ours, and find the missing cells in one that is.
     end_where_the_script_is_imported()
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
@@ -65,10 +65,10 @@ def run(
             folder.restore_suite(source)
             return _result(mine, plan, folder, options, 0)
 
-        # Everything that can refuse the run, then forget what is wanted again, then the plan.
+        # Every check that can refuse the run, then remove what is wanted again, then write the plan.
         folder.refuse_links(cell.id for cell in mine)
         if options.fresh and (begun := _begun(missing, folder)):
-            agree(f"--fresh drops what these cells have:\n{begun}")
+            agree(f"--fresh removes what these cells have:\n{begun}")
         site = _site(plan, folder, options)
         try:
             with folder.turn():
@@ -83,7 +83,7 @@ def run(
                         folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
                 write_plan(plan, missing, source, folder, choices, options.fresh, dict(sorted(files.items())))
 
-            # Train, those first that others read; then time each row alone.
+            # Train, first the cells whose weights others read; then time each row alone.
             for wave in placed(untrained):
                 _train([cell for cell in wave if _sources_ended(cell, folder)], folder, site, display)
             trained = [cell for cell in missing if folder.outcome(cell.id) is not None]
@@ -107,13 +107,13 @@ def _resolved(
     options: Options,
     display: Display,
 ) -> Choices:
-    """The run's numerical choices; the display tells where they are asked for, since another machine may have a queue.
+    """The run's numerical choices; the display says where they are resolved, since another machine may have a queue.
 
     Raises StoreError.
     """
     if options.executor == "local":
         return resolve_choices(plan, folder, site, options, untrained)
-    display.begin(f"asking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
+    display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
     display.started("numerics")
     choices = resolve_choices(plan, folder, site, options, untrained)
     display.ended("numerics")
@@ -126,20 +126,20 @@ def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
 
 
 def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[PlannedCell]]:
-    """In the order in which they start: those that others may read, then those that read; what is longest first."""
+    """In starting order: cells whose weights others may read, then their readers; longest first."""
     macs = _macs(cells)
     ordered = sorted(cells, key=lambda cell: -macs[cell.row_key])
     return [cell for cell in ordered if not cell.sources], [cell for cell in ordered if cell.sources]
 
 
 def _sources_ended(cell: PlannedCell, folder: RunFolder) -> bool:
-    """Whether no other process still trains what the cell reads."""
+    """Whether no other process is still training what the cell reads."""
     read = [source.cell for source in cell.sources.values() if not source.run]
     return all(folder.outcome(name) or folder.record(name) for name in read)
 
 
 def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options: Options, finished_now: int) -> Result:
-    """All records of the run; of a part, what its own cells have left, with speed or without."""
+    """All records of the run; of a part, the results of its own cells, with or without speed."""
     if options.shard is None:
         return Result(folder.records(references(plan)), finished_now)
     left = (folder.record(cell.id) or folder.outcome(cell.id) for cell in mine)
@@ -147,7 +147,7 @@ def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options:
 
 
 def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, bool]:
-    """The cells that the user wants again, by id, and whether the training of each is kept."""
+    """The cells that the user wants to run again, by id, and whether the training of each is kept."""
     if options.fresh:
         return {cell.id: False for cell in cells}
     if not options.retry_failed:
@@ -173,9 +173,9 @@ def _missing(
     options: Options,
     forgotten: Collection[str],
 ) -> list[PlannedCell]:
-    """Cells without a record, and those that will be forgotten. Seed by seed, so that pairs come early.
+    """Cells without a record, and those whose record will be removed. Seed by seed, so that pairs come early.
 
-    To a runner of a part, what training has left is as good as a record.
+    For a runner of a part, the result of training counts as a record.
     """
     missing = []
     for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
@@ -191,7 +191,7 @@ def _missing(
 
 
 def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, options: Options) -> list[PlannedCell]:
-    """All; for a runner of a part, those whose speed is not measured."""
+    """All cells; for a runner of a part, those whose speed is not measured."""
     if options.shard is None or not plan.suite.timing.pairs:
         return cells
     return [c for c in cells if not c.trains or ((left := folder.outcome(c.id)) and left.status == "failed")]
@@ -206,16 +206,16 @@ def _is_what_was_requested(written: RunPlan | None, plan: Plan, options: Options
 
 
 def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
-    """Train in parallel, in this order; a cell that has no outcome in the end keeps a row with the reason.
+    """Train in parallel, in this order; a cell without an outcome at the end keeps a row with the reason.
 
-    Cells whose process was lost go on from their checkpoint after all others, where there is more room.
+    Cells whose process was lost resume from their checkpoint after all others, where there is more room.
     """
     left, retries = {cell.id: cell for cell in cells}, site.limits.retries
     for retries_left in reversed(range(1 + retries)):
         if not left:
             return
         phase = "training" if cells[0].trains else "evaluating"
-        phase = phase if retries_left == retries else f"{phase}, what was lost"
+        phase = phase if retries_left == retries else f"{phase}, lost cells again"
         display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
         with closing(site.executor(_tasks(left, folder, site))) as events:
             for event in _shown(events, folder, display):
@@ -229,16 +229,16 @@ def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Tas
 
 
 def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display) -> None:
-    """Show how an attempt ended; one without an outcome is noted in the cell's log, and a final one gets its row.
+    """Show how an attempt ended; one without an outcome is noted in the cell's log, and the last one gets a row.
 
-    It gets none while a process still works on the cell. What is tried again waits for that one, often its own dying.
+    It gets none while a process still works on the cell. A retry waits for that process, often its dying predecessor.
     """
     outcome = folder.outcome(event.key)
     if outcome is None and not event.failure:
         outcome = event.value  # a shared disk may show the file only later
         folder.write_record(event.value, "outcome.json")
     if outcome is not None or (is_final and folder.is_taken(event.key)):
-        display.ended(event.key, outcome.reason if outcome else "another process still works on it")
+        display.ended(event.key, outcome.reason if outcome else "another process is still working on it")
         return
     folder.end_attempt(event.key, event.failure)
     attempts = folder.attempts(event.key)
@@ -247,13 +247,13 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
         request, plan = folder.existing_request(event.key), folder.existing_plan()
         lost = initial_record(request, plan, reason=message, attempts=attempts)
         folder.write_record(lost, "outcome.json")
-    display.ended(event.key, message if is_final else f"{message}, it will be tried again")
+    display.ended(event.key, message if is_final else f"{message}; it will be retried")
     with open_plain(folder.cell(event.key) / "log", "a") as log:
         log.write(f"runner: {message}\n")
 
 
 def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
-    """Pass what happens to the display; yield the ends. Raises StoreError where the run folder has gone."""
+    """Pass what happens to the display; yield the ends. Raises StoreError where the run folder is gone."""
     for event in events:
         check_there(folder.root)
         match event:

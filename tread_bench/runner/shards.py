@@ -1,4 +1,4 @@
-"""A run's cells dealt out to several runners that share its folder, for schedulers that the program does not know."""
+"""A run's cells shared out among several runners of one folder, for schedulers that the program does not know."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tread_bench.core.errors import UserError
 from tread_bench.suite.plan import PlannedCell
 
-MOST = 1_000_000  # parts: more than a run has cells
+MOST = 1_000_000  # parts: more than any run has cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def of_cells(self, cells: Sequence[PlannedCell], macs: Mapping[str, int]) -> list[PlannedCell]:
-        """Its cells. Those that read each other's weights stay together; the parts cost about the same.
+        """This part's cells. Those that read each other's weights stay together; the parts cost about the same.
 
-        Longest first, each to the part with the least so far (Graham 1969), which every runner works out alike.
+        Longest first, each to the part with the least so far (Graham 1969); every runner gets the same result.
 
         Args:
             macs: what a cell costs, by row key.
         """
         mine: list[PlannedCell] = []
         costed = [(sum(macs[cell.row_key] for cell in group), group) for group in _linked(cells)]
-        parts = [(0, part) for part in range(1, min(self.of, len(costed)) + 1)]  # what is beyond gets nothing
+        parts = [(0, part) for part in range(1, min(self.of, len(costed)) + 1)]  # parts beyond get nothing
         for cost, group in sorted(costed, key=lambda pair: -pair[0]):
             load, part = heapq.heappop(parts)
             heapq.heappush(parts, (load + cost, part))
@@ -52,7 +52,7 @@ class Shard:
 
 
 def _linked(cells: Sequence[PlannedCell]) -> list[list[PlannedCell]]:
-    """Cells in groups that read no weights of each other's; in the order of their first cells."""
+    """Groups of cells, none of which reads weights of another group; in the order of their first cells."""
     group_of = {cell.id: [cell] for cell in cells}
     for cell in cells:
         for source in cell.sources.values():

@@ -16,7 +16,7 @@ from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site, display: Display) -> None:
-    """Speed and memory of each row that trains, alone and one at a time; then the cells' records, whole."""
+    """Speed and memory of each row that trains, alone and one at a time; then the cells' complete records."""
     rows: dict[str, list[Record]] = {}
     for cell in cells:
         outcome = folder.outcome(cell.id)
@@ -25,7 +25,7 @@ def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site
     timed = {cell.row_key for cell in cells if cell.trains}
     measured = [key for key in rows if key in timed and any(outcome.status == "done" for outcome in rows[key])]
     if plan.suite.timing.pairs:
-        display.begin("measuring speed and memory, alone", {key: rows[key][0].row for key in measured}, 1)
+        display.begin("measuring speed and memory, one row at a time", {key: rows[key][0].row for key in measured}, 1)
     for key, outcomes in rows.items():
         timing = None
         if plan.suite.timing.pairs and key in measured:
@@ -81,7 +81,7 @@ def _tasks(key: str, cell_id: str, folder: RunFolder, site: Site) -> list[Task]:
 
 
 def _completed(outcome: Record, timing: RowTiming | _Failure | None) -> Record:
-    """The record of a cell: its outcome with its row's timing, and the timing's conditions where they are others."""
+    """The record of a cell: its outcome with its row's timing, and the timing's conditions where they differ."""
     if outcome.status != "done" or timing is None:
         return outcome
     if isinstance(timing, _Failure):

@@ -1,4 +1,4 @@
-"""Where a run stands, from its folder alone: what is done, what runs where, what was lost. No torch."""
+"""The state of a run, from its folder alone: what is done, what runs where, what was lost. No torch."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tread_bench.runner.heartbeat import Progress, read_progress
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
 STATES: tuple[State, ...] = ("running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable")
-HEARD_S = 600.0  # since the last news of a cell elsewhere, whose lock may not be seen here
+HEARD_S = 600.0  # since the last report of a cell elsewhere, whose lock may not be visible here
 
 
 @dataclass(frozen=True, slots=True)
 class CellStatus:
-    """One cell: `lost` was broken off and goes on, `trained` waits for the speed and memory of its row."""
+    """One cell: `lost` was interrupted and will resume, `trained` waits for the speed and memory of its row."""
 
     cell: str
     row: str
     seed: int | None
     state: State
     reason: str = ""  # of a failure or a loss
-    attempts: int = 0  # that were begun
+    attempts: int = 0  # that were started
     has_record: bool = False
     progress: Progress | None = None  # of the latest attempt, unless the cell has ended
-    silent_s: float | None = None  # of a running cell: since its last news
+    silent_s: float | None = None  # of a running cell: since its last report
     seconds_left: float | None = None  # of a running cell; None: unknown
 
     @property
@@ -43,7 +43,7 @@ class CellStatus:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has an outcome, be it a failure."""
+        """Whether it has an outcome, even if a failure."""
         return self.state not in ("running", "lost", "waiting")
 
 
@@ -51,19 +51,19 @@ class CellStatus:
 class Status:
     """A run: its cells in the order of its plan, and what is left of it."""
 
-    suite: str | None  # None: a runner has just begun, and has not said
+    suite: str | None  # None: a runner has just started, and has not said
     is_smoke: bool
     device: str | None
     is_held: bool | None  # whether a runner holds the folder; None: the file system cannot tell
     cells: tuple[CellStatus, ...] = ()
-    rows_to_measure: int = 0  # whose speed and memory are asked for
+    rows_to_measure: int = 0  # whose speed and memory are requested
     rows_measured: int = 0
     seconds_left: float | None = None  # until the last cell is trained; None: unknown
     is_at_least: bool = False  # such times leave out what no cell has shown yet: how long starts and evaluations take
 
     @property
     def counts(self) -> dict[State, int]:
-        """How many cells are in each state that one of them is in."""
+        """The number of cells in each state that occurs."""
         counts = Counter(cell.state for cell in self.cells)
         return {state: counts[state] for state in STATES if counts[state]}
 
@@ -74,14 +74,14 @@ class Status:
 
 
 def status_of(folder: RunFolder) -> Status:
-    """Look at a run folder, and change nothing there.
+    """Read the state of a run folder, and change nothing there.
 
     Raises:
         StoreError: it is not a run folder, or its plan cannot be read.
     """
     # Each cell's state, from its files.
     is_held = is_locked(folder.root / ".lock")
-    if is_held and not folder.plan_path.exists():  # by a runner that has just begun
+    if is_held and not folder.plan_path.exists():  # by a runner that has just started
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
     looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
@@ -106,7 +106,7 @@ def status_of(folder: RunFolder) -> Status:
 
 
 def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
-    """`named` is its row and seed; None: the plan is an older version's, and cell.json says it."""
+    """`named` is its row and seed; None: the plan is an older version's, and cell.json gives them."""
     try:
         request = _requested(folder, cell_id)
         record = _ended(folder, cell_id, "record.json")
@@ -136,7 +136,7 @@ def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Requested:
-    """What is needed of a cell.json."""
+    """The part of a cell.json that is needed here."""
 
     row: str
     seed: int
@@ -145,7 +145,7 @@ class _Requested:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """What is needed of a record."""
+    """The part of a record that is needed here."""
 
     status: Literal["done", "failed", "skipped"]
     reason: str
@@ -192,6 +192,6 @@ def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | N
 
 
 def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:
-    """Keys of rows that train and have not failed altogether."""
+    """Keys of rows that train and have a cell that did not fail."""
     left = {cell.row_key for cell in cells if cell.state not in ("failed", "skipped")}
     return {key for key in left if (work := works.get(key)) is None or work.iterations}

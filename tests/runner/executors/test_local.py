@@ -76,7 +76,7 @@ def test_a_hang_is_ended_by_its_limit_and_its_neighbour_goes_on(task, tmp_path, 
 
 def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
     (tmp_path / "file").touch()
-    assert "sees no folder" in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
+    assert "does not see the folder" in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
 
 
 def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):

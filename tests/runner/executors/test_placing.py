@@ -53,7 +53,7 @@ def test_a_task_sees_as_many_gpus_as_it_asks_for_and_no_other_s(tmp_path, monkey
 
 
 def test_more_gpus_than_there_are_is_one_message(tmp_path):
-    with pytest.raises(UserError, match=r"limits\.gpus_per_cell: a cell asks for 3 GPUs and this machine has 2"):
+    with pytest.raises(UserError, match=r"limits\.gpus_per_cell: a cell requests 3 GPUs and this machine has 2"):
         list(Local(4, gpus=2)([Task("a", "os:getpid", (), tmp_path / "log", gpus=3)]))
 
 

@@ -54,7 +54,7 @@ def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, t
     cluster.remove_node(node_of(cell, cluster.nodes), allow_graceful=False)
     _, told = far.communicate(timeout=250)
     assert far.returncode == 0, told
-    assert "it will be tried again" in told and "what was lost" in told
+    assert "it will be retried" in told and "lost cells again" in told
     assert results(tmp_path / "ray") == results_here(suite)
 
 

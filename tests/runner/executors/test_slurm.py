@@ -37,7 +37,7 @@ def assert_ends_are_told(ends: dict[str, Ended]) -> None:
     assert ends["value"] == Ended("value", value=5)
     assert ends["failure"].failure == "ZeroDivisionError: division by zero" and not ends["failure"].lost
     assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
-    assert "ended without a word" in ends["job"].failure and ends["job"].lost
+    assert "ended without a result" in ends["job"].failure and ends["job"].lost
 
 
 @needs_submitit
@@ -64,7 +64,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
     monkeypatch.setenv("SBATCH_PARTITION", "second")
     assert longest_job_minutes() == 60
     monkeypatch.setenv("SBATCH_PARTITION", "absent")
-    with pytest.raises(UserError, match=r"sbatch did not take the jobs: .*partition"):
+    with pytest.raises(UserError, match=r"sbatch refused the jobs: .*partition"):
         ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log")
 
 
@@ -83,7 +83,7 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     assert far.returncode == 0, told
     assert results(out) == results_here(suite)
     assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
-    assert "FAILED" not in told and "tried again" not in told  # Slurm itself started it again
+    assert "FAILED" not in told and "retried" not in told  # Slurm itself started it again
     assert subprocess.run(["squeue", "--me", "--noheader"], capture_output=True, text=True).stdout == ""
 
 
@@ -103,4 +103,4 @@ def test_a_partition_s_limit_is_read(limit, minutes, tmp_path, monkeypatch):
 @needs_submitit
 def test_without_slurm_there_is_one_message(tmp_path):
     done = tread_bench("run", "smoke", "--executor", "slurm", "--out", tmp_path / "r", PATH=str(tmp_path))
-    assert done.returncode == 2 and "no sbatch" in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 2 and "sbatch, squeue" in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -59,7 +59,7 @@ def test_a_controller_that_does_not_answer_has_lost_nothing(programs, jobs, tmp_
 
 
 def test_a_result_that_tells_of_a_loss_counts_when_slurm_will_not_start_the_job_again(programs, jobs, tmp_path):
-    lost = Ended("7_0", failure="the process was ended by SIGTERM", lost=True)
+    lost = Ended("7_0", failure="the process was killed by SIGTERM", lost=True)
     one = job(tmp_path, ended=lost)
     programs(squeue="echo 7_0")  # queued again
     assert jobs.ended(one) is None

@@ -1,4 +1,4 @@
-"""A process that does not outlive its parent, however that dies and whatever itself is busy with."""
+"""A process that does not outlive its parent, however the parent dies and whatever the process is doing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent ends, and end at once where that is gone already.
+    """Have the kernel end this process when its parent ends, and end at once if the parent is already gone.
 
-    Linux alone can be asked for the first; elsewhere only the second happens.
+    Only Linux can do the first; elsewhere only the second happens.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

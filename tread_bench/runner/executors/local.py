@@ -31,10 +31,10 @@ _context = multiprocessing.get_context("forkserver")
 _PRELOADED = ("sklearn.datasets", "timm.layers", "tread_bench.cell.run", "tread_bench.cell.speed")
 _context.set_forkserver_preload(["tread_bench.runner.executors.server", *_PRELOADED])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
-STARTS = 3  # of one process: a server that was killed is found dead only a moment later
-LONGEST_FOLDER = 76  # of a socket's path, at most 107 bytes, multiprocessing's own names take 31
+STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
+LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
-_UNGUARDED = 97  # exit code of a child that would start its runner's run once more
+_UNGUARDED = 97  # exit code of a child that would start its runner's run again
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
 
@@ -53,7 +53,7 @@ class _Running:
         self.deadline = float("inf") if limit is None else time.monotonic() + limit
 
     def seconds_left(self) -> float:
-        """Until the task's limit; no end is in sight for one that has reported its own."""
+        """Until the task's limit; unlimited for a task that has reported its end."""
         return float("inf") if self.outcome else self.deadline - time.monotonic()
 
 
@@ -131,11 +131,11 @@ def _run(tasks: Sequence[Task], workers: int, gpus: Gpus) -> Generator[Event, No
 
 
 def _check_gpus(tasks: Sequence[Task], there: int) -> None:
-    """Raises UserError where a task asks for more GPUs than there are; it would wait for ever."""
+    """Raises UserError where a task requests more GPUs than there are; it would wait forever."""
     most = max((task.gpus for task in tasks), default=0)
     if most > there:
-        problem = f"limits.gpus_per_cell: a cell asks for {most} GPUs and this machine has {there}"
-        raise UserError(f"{problem}; ask for fewer")
+        problem = f"limits.gpus_per_cell: a cell requests {most} GPUs and this machine has {there}"
+        raise UserError(f"{problem}; request fewer")
 
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
@@ -193,7 +193,7 @@ def _named_gpus() -> list[str]:
 
 
 def _read(child: _Running) -> Iterator[Told]:
-    """Everything that lies in the inbox; the task's end is kept for when its process has ended."""
+    """All messages in the inbox; the task's end is kept until its process has ended."""
     while not child.inbox.closed and child.inbox.poll():
         try:
             message = child.inbox.recv()
@@ -219,21 +219,20 @@ def end_where_the_script_is_imported() -> None:
 
 
 def _without_word(task: Task, code: int) -> Ended:
-    """The end of a task whose process said nothing of its own."""
+    """The end of a task whose process did not report one."""
     if code == _UNGUARDED:
         script = getattr(sys.modules["__main__"], "__file__", "the script")
         rule = 'start it under `if __name__ == "__main__":`'
-        return Ended(
-            task.key, failure=f"{script} starts a run while it is imported, as every process of it does; {rule}"
-        )
+        why = f"{script} starts a run while it is imported, and every process of the run imports it"
+        return Ended(task.key, failure=f"{why}; {rule}")
     if code == _SERVER_GONE:
         return Ended(task.key, failure="the process was lost with the server that it was forked from", lost=True)
     if code >= 0:
         return Ended(task.key, failure=f"the process ended with status {code}; its log: {task.log.name}")
     if -code in _CRASHES:
         return Ended(task.key, failure=f"crash in native code ({_name(-code)}); its log: {task.log.name}")
-    hint = ": by somebody, or by the kernel because memory ran out" if -code == signal.SIGKILL else ""
-    return Ended(task.key, failure=f"the process was ended by {_name(-code)}{hint}", lost=True)
+    hint = ": by a user, or by the kernel because memory ran out" if -code == signal.SIGKILL else ""
+    return Ended(task.key, failure=f"the process was killed by {_name(-code)}{hint}", lost=True)
 
 
 def _name(number: int) -> str:
@@ -241,7 +240,7 @@ def _name(number: int) -> str:
 
 
 def _end_overdue(children: Collection[_Running]) -> None:
-    """What they reported in the last moment still counts: it is read after this."""
+    """What they reported last still counts: it is read after this."""
     overdue = [child for child in children if child.seconds_left() <= 0]
     for child in overdue:
         child.outcome = Ended(child.task.key, failure=f"time limit of {(child.task.limit_s or 0) / 60:g} min")
@@ -249,7 +248,7 @@ def _end_overdue(children: Collection[_Running]) -> None:
 
 
 def _stop(children: Collection[_Running]) -> None:
-    """They are gone afterwards: nothing of theirs is still being written."""
+    """They are gone afterwards: they no longer write anything."""
     for child in children:
         child.process.terminate()
     for child in children:
@@ -262,7 +261,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
     from tread_bench.runner.executors.server import PID  # imported by the server before it forks
 
     end_with_parent(PID)
-    threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not see to it
+    threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     if gpus:
         # torch is imported, but reads this when it first asks for a device
@@ -271,7 +270,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
     def send(news: Told | Ended) -> None:
         try:
             outbox.send(news)
-        except OSError:  # the runner has gone: this process ends, and its task has not failed
+        except OSError:  # the runner is gone: this process ends, and its task has not failed
             os._exit(1)
 
     send(perform(task, send))

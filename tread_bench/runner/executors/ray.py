@@ -34,17 +34,17 @@ class Ray:
 
 
 def _check_room(tasks: Sequence[Task], nodes: Sequence[Mapping[str, float]]) -> None:
-    """Raises UserError where no node can ever run a task; Ray would wait for ever."""
+    """Raises UserError where no node can ever run a task; Ray would wait forever."""
     for cpus, gpus in {(task.cpus, task.gpus) for task in tasks}:
         if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
             raise UserError(
-                f"--executor ray: a cell asks for {cpus} CPUs (compute.threads) and {gpus} GPUs "
-                "(limits.gpus_per_cell), and no node of the cluster has both: ask for less, or add such a node"
+                f"--executor ray: a cell requests {cpus} CPUs (compute.threads) and {gpus} GPUs "
+                "(limits.gpus_per_cell), and no node of the cluster has both: request less, or add such a node"
             )
 
 
 class _Cluster:
-    """Ray's side of `follow`. Nothing is tried again by Ray: the run folder knows what to go on from."""
+    """Ray's side of `follow`. Ray retries nothing: the run folder knows what to resume from."""
 
     def __init__(self, ray: Any) -> None:
         self.ray = ray
@@ -89,21 +89,21 @@ def _connected() -> Any:
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
                 f"--executor ray: no Ray cluster at {address or 'this machine'} ({_first_line(error)}); set "
-                "RAY_ADDRESS to that of a head node; without it a cluster of this machine is made (`ray stop` clears a "
-                "dead one)"
+                "RAY_ADDRESS to that of a head node; without it a cluster is started on this machine (`ray stop` "
+                "clears a dead one)"
             ) from None
     return ray
 
 
 def _call(address: str) -> None:
-    """Raises OSError where nobody listens; Ray itself would try for minutes."""
+    """Raises OSError where nothing listens; Ray itself would try for minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdecimal() and "/" not in host:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CALL_S).close()
 
 
 def _without_word(key: str, error: BaseException, kinds: Any) -> Ended:
-    """The end of a task that came back as an error of Ray's."""
+    """The end of a task that Ray returned as an error."""
     losses = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.LocalRayletDiedError, kinds.ObjectLostError)
     lost = isinstance(error, (*losses, kinds.OutOfMemoryError))
     return Ended(key, failure=f"Ray: {type(error).__name__}: {_first_line(error)}", lost=lost)

@@ -1,4 +1,4 @@
-"""Tasks that a cluster's scheduler runs somewhere: submitted here, followed in the run folder that all share."""
+"""Tasks that a cluster's scheduler runs somewhere: submitted here, followed in the shared run folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_POLL_S, POLL_S = 0.01, 0.5  # between two looks at what runs: soon after s
 
 
 class Scheduler(Protocol):
-    """What runs tasks elsewhere; a submitted one is known by its handle, whatever that is."""
+    """What runs tasks elsewhere; a submitted task is identified by its handle, whatever that is."""
 
     def submit(self, tasks: Sequence[Task]) -> Iterator[Any]:
         """Their handles in order, each as soon as the task is submitted."""
@@ -28,7 +28,7 @@ class Scheduler(Protocol):
 
 
 class _Followed:
-    """A task, and the latest that was heard of it."""
+    """A task, and its latest news."""
 
     handle: Any = None
 
@@ -40,7 +40,7 @@ class _Followed:
         return read_progress(RunFolder(self.task.arguments[0]), self.task.key) if self.task.reports else None
 
     def news(self) -> Iterator[Event]:
-        """What its process has noted since the last look."""
+        """What its process has reported since the last look."""
         now = self._progress()
         if now is None or now == self.heard:
             return

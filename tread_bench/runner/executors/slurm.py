@@ -19,10 +19,10 @@ from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task
 
 ARRAY = 1000  # jobs in one array; Slurm's MaxArraySize is 1001 where nobody has changed it
-DEFAULT_MINUTES = 720  # of a job without limits.cell_minutes; a job that reaches its limit goes on in its next life
+DEFAULT_MINUTES = 720  # of a job without limits.cell_minutes; a job that reaches its limit is queued again and resumes
 START_MINUTES = 10  # that a job may take beyond its cell's limit
 LIVES = 100  # times that a job may reach its limit
-QUEUE_S = 5.0  # between two questions to Slurm
+QUEUE_S = 5.0  # between two queries to Slurm
 GRACE_S = 15.0  # in which the file of a job that has left the queue may still appear on a shared disk
 
 
@@ -31,7 +31,7 @@ class Slurm:
     """As many jobs at a time as Slurm has room for, and at most `at_once`; their scripts and logs are in `folder`.
 
     Partition, account and the like are those of the environment variables that `sbatch` reads (SBATCH_PARTITION ...),
-    which go before what a script asks for. `cluster` "local" runs the same jobs without Slurm.
+    which take precedence over what a script requests. `cluster` "local" runs the same jobs without Slurm.
     """
 
     folder: Path
@@ -55,7 +55,7 @@ class _Restartable:
         return end_of(task)
 
     def checkpoint(self, task: Task) -> Any:
-        return self.again(self, task)  # the cell goes on from its own checkpoint
+        return self.again(self, task)  # the cell resumes from its own checkpoint
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class _Jobs:
                 yield _Job(task.key, job, time.monotonic())
 
     def _array(self, tasks: Sequence[Task]) -> list[Any]:
-        """One job for each of the tasks, which ask for the same."""
+        """One job for each of the tasks, which request the same resources."""
         first, about = tasks[0], self.about
         about.folder.mkdir(exist_ok=True)
         executor = self.submitit.AutoExecutor(folder=about.folder, cluster=about.cluster, slurm_max_num_timeout=LIVES)
@@ -100,13 +100,13 @@ class _Jobs:
             jobs: list[Any] = executor.map_array(_Restartable(self.submitit), tasks)
         except (self.submitit.core.utils.FailedJobError, subprocess.CalledProcessError) as error:
             raise UserError(
-                f"--executor slurm: sbatch did not take the jobs: {_last_line(error)}; SBATCH_PARTITION, "
-                "SBATCH_ACCOUNT, SBATCH_QOS and SBATCH_TIMELIMIT say what to ask for, --shard I/N submits some"
+                f"--executor slurm: sbatch refused the jobs: {_last_line(error)}; choose what to request with "
+                "SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_QOS and SBATCH_TIMELIMIT, or submit some with --shard I/N"
             ) from None
         return jobs
 
     def ended(self, handle: _Job) -> Ended | None:
-        """What the job has left as its result; one that was lost may still be queued again, and then goes on."""
+        """What the job has left as its result; a lost job may still be queued again, and then resumes."""
         ended = _reported(handle) if handle.job.paths.result_pickle.exists() else None
         if ended is not None and not ended.lost:
             return ended
@@ -117,7 +117,7 @@ class _Jobs:
         if ended is None and self.about.cluster == "slurm" and time.monotonic() - handle.gone < GRACE_S:
             return None
         where = f"its log: {handle.job.paths.stdout}"
-        failure = f"Slurm job {handle.job.job_id} ended without a word; {where}"
+        failure = f"Slurm job {handle.job.job_id} ended without a result; {where}"
         return ended or Ended(handle.key, failure=failure, lost=True)
 
     def cancel(self, handles: Sequence[_Job]) -> None:
@@ -147,7 +147,7 @@ class _Queue:
         self.has_answered = False
 
     def has(self, handle: _Job) -> bool:
-        """True also while Slurm does not answer: a controller that is away has lost nothing."""
+        """True also while Slurm does not answer: an unreachable controller has lost nothing."""
         if self.cluster == "local":
             return not handle.job.done(force_check=True)
         if time.monotonic() - self.requested_at >= QUEUE_S or self.requested_at < handle.submitted:
@@ -163,7 +163,7 @@ class _Queue:
 
 
 def longest_job_minutes() -> float:
-    """What the partition that jobs go to allows; a job that asks for more would wait for ever."""
+    """What the jobs' partition allows; a job that requests more would wait forever."""
     output = subprocess.run(["sinfo", "--noheader", "--format=%P %l"], capture_output=True, text=True).stdout
     limits = dict(line.split() for line in output.splitlines() if len(line.split()) == 2)
     named = os.environ.get("SBATCH_PARTITION", "").split(",")
@@ -194,7 +194,7 @@ def _submitit(cluster: str) -> Any:
     absent = [name for name in ("sbatch", "squeue", "scancel", "sinfo") if not shutil.which(name)]
     if cluster == "slurm" and absent:
         raise UserError(
-            f"--executor slurm: there is no {', '.join(absent)} on this machine's PATH; start it on a login node, or "
-            "train parts of the cells with --shard I/N under another scheduler"
+            f"--executor slurm: {', '.join(absent)} not found on this machine's PATH; start the run on a login node, "
+            "or train parts of the cells with --shard I/N under another scheduler"
         )
     return submitit

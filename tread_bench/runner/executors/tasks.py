@@ -1,4 +1,4 @@
-"""What an executor runs and what it tells: all that a runner knows of where its processes are."""
+"""What an executor runs and reports: all that a runner knows about where its processes are."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A task's process is there."""
+    """A task's process has started."""
 
     key: str
 
@@ -59,7 +59,7 @@ class Told:
 class Ended:
     """A task's end: its value, or why there is none.
 
-    A `lost` one was ended from outside, by a signal or with its machine: run again, it may well succeed. Every other
+    A `lost` one was ended from outside, by a signal or with its machine: a retry may well succeed. Every other
     failure is an outcome.
     """
 
@@ -83,7 +83,7 @@ class Executor(Protocol):
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Start tasks in their order as room becomes free, and yield what happens until all have ended.
 
-        Leaving the iterator ends what still runs.
+        Leaving the iterator ends what is still running.
         """
         ...
 
@@ -93,7 +93,7 @@ class Executor(Protocol):
 
 
 def run_one(task: Task, executor: Executor, retries: int = 0) -> Ended:
-    """The end of one task, which is started again where it was lost."""
+    """The end of one task, which is started again if it was lost."""
     for _ in range(1 + retries):
         with closing(executor([task])) as events:
             ended = next(event for event in events if isinstance(event, Ended))
@@ -120,7 +120,7 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
 
 def _write_to(log: Path) -> None:
     if not log.parent.is_dir():
-        where = f"{this_host()} sees no folder {log.parent}"
+        where = f"{this_host()} does not see the folder {log.parent}"
         raise UserError(f"{where}: give an --out that every machine of the run sees")
     with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
