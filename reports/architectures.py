@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.reports import requested
 
 if TYPE_CHECKING:
@@ -145,11 +146,11 @@ def _with_name(row: Row, setting: str) -> str:
     """The row's setting, with the name it goes by where that says more."""
     # A name that says no more than the setting.
     name_parts = re.split(r"[-_+ ]+", row.name.removeprefix(f"{row.first.method}-"))
-    if setting != "dense" and all(part in f"{row.first.method} {setting}" for part in name_parts):
+    if setting != PLAINLY_DENSE.name and all(part in f"{row.first.method} {setting}" for part in name_parts):
         return setting
 
     # A name that says all of the setting but the rates.
     setting_parts = re.findall(r"[^\s,+]+", re.sub(r"@[\d.]+", "", setting))
-    if setting == "dense" or all(part in row.name for part in setting_parts):
+    if setting == PLAINLY_DENSE.name or all(part in row.name for part in setting_parts):
         return row.name
     return f"{row.name} ({setting})"

@@ -9,6 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
 from tread_bench.core.methods import find_method
 from tread_bench.core.records import Record
 from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
@@ -75,7 +76,7 @@ def placement_difference(row: Row) -> float | None:
     """TREAD Figure 8: FID of that route minus dense, DiT-B/2 on ImageNet-256; None where it has no such route."""
     first = row.first
     is_its_model = first.family == "DiT" and first.num_blocks == PLACEMENT_BLOCKS
-    is_its_method = requested.method(first) == "tread" and first.routes
+    is_its_method = requested.is_routing_alone(first) and first.routes
     if not is_its_model or not is_its_method or row.is_smoke:
         return None
     return _value("TREAD Figure 8", "DiT-B/2", "tread", row.first.routes)
@@ -193,12 +194,12 @@ def published_gain(row: Row) -> PublishedGain | None:
     """
     listed = {line["model"] for line in _lines() if line["table"] == "TREAD Table 2"}
     model = row.group.backbone if row.group.backbone in listed else GAIN_MODELS.get(row.first.family, "")
-    if "flow" in row.architecture.split():
+    if DEFAULT_OBJECTIVE.name in row.architecture.split():  # flow matching
         model = re.sub("^DiT", "SiT", model)
     dense, tread = (_value("TREAD Table 2", model, method) for method in ("dense", "tread"))
     if dense is None or tread is None or row.is_smoke:
         return None
-    caveats = (line["caveat"] for line in _lines() if (line["model"], line["method"]) == (model, "dense"))
+    caveats = (line["caveat"] for line in _lines() if (line["model"], line["method"]) == (model, _DENSE))
     return PublishedGain(model, dense, tread, next(caveats))
 
 
@@ -250,6 +251,7 @@ def depths_note() -> str:
     )
 
 
+_DENSE = "dense"  # the tables' word
 _ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end
 _METHODS = {
     "dense": ("TREAD Table 1", "DiT-XL/2", "fid", "1400 epochs"),

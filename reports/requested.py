@@ -84,6 +84,11 @@ def is_plain_routing(record: Record) -> bool:
     return family is not None and family.is_plain_routing
 
 
+def is_routing_alone(record: Record) -> bool:
+    """Whether it is trained with routes, and without any auxiliary loss."""
+    return is_plain_routing(record) and not auxiliary(record)
+
+
 def is_evaluated_routed(record: Record) -> bool:
     """Whether its samples are made with routes; not known of a method that is not installed here."""
     family = methods().get(record.method)

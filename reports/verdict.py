@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Literal
 
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Group, Row, fids_against_best, lowest_fids
@@ -42,7 +43,7 @@ def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
         fid = row.fid
         if fid and not row.is_dense and not row.is_judged_by_teacher:
             scored.append((row, fid))
-    of_methods = [(row, fid) for row, fid in scored if requested.method(row.first) != "dense"]
+    of_methods = [(row, fid) for row, fid in scored if requested.method(row.first) != PLAINLY_DENSE.name]
     return of_methods or scored
 
 
@@ -52,7 +53,7 @@ def kind(rows: Sequence[Row]) -> str:
     if len(set(methods)) == len(methods):
         return "method"
     routes = {row.first.routes for row in rows}
-    if len(routes) < len(rows) or set(methods) != {"tread"}:
+    if len(routes) < len(rows) or not all(requested.is_routing_alone(row.first) for row in rows):
         return "row"
     return "route" if len({tuple(row.spans) for row in rows}) > 1 or len(rows) == 1 else "rate"
 
@@ -161,7 +162,7 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
     """How TREAD stands to dense and to the other methods, where one of those, the best, has the lowest FID."""
-    own = next((row for row in routed if requested.method(row.first) == "tread"), None)
+    own = next((row for row in routed if requested.is_routing_alone(row.first)), None)
     if own is None or own is best or kind(routed) != "method":
         return ""
     others = _against(own, [row for row in routed if row is not own and row is not best])

@@ -15,6 +15,10 @@ import grimp
 import networkx as nx
 import pytest
 
+from tread_bench.core.losses import losses
+from tread_bench.core.methods import methods
+from tread_bench.core.objectives import objectives
+
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
 AT_THE_ROOT = {"__init__.py", "__main__.py", "contract.py", "py.typed", "backbones", "reports", "suites", *ROOMS}
@@ -108,7 +112,7 @@ def test_the_directory_listing_is_the_table_of_contents() -> None:
 
 
 def test_rooms_say_what_belongs_there_and_packages_import_nothing() -> None:
-    public = {CHECKOUT / "tread_bench" / name for name in ("__init__.py", "core/config/__init__.py")}
+    public = {CHECKOUT / "tread_bench" / "__init__.py"}
     folders = [CHECKOUT / folder for folder in ("tread_bench", "backbones", "reports")]
     for path in {path for folder in folders for path in folder.rglob("__init__.py")} - public:
         statements = ast.parse(path.read_text()).body
@@ -178,3 +182,38 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
     with (copy / "tread_bench" / "__init__.py").open("a") as source:
         source.write("\nimport torch\n")
     assert "torch" in heavy_imports("import tread_bench", copy)
+
+
+# Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
+_NAMED = {*methods(), *losses(), *objectives()}
+
+
+def _compared_names(path: Path) -> list[str]:
+    """Names of methods, losses and objectives that code compares something with, by `==`, `in` or `match`."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+        compared += [node.value] if isinstance(node, ast.MatchValue) else []
+        literal = [one for one in compared if isinstance(one, ast.Constant | ast.Tuple | ast.List | ast.Set)]
+        constants = [part.value for one in literal for part in ast.walk(one) if isinstance(part, ast.Constant)]
+        found += [value for value in constants if isinstance(value, str) and value in _NAMED]
+    return found
+
+
+def _code() -> list[Path]:
+    links = [CHECKOUT / "tread_bench" / name for name in ("backbones", "reports", "suites")]
+    found = [path for folder in ("tread_bench", "backbones", "reports") for path in (CHECKOUT / folder).rglob("*.py")]
+    return [path for path in found if not any(path.is_relative_to(link) for link in links)]
+
+
+def test_nobody_compares_the_name_of_a_method_a_loss_or_an_objective() -> None:
+    """A trait of its description says what others need to know; `core/config` names the defaults."""
+    assert {str(path): found for path in _code() if (found := _compared_names(path))} == {}
+
+
+@pytest.mark.parametrize(
+    "code", ['cell.method.name == "tread"', 'x in ("mask", "drop")', 'match x:\n    case "edm":\n        pass']
+)
+def test_a_comparison_of_a_name_is_seen(code: str, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(code)
+    assert _compared_names(tmp_path / "code.py")

@@ -1,4 +1,4 @@
-"""A third party's backbone and method: each installed from a distribution of its own, and run like any other."""
+"""A third party's plug-ins: each installed from a distribution of its own, and run as ours."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
+OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
 METHOD = CHECKOUT / "tests" / "plugin" / "method"
 SHOWN = ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml")
 
@@ -24,7 +25,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*command, "--target", str(folder), str(PLUGIN), str(METHOD)], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "--target", str(folder), str(PLUGIN), str(METHOD), str(OBJECTIVE)], check=True, capture_output=True
+    )
     return folder
 
 
@@ -114,7 +117,10 @@ def test_the_document_names_every_check() -> None:
     assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [c.__name__.removeprefix("check_") for c in CHECKS]
 
 
-@pytest.mark.parametrize("folder", [PLUGIN / "snake_backbone", METHOD / "mean_fill"], ids=lambda folder: folder.name)
+PYTHON = [PLUGIN / "snake_backbone", METHOD / "mean_fill", OBJECTIVE / "trig_flow"]
+
+
+@pytest.mark.parametrize("folder", PYTHON, ids=lambda folder: folder.name)
 def test_a_plug_in_takes_less_than_80_lines(folder: Path) -> None:
     lines = [line for file in folder.glob("*.py") for line in file.read_text().splitlines()]
     assert len(lines) < 80
@@ -148,3 +154,23 @@ def test_a_method_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
     assert rows["mean_fill"]["tokens_kept"] == "8" and rows["mean_fill"]["params"] == rows["dense"]["params"]
     assert int(rows["mean_fill"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
     assert "mean_fill 1:2@0.5" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_an_objective_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "objectives", "--json"))
+    assert [one["source"] for one in listed if one["name"] == "trig"] == ["trig-flow 0.1.0"]
+    code = (
+        "from tread_bench import check_objective\nfrom trig_flow.family import TRIG\n"
+        "print([str(violation) for violation in check_objective(TRIG)])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+
+
+@pytest.mark.slow
+def test_an_objective_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", OBJECTIVE / "trig.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 and {row["status"] for row in rows} == {"done"}
+    assert len({row["validation_loss"] for row in rows}) == 2
+    assert "objective=trig" in (tmp_path / "index.html").read_text(encoding="utf-8")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tread_bench.core.old_names import redirect_old_names
 
 if TYPE_CHECKING:
+    from tread_bench.core import draws
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     )
     from tread_bench.core.losses import LossFamily, LossOptions
     from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+    from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
+    from tread_bench.diffusion.contract import check_objective
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
@@ -53,8 +56,10 @@ _NAMES_BY_MODULE = {
     ),
     "core.losses": ("LossFamily", "LossOptions"),
     "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
+    "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
+    "diffusion.contract": ("check_objective",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave"),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
@@ -84,6 +89,8 @@ __all__ = [
     "Method",
     "MethodFamily",
     "MethodOptions",
+    "ObjectiveFamily",
+    "ObjectiveOptions",
     "Prediction",
     "Problem",
     "Route",
@@ -96,8 +103,10 @@ __all__ = [
     "causal_conv",
     "check_backbone",
     "check_method",
+    "check_objective",
     "come_back",
     "create_backbone",
+    "draws",
     "gather_tokens",
     "leave",
     "mirrored_skips",
@@ -116,6 +125,8 @@ redirect_old_names()
 
 
 def __getattr__(name: str) -> object:
+    if name == "draws":  # a module
+        return import_module(f"{__name__}.core.draws")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -8,6 +8,7 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
+from tread_bench.diffusion.contract import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
 from tread_bench.model.contract.run import Violation, check_backbone, run_check
@@ -17,13 +18,16 @@ from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 __all__ = [
     "CHECKS",
     "METHOD_CHECKS",
+    "OBJECTIVE_CHECKS",
     "WRAPPED_CHECKS",
     "Check",
     "MethodSubject",
+    "ObjectiveSubject",
     "Subject",
     "Violation",
     "check_backbone",
     "check_method",
+    "check_objective",
     "check_wrapped",
     "run_check",
 ]

@@ -11,6 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
+from tread_bench.core.objectives import objectives
+from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, style_map
@@ -98,6 +101,4 @@ def _named(pair: Pair) -> str:
 
 def _what(row: Row) -> str:
     """What the times of the row's objective are; the rows of one picture share it."""
-    if row.first.config.get("objective", {}).get("name") == "edm":
-        return "noise levels σ"
-    return "times t (0 is data, 1 is noise)"
+    return objectives().get(requested.objective(row.first), DEFAULT_OBJECTIVE.family).times

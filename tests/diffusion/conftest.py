@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import pytest
 from torch import Tensor
 
-from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.diffusion.objectives.base import Objective, Predict
-from tread_bench.diffusion.objectives.edm import Edm
-from tread_bench.diffusion.objectives.flow import Flow
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.edm.objective import Edm
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.diffusion.objectives.flow.objective import Flow
 
 MEAN, STD = 0.3, 0.4
 
@@ -61,6 +62,6 @@ def edm_network(edm: Edm) -> Predict:
 @pytest.fixture(params=["flow", "edm"])
 def gaussian(request) -> Gaussian:
     if request.param == "flow":
-        return Gaussian(Flow(FlowObjective()), flow_network)
-    edm = Edm(EdmObjective())
+        return Gaussian(Flow(FlowOptions()), flow_network)
+    edm = Edm(EdmOptions())
     return Gaussian(edm, edm_network(edm))

@@ -4,14 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.families import make_spec
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.objectives.edm import Edm
-from tread_bench.diffusion.objectives.flow import Flow
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.edm.objective import Edm
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.diffusion.objectives.flow.objective import Flow
 
-EDM, FLOW = Edm(EdmObjective()), Flow(FlowObjective())
+EDM, FLOW = Edm(EdmOptions()), Flow(FlowOptions())
 
 
 class Pointwise(nn.Module):

@@ -11,7 +11,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.model.methods.subjects import BACKBONES, cell_of, network_of
 from tread_bench import create_backbone
 from tread_bench.core.config.branches import Branch, calls
-from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
@@ -20,6 +19,8 @@ from tread_bench.core.routes import Route
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -143,7 +144,7 @@ def test_rates_decay_as_half_a_cosine():
     assert rates[5] == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("objective", [FlowObjective(), EdmObjective()], ids=["flow", "edm"])
+@pytest.mark.parametrize("objective", [FlowOptions(), EdmOptions()], ids=["flow", "edm"])
 def test_combining_outputs_is_combining_velocities(objective):
     """The velocity is affine in the network's output, and the factors s and 1 - s add up to 1."""
     made = build_objective(objective)

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.config.objectives import EdmObjective, FlowObjective
 from tread_bench.core.families import make_spec
 from tread_bench.data.source import ImageSet
-from tread_bench.diffusion.objectives.edm import Edm
-from tread_bench.diffusion.objectives.flow import Flow
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.edm.objective import Edm
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.diffusion.objectives.flow.objective import Flow
 from tread_bench.measure.inside import similarity
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
@@ -51,7 +52,7 @@ def test_number_of_images_at_a_time_changes_nothing(model, monkeypatch):
     measured = []
     for tokens in (4, 12, 1000):
         monkeypatch.setattr(similarity, "TOKENS_AT_A_TIME", tokens)
-        measured.append(similarity.layer_similarity(model, Flow(FlowObjective()), images, 7, (0.2, 0.8)))
+        measured.append(similarity.layer_similarity(model, Flow(FlowOptions()), images, 7, (0.2, 0.8)))
     for other in measured[1:]:
         torch.testing.assert_close(torch.tensor(other.matrix), torch.tensor(measured[0].matrix))
         torch.testing.assert_close(torch.tensor(other.across_times), torch.tensor(measured[0].across_times))
@@ -59,7 +60,7 @@ def test_number_of_images_at_a_time_changes_nothing(model, monkeypatch):
 
 
 def test_blocks_are_given_what_the_objective_makes_of_the_image(model):
-    edm, x, y = Edm(EdmObjective()), 3 * torch.randn(2, 1, 4, 4), torch.tensor([0, 2])
+    edm, x, y = Edm(EdmOptions()), 3 * torch.randn(2, 1, 4, 4), torch.tensor([0, 2])
     sigma = torch.tensor([0.1, 3.0])
     _, _, c_in, c_noise = edm.preconditioning(sigma)
     expected: list[torch.Tensor] = []

@@ -19,12 +19,12 @@ from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.data import LatentsData
-from tread_bench.core.config.objectives import FlowObjective
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.documents import CellRequest, RunPlan
 from tread_bench.core.initial_record import initial_record
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import CostFigures, Evaluation, Record
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
 from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.reports.comparison import comparison
@@ -180,7 +180,7 @@ def test_rows_of_sit_learn_at_uniform_times_as_published(planned: Callable[[str]
     for name in PUBLISHED:
         for cell in planned(name).cells:
             if cell.cell.backbone.name.startswith("SiT"):
-                assert isinstance(cell.cell.objective, FlowObjective) and cell.cell.objective.times == "uniform"
+                assert isinstance(cell.cell.objective, FlowOptions) and cell.cell.objective.times == "uniform"
 
 
 COSTS: dict[str, CostFigures] = {}  # counted once for all rows that judge one network, and for all tests

@@ -185,10 +185,9 @@ class Trainer:
         return sum(network.auxiliary_losses(prediction, images), loss)
 
     def _images(self, batch: Batch, output: Tensor) -> Images:
-        """For both objectives, x_t - t dx/dt is the estimate of the clean image."""
+        """What auxiliary losses compare a prediction with."""
         noised = self.objective.corrupt(batch.x, batch.noise, batch.t)
-        velocity = self.objective.velocity(lambda x_t, t: output, noised, batch.t)
-        return Images(batch.x, noised, noised - batch.t.view(-1, 1, 1, 1) * velocity)
+        return Images(batch.x, noised, self.objective.clean(lambda x_t, t: output, noised, batch.t))
 
     def step(self, batch: Batch) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""

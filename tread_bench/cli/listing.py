@@ -13,13 +13,13 @@ from rich.table import Table
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.metrics import EXTRACTORS
-from tread_bench.core.config.objectives import ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import SELECTORS, families
 from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.core.losses import LossFamily, losses
 from tread_bench.core.methods import MethodFamily, methods
+from tread_bench.core.objectives import ObjectiveFamily, objectives
 from tread_bench.suite.load import shipped_suites
 
 
@@ -63,7 +63,7 @@ def _choices(union: Any) -> list[dict[str, Any]]:
     return [{"name": _name(member), "about": _about(member)} for member in members]
 
 
-def _described(plugins: Mapping[str, MethodFamily] | Mapping[str, LossFamily]) -> list[dict[str, Any]]:
+def _described(plugins: Mapping[str, MethodFamily | LossFamily | ObjectiveFamily]) -> list[dict[str, Any]]:
     """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
     return [
         {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
@@ -108,7 +108,7 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
     "suites": _suites,
     "datasets": lambda: _choices(DataChoice),
-    "objectives": lambda: _choices(ObjectiveChoice),
+    "objectives": lambda: _described(objectives()),
     "samplers": _samplers,
     "selectors": _selectors,
     "methods": lambda: _described(methods()),

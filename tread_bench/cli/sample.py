@@ -126,7 +126,7 @@ def _source(job: Job, iteration: int | None) -> WeightsRef:
 def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     """The trained cell, sampled as the request says."""
     sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
-    if sampling.churn and trained.objective.name != "edm":
+    if sampling.churn and not trained.objective.family.has_noise_levels:
         raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that churn could raise")
     complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
     if isinstance(complete, list):

@@ -266,7 +266,7 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
         loc = draft.latest(("metrics", "similarity_times"), ("objective", "name"))
         yield Problem(f"metrics.similarity_times {shortened(list(times))}: {rule}", loc)
-    if cell.sampling.churn and name != "edm":
+    if cell.sampling.churn and not cell.objective.family.has_noise_levels:
         rule = f"objective {name} has no noise level that churn could raise; set churn: null or objective: edm"
         yield Problem(f"sampling.churn: {rule}", draft.latest(("sampling", "churn"), ("objective", "name")))
 

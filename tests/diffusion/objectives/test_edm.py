@@ -7,16 +7,16 @@ import pytest
 import torch
 
 from tread_bench.cell.step import Trainer
-from tread_bench.core.config.objectives import EdmObjective
 from tread_bench.core.config.suite import Cell
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.diffusion.objectives.edm import Edm
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
+from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
-CONFIG = EdmObjective(sigma_data=0.7, p_mean=-0.8, p_std=1.1)
+CONFIG = EdmOptions(sigma_data=0.7, p_mean=-0.8, p_std=1.1)
 EDM = Edm(CONFIG)
 SIGMA = torch.logspace(-3, 3, 61, dtype=torch.float64)
 
@@ -85,13 +85,13 @@ def test_fixed_levels_halve_equal_shares_of_the_training_levels(times, parts):
 
 
 def test_sampling_levels_are_equally_far_apart_in_the_root_and_end_in_zero():
-    levels = Edm(EdmObjective()).sampling_times(18)
+    levels = Edm(EdmOptions()).sampling_times(18)
     assert len(levels) == 19
     assert (levels[0], levels[-2], levels[-1]) == (pytest.approx(80), pytest.approx(0.002), 0)
     steps = [a ** (1 / 7) - b ** (1 / 7) for a, b in itertools.pairwise(levels[:-1])]
     assert steps == pytest.approx([steps[0]] * 17)
-    assert Edm(EdmObjective()).sampling_times(1) == [pytest.approx(80), 0]
-    widest = EdmObjective(sigma_min=1e-6, sigma_max=1e6, rho=1)
+    assert Edm(EdmOptions()).sampling_times(1) == [pytest.approx(80), 0]
+    widest = EdmOptions(sigma_min=1e-6, sigma_max=1e6, rho=1)
     assert Edm(widest).sampling_times(3) == pytest.approx([1e6, (1e6 + 1e-6) / 2, 1e-6, 0], rel=1e-12)
 
 
@@ -121,4 +121,4 @@ def test_trains_and_is_validated_at_its_eight_levels(routing):
 
 
 def test_is_found_by_the_name_that_a_suite_uses():
-    assert isinstance(build_objective(EdmObjective()), Edm)
+    assert isinstance(build_objective(EdmOptions()), Edm)

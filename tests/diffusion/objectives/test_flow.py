@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from tread_bench.core.config.objectives import FlowObjective
-from tread_bench.diffusion.objectives.flow import Flow
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.diffusion.objectives.flow.objective import Flow
 
-FLOW = Flow(FlowObjective())
+FLOW = Flow(FlowOptions())
 
 
 def test_path_ends_in_data_and_noise_and_velocity_is_its_slope():
@@ -34,7 +34,7 @@ def test_logit_normal_times_have_the_right_quantiles():
 
 
 def test_uniform_times_fill_the_unit_interval():
-    t = Flow(FlowObjective(times="uniform")).draw_times(0, 0, 20000)
+    t = Flow(FlowOptions(times="uniform")).draw_times(0, 0, 20000)
     assert t.min() >= 0
     assert t.max() < 1
     assert t.mean().item() == pytest.approx(0.5, abs=0.01)

@@ -14,7 +14,7 @@ from tread_bench.core.config.data import DataChoice, DigitsData
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE, MethodChoice
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.config.objectives import FlowObjective, ObjectiveChoice
+from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE, ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import RoutingSchedule, Training
 
@@ -33,7 +33,7 @@ class Cell(Model):
     selector: str = Field("random", description="which tokens bypass")
     schedule: RoutingSchedule = RoutingSchedule()
     auxiliary: Auxiliary = Field((), description="losses added to the method's own")
-    objective: ObjectiveChoice = FlowObjective()
+    objective: ObjectiveChoice = DEFAULT_OBJECTIVE
     training: Training
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()

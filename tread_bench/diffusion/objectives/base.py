@@ -43,6 +43,10 @@ class Objective(Protocol):
         """dx/dt (B, C, H, W) of the probability flow at times t (B,): what a sampler integrates."""
         ...
 
+    def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
+        """The estimate (B, C, H, W) of the data behind x_t that the network's output stands for."""
+        ...
+
     def sampling_times(self, steps: int) -> list[float]:
         """`steps` + 1 times, from pure noise down to 0."""
         ...

@@ -163,7 +163,7 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
     torch.manual_seed(1)
     parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
     if not _close(torch.cat(parts), whole):
-        yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.core.draws`)"
+        yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.draws`)"
     if not torch.equal(subject.step(subject.network).output, whole):
         yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
 

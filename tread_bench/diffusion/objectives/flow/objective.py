@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.core.config.objectives import FlowObjective
 from tread_bench.diffusion.objectives.base import Predict
+from tread_bench.diffusion.objectives.flow.family import FlowOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The objective of a `config.FlowObjective`."""
+    """The objective of a `FlowOptions`."""
 
-    config: FlowObjective
+    config: FlowOptions
 
     validation_times = tuple((k + 0.5) / 8 for k in range(8))  # midpoints of eighths of [0, 1]
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -45,6 +45,10 @@ class Flow:
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """dx/dt (B, C, H, W) at times t (B,)."""
         return predict(x_t, t).to(x_t.dtype)
+
+    def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
+        """x_t - t v, where a straight path from x_t ends."""
+        return x_t - t.view(-1, 1, 1, 1) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Equal steps from 1 to 0."""

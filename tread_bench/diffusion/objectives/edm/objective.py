@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from tread_bench.core import draws
-from tread_bench.core.config.objectives import EdmObjective
 from tread_bench.diffusion.objectives.base import Predict
+from tread_bench.diffusion.objectives.edm.family import EdmOptions
 
 
 class Preconditioning(NamedTuple):
@@ -34,9 +34,9 @@ class Preconditioning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Edm:
-    """The objective of a `config.EdmObjective`. Factors have the dtype of the times, images that of x."""
+    """The objective of a `EdmOptions`. Factors have the dtype of the times, images that of x."""
 
-    config: EdmObjective
+    config: EdmOptions
 
     @property
     def validation_times(self) -> tuple[float, ...]:
@@ -85,6 +85,10 @@ class Edm:
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """dx/dsigma = (x - D(x; sigma)) / sigma (B, C, H, W), eq. 3 with sigma(t) = t."""
         return (x_t - self.denoised(predict, x_t, t)) / _per_image(t)
+
+    def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
+        """x - sigma dx/dsigma, which is the denoised image."""
+        return x_t - _per_image(t) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Levels at equal distances in sigma^(1 / rho) from sigma_max to sigma_min, then 0 (eq. 5)."""

@@ -1,0 +1,69 @@
+"""Every announced objective keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from tread_bench.contract import OBJECTIVE_CHECKS, check_objective
+from tread_bench.core import objectives as registry
+from tread_bench.core.objectives import ObjectiveOptions, find_objective, objectives
+
+FLOW = find_objective("flow")
+OPTIONS = [
+    ("flow", {}),
+    ("flow", {"times": "uniform"}),
+    ("edm", {}),
+    ("edm", {"sigma_data": 0.8, "rho": 3, "p_std": 0.9}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+def test_every_announced_objective_keeps_the_contract(name, options):
+    assert check_objective(objectives()[name], options=options) == []
+
+
+def test_every_announced_objective_is_checked():
+    assert {name for name, _ in OPTIONS} == objectives().keys()
+
+
+BROKEN = {
+    "DrawsFromTorch": {"times"},
+    "SamplesUpwards": {"times", "sampling"},
+    "LosesTheMean": {"losses"},
+    "EstimatesTheNoise": {"clean"},
+    "RunsBackwards": {"clean", "sampling"},
+    "StartsTooNarrow": {"sampling"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
+    broken = replace(FLOW, builder=f"tests.diffusion.objectives.broken:{name}")
+    monkeypatch.setattr(registry, "objectives", lambda: {"flow": broken})
+    assert {violation.check for violation in check_objective(broken)} == BROKEN[name]
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for checks in BROKEN.values() for check in checks}
+    assert found == {check.__name__.removeprefix("check_") for check in OBJECTIVE_CHECKS}
+
+
+class Silent(ObjectiveOptions):
+    """Says nothing of its times."""
+
+    name: Literal["silent"] = "silent"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": dict}, "must be a subclass of tread_bench.ObjectiveOptions"),
+        ({"name": "other"}, "must have the field name: Literal['other']"),
+        ({"name": "silent", "options": Silent}, "must define time_range and sampling_time"),
+    ],
+)
+def test_an_objective_that_cannot_be_used_says_why(changes, message):
+    assert message in registry.OBJECTIVES.wrong_with(replace(FLOW, **changes))

@@ -1,0 +1,88 @@
+"""Names to objectives, found through entry points of the group `tread_bench.objectives`.
+
+An objective says how data are corrupted and what a network learns of them. What the rest of the package needs to know
+of it, its `ObjectiveFamily` says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import get_args
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.names import unknown
+from tread_bench.core.plugins import Kind, announced
+
+
+class ObjectiveOptions(Model):
+    """An objective's settings in a suite. Each subclass has its name: `name: Literal["mine"] = "mine"`."""
+
+    name: str = ""
+
+    @property
+    def family(self) -> ObjectiveFamily:
+        return find_objective(self.name)
+
+    @property
+    def time_range(self) -> tuple[float, float]:
+        """The lowest and the highest time of training and sampling, 0 aside."""
+        raise NotImplementedError
+
+    def sampling_time(self, step: int, steps: int) -> float:
+        """The time at which step `step` of `steps` starts; they descend, and step `steps` is at 0."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveFamily:
+    """An objective: what is known of it without torch.
+
+    Args:
+        name: as a suite writes it.
+        options: its typed settings; the docstring's first line is what `tread-bench list objectives` shows.
+        builder: "module:attribute" of a callable (options) -> `Objective`.
+        times: what its times are, on the axes of figures.
+        has_noise_levels: its times are standard deviations of the noise that was added to data, which stochastic
+            sampling can raise.
+    """
+
+    name: str
+    options: type[ObjectiveOptions]
+    builder: str
+    times: str
+    has_noise_levels: bool
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+def _wrong_with(objective: ObjectiveFamily) -> str:
+    """By which rule an objective cannot be used; empty: it can."""
+    options = objective.options
+    if not (isinstance(options, type) and issubclass(options, ObjectiveOptions)):
+        return "its options must be a subclass of tread_bench.ObjectiveOptions"
+    if get_args(options.model_fields["name"].annotation) != (objective.name,):
+        return f"its options must have the field name: Literal[{objective.name!r}] = {objective.name!r}"
+    unsaid = [name for name in ("time_range", "sampling_time") if name not in _defined(options)]
+    return f"its options must define {' and '.join(unsaid)}" if unsaid else ""
+
+
+def _defined(options: type[ObjectiveOptions]) -> set[str]:
+    """What classes between it and `ObjectiveOptions` define."""
+    own = options.__mro__[: options.__mro__.index(ObjectiveOptions)]
+    return {name for one in own for name in vars(one)}
+
+
+OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=ObjectiveFamily, wrong_with=_wrong_with)
+
+
+@cache
+def objectives() -> dict[str, ObjectiveFamily]:
+    """Every objective that is announced and can be used, by name."""
+    return announced(OBJECTIVES)
+
+
+def find_objective(name: str) -> ObjectiveFamily:
+    """The objective of that name. Raises ValueError."""
+    if name not in objectives():
+        raise ValueError(unknown("objective", name, objectives()))
+    return objectives()[name]

@@ -1,0 +1,34 @@
+"""Flow matching, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
+
+
+class FlowOptions(ObjectiveOptions):
+    """Flow matching on the linear path with velocity prediction: x_t = (1-t) x + t noise, v = noise - x."""
+
+    name: Literal["flow"] = "flow"
+    times: Literal["logit_normal", "uniform"] = Field("logit_normal", description="distribution of training times t")
+
+    @property
+    def time_range(self) -> tuple[float, float]:
+        """Data and noise."""
+        return 0.0, 1.0
+
+    def sampling_time(self, step: int, steps: int) -> float:
+        """Where step `step` of `steps` starts: equal steps from 1 to 0."""
+        return (steps - step) / steps
+
+
+FLOW = ObjectiveFamily(
+    name="flow",
+    options=FlowOptions,
+    builder="tread_bench.diffusion.objectives.flow.objective:Flow",
+    times="times t (0 is data, 1 is noise)",
+    has_noise_levels=False,
+)
