@@ -1,1 +1,1 @@
-"""Records to tables, figures, HTML and CSV."""
+"""From records to tables, figures, HTML and CSV."""

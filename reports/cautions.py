@@ -1,4 +1,4 @@
-"""What a reader must know before any figure of a run is compared with another."""
+"""What a reader must know before comparing any figures of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DATA_WAIT = 0.05  # share of the training loop in which the device waits for a b
 
 
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
-    """That rows do not compare as they stand, where their cells were not made under the same conditions."""
+    """A caution that rows may not be comparable, where their cells were not made under the same conditions."""
     conditions: list[Conditions] = []
     for record in records:
         if record.conditions.stated():
@@ -33,7 +33,7 @@ def mixed_conditions(records: Sequence[Record]) -> list[str]:
 
 
 def mixed_data(records: Sequence[Record]) -> list[str]:
-    """That rows do not compare, where a file held something else when another cell read it."""
+    """A caution that rows may not be comparable, where cells read different contents of a file."""
     contents: dict[str, set[str]] = {}
     for record in records:
         for path, file in record.data_files.items():
@@ -41,11 +41,11 @@ def mixed_data(records: Sequence[Record]) -> list[str]:
     mixed = sorted(path for path, found in contents.items() if len(found) > 1)
     if not mixed:
         return []
-    return [f"the cells did not all read the same data: {names(mixed)} had other contents for some of them."]
+    return [f"the cells did not all read the same data: {names(mixed)} had different contents for some of them."]
 
 
 def disturbed_timing(rows: Sequence[Row]) -> list[str]:
-    """That a dense step was not as fast as itself."""
+    """A caution where a dense step, timed against itself, was not equally fast."""
     messages = []
     for row in rows:
         if not row.is_dense or row.speedup is None:
@@ -53,15 +53,15 @@ def disturbed_timing(rows: Sequence[Row]) -> list[str]:
         ratio, low, high = row.speedup
         if abs(ratio - 1) > TOLERANCE and not low <= 1 <= high:
             messages.append(
-                f"{row.label}, timed beside itself, came out {number(ratio)} times as fast (95 % interval "
-                f"{number(low)} to {number(high)}): something else used the machine, and the speeds measured here say "
-                "little."
+                f"{row.label}, timed against itself, came out {number(ratio)} times as fast (95 % interval "
+                f"{number(low)} to {number(high)}): something else used the machine, so the speeds measured here are "
+                "unreliable."
             )
     return messages
 
 
 def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
-    """FIDs that no mean can hold, and those that have no logarithm."""
+    """FIDs that cannot be averaged, and those that have no logarithm."""
     # FIDs that are infinite or NaN.
     not_finite = []
     for record in records:
@@ -80,14 +80,14 @@ def unusable_fids(records: Sequence[Record], rows: Sequence[Row]) -> list[str]:
         messages.append(f"FIDs that are not finite are left out of all means and comparisons: {names(not_finite)}.")
     if without_logarithm:
         messages.append(
-            f"an FID of {names(without_logarithm)} is 0 or less, which only rounding can give: in that table FIDs are "
-            "compared as they are, not by their logarithms."
+            f"an FID of {names(without_logarithm)} is 0 or less, which can only come from rounding: in that table FIDs "
+            "are compared directly, not by their logarithms."
         )
     return messages
 
 
 def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
-    """That a mean is the lowest of its table because a seed is missing."""
+    """A caution where a mean is the lowest of its table only because a seed is missing."""
     messages = []
     for _, members in groupby(rows, lambda row: row.group):
         group = list(members)
@@ -97,7 +97,7 @@ def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
         lower = [row.label for row in group if _mean_fid(row) < _mean_fid(best)]
         if lower:
             messages.append(
-                f"{names(lower)} lacks seeds: the mean FID is below that of {best.label}, but seed by seed it is "
+                f"{names(lower)} lacks seeds: the mean FID is below that of {best.label}, but paired over seeds it is "
                 "significantly above the lowest."
             )
     return messages
@@ -109,7 +109,7 @@ def _mean_fid(row: Row) -> float:
 
 
 def starved(rows: Sequence[Row]) -> list[str]:
-    """That training waits for its data, which no figure of speed contains."""
+    """A caution where training waits for its data, which no figure of speed includes."""
     shares = {row.label: row.timing("data_wait_share") or 0.0 for row in rows}
     shares = {label: share for label, share in shares.items() if share > DATA_WAIT}
     if not shares:
@@ -122,7 +122,7 @@ def starved(rows: Sequence[Row]) -> list[str]:
 
 
 def judged_by_teacher(rows: Sequence[Row]) -> list[str]:
-    """That the network that FID of some rows is measured with has taught them."""
+    """A caution where the network that measures a row's FID was also its teacher."""
     taught = [row.label for row in rows if row.is_judged_by_teacher]
     if not taught:
         return []

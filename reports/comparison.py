@@ -1,6 +1,6 @@
 """One row per configuration, all seeds together, beside its dense reference.
 
-Rows stand in groups: same architecture, data, objective, metric protocol and iteration. Only rows of one group are
+Rows are in groups: same architecture, data, objective, metric protocol and iteration. Only rows of one group are
 ranked.
 """
 
@@ -49,8 +49,8 @@ class Row:
 
     `scores` holds metric -> seed -> finite value at the last iteration, `references` the dense ones of the same seeds;
     `fid_p_value` is the paired test against dense, Holm-adjusted over all rows that stand side by side. `short_label`
-    tells the row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is the
-    median dense step of the whole run. A row of a smoke run has no test, and stands beside no published figure.
+    distinguishes the row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is
+    the median dense step of the whole run. A row of a smoke run has no test and no published figures beside it.
     """
 
     group: Group
@@ -80,17 +80,17 @@ class Row:
 
     @property
     def is_dense(self) -> bool:
-        """Trained without routes, auxiliary loss or schedule: what the others are compared with."""
+        """Trained without routes, auxiliary loss or schedule: the reference of the others."""
         return requested.is_plainly_dense(self.first)
 
     @property
     def is_judged_by_teacher(self) -> bool:
-        """Trained towards features of the very network that measures its FID: no FID to rank it by."""
+        """Trained towards features of the same network that measures its FID, so its FID is not ranked."""
         return any(requested.is_judged_by_teacher(record) for record in self.done)
 
     @property
     def blocks(self) -> int:
-        """Blocks of the backbone; 0 where no cell came so far."""
+        """Blocks of the backbone; 0 where no cell got so far."""
         return self.first.num_blocks or 0
 
     @property
@@ -100,7 +100,7 @@ class Row:
 
     @property
     def label(self) -> str:
-        """What tells the row from all others of the run."""
+        """What distinguishes the row from all others of the run."""
         return f"{self.architecture} {self.short_label}".lstrip()
 
     @property
@@ -176,7 +176,7 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     for _, seeds in groupby(ordered, _row_key):
         rows.extend(_by_protocol(list(seeds), cells, dense_ms))
 
-    # Rows of one group stand together.
+    # Rows of one group are next to each other.
     rows = [_in_its_group(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, record_order(row.first)))
     if is_smoke:
@@ -232,7 +232,7 @@ def _group(record: Record, evaluation: Evaluation | None) -> Group:
 
 
 def _by_protocol(records: list[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> list[Row]:
-    """One row per protocol that its finished cells were measured under; the others stay with the first."""
+    """One row per protocol that its finished cells were measured under; unfinished cells stay with the first."""
     done = [record for record in records if record.status == "done"]
     not_done = [record for record in records if record.status != "done"]
     groups: dict[Group, list[Record]] = {}
@@ -269,7 +269,7 @@ def _reference_value(record: Record, reference: Record | None, metric: str) -> f
 
 
 def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
-    """A row without a finished cell stands with the rows of its architecture, data and objective."""
+    """A row without a finished cell is placed with the rows of its architecture, data and objective."""
     if row.done:
         return row
     alike = [other.group for other in rows if other.done and other.group[:3] == row.group[:3]]
@@ -277,7 +277,7 @@ def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
 
 
 def _test(rows: Sequence[Row]) -> list[Row]:
-    """With tests against dense, Holm-adjusted over the rows that stand side by side, in both directions."""
+    """The rows with their tests against dense, Holm-adjusted over the rows side by side, two-sided."""
     adjusted: dict[int, float] = {}
     for members in side_by_side(rows):
         tested: dict[int, float] = {}
@@ -290,7 +290,7 @@ def _test(rows: Sequence[Row]) -> list[Row]:
 
 
 def _rank(rows: Sequence[Row]) -> list[Row]:
-    """With the rows marked that may have the lowest FID of the group."""
+    """The rows, with those marked that may have the lowest FID of the group."""
     lowest = lowest_fids(rows)
     marked = []
     for row in rows:
@@ -301,7 +301,7 @@ def _rank(rows: Sequence[Row]) -> list[Row]:
 
 
 def fids_against_best(rows: Sequence[Row]) -> AgainstBest:
-    """The FIDs of rows of one group, by their places among `rows`; a row that its teacher judges is left out."""
+    """The FIDs of rows of one group, by their places in `rows`; without rows whose teacher measures their FID."""
     ranked = {str(place): row for place, row in enumerate(rows) if row.fid and not row.is_judged_by_teacher}
     return against_best({place: row.scores["fid"] for place, row in ranked.items()})
 

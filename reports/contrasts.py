@@ -14,7 +14,7 @@ from tread_bench.reports.verdict import kind
 
 
 class Contrast(NamedTuple):
-    """A row beside the one without `change`, by the same seeds."""
+    """A row compared with the one without `change`, on the same seeds."""
 
     base: Row
     row: Row
@@ -32,7 +32,7 @@ class _Settings(NamedTuple):
 
 
 def contrasts(rows: Sequence[Row]) -> list[Contrast]:
-    """By base, the simplest first; none among rows that are methods, routes or rates to each other."""
+    """By base, the simplest first; none where the rows are a comparison of methods, routes or rates."""
     # Rows that were trained, and may be ranked.
     ranked = [row for row in rows if row.fid and not row.is_judged_by_teacher]
     trained = [row for row in ranked if not requested.is_evaluated_only(row.first)]
@@ -64,7 +64,7 @@ def _settings(row: Row) -> _Settings:
 
 
 def _change(base_row: Row, row: Row) -> str:
-    """What the row has and the base has not, where that is all that they differ in."""
+    """What the row has and the base does not, where they differ in nothing else."""
     base = _settings(base_row)
     this = _settings(row)
     if this.schedule and this._replace(schedule="") == base:
@@ -78,7 +78,7 @@ def _change(base_row: Row, row: Row) -> str:
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """What each change does to FID, base by base; "" without any."""
+    """The effect of each change on FID, base by base; "" without any."""
     found = contrasts(rows)
     if not found:
         return ""
@@ -92,7 +92,7 @@ def lead(rows: Sequence[Row]) -> str:
     sentences = []
     for base, pairs in groupby(zip(found, adjusted, strict=True), lambda pair: pair[0].base.short_label):
         changes = [_effect(one, p_value, places) for one, p_value in pairs]
-        sentences.append(f"Beside {base}, FID changes {', and '.join(changes)}.")
+        sentences.append(f"Relative to {base}, FID changes {', and '.join(changes)}.")
     return " ".join([*sentences, "Paired over seeds; tests are Holm-adjusted."])
 
 
@@ -100,6 +100,6 @@ def _effect(one: Contrast, p_value: float, places: int) -> str:
     """Such as "by -1.20 with mae (-2.00 to -0.40)"."""
     mean = f"by {number(one.difference.mean, places, signed=True)} with {one.change}"
     if one.difference.bounds is None:
-        return f"{mean} (one seed, which settles nothing)"
+        return f"{mean} (one seed, too few to decide)"
     evidence = interval(one.difference, places, signed=True)
     return f"{mean} ({evidence}{', not significant' if p_value > LEVEL else ''})"

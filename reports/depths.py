@@ -21,7 +21,7 @@ class Line(NamedTuple):
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """Rules that ran at two depths or more of a family."""
+    """Rules that ran at two or more depths of a family."""
     # The rows of each rule, with their differences to dense.
     found: dict[tuple[str, str], list[tuple[Row, Estimate]]] = {}
     stems = {stem(row) for row in rows}
@@ -47,7 +47,7 @@ def _rules(name: str, stems: set[str]) -> list[str]:
 
 
 def stem(row: Row) -> str:
-    """The row's name without what a matrix or a hand added of its depth: "absolute" of "absolute depth=8"."""
+    """The row's name without the depth that a matrix or its author added: "absolute" for "absolute depth=8"."""
     name = row.name.partition(" ")[0]
     depth = re.search(r"\bdepth (\d+)", row.group.backbone)
     numbers = {str(row.blocks), *([depth[1]] if depth else [])}
@@ -55,7 +55,7 @@ def stem(row: Row) -> str:
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """The two rules of a family against each other, depth by depth; "" where there are not two of one family."""
+    """The two rules of a family compared, depth by depth; "" where no family has two rules."""
     lines = lines_of(rows)
     if len(lines) != 2 or lines[0].family != lines[1].family:
         return ""
@@ -64,7 +64,7 @@ def lead(rows: Sequence[Row]) -> str:
     a, b = ({row.blocks: row for row, _ in line.points} for line in lines)
     shared = [blocks for blocks in a if blocks in b]
 
-    # Test where they mean different routes.
+    # Test where they give different routes.
     different = [blocks for blocks in shared if a[blocks] is not b[blocks]]
     p_values = [paired_p_value(a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different]
     adjusted = dict(zip(different, holm([1.0 if p is None else p for p in p_values]), strict=True))
@@ -80,7 +80,7 @@ def _at_depth(blocks: int, names: tuple[str, str], a: Row, b: Row, p_value: floa
     """Two routes at one depth compared; without a p-value they are the same."""
     where = f"in {blocks} blocks"
     if p_value is None:
-        return f"{where} both rules mean {a.first.routes}"
+        return f"{where} both rules give {a.first.routes}"
     difference = paired_difference(a.scores["fid"], b.scores["fid"])
     if difference is None:
         return f"{where} no seed has both rules"

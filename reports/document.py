@@ -1,4 +1,4 @@
-"""What every page is made of: one HTML file that needs nothing beside it, and its pictures as files."""
+"""What every page is made of: one self-contained HTML file, and its pictures as files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def files_of_page(folder: Path, drawn: Sequence[Picture]) -> list[Path]:
 
 
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
-    """The pictures as SVG and PNG; those called `names` that an earlier call left and that are no longer drawn go.
+    """Write the pictures as SVG and PNG; remove those of `names` that an earlier call left and are no longer drawn.
 
     Raises:
         OutputError: a picture, or the folder, is a link.
@@ -60,7 +60,7 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
     )
     environment.filters.update(flat=flat, number=number, plural=plural)
 
-    # Style and script stand inside the page, which then needs no other file.
+    # Style and script are inside the page, which then needs no other file.
     templates = files("tread_bench.reports") / "templates"
     script = (templates / "page.js").read_text(encoding="utf-8")
     script_hash = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

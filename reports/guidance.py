@@ -1,4 +1,4 @@
-"""Rows that evaluate the same checkpoints under several rules of guidance: a rule counts at the best of its scales."""
+"""Rows that evaluate the same checkpoints under several rules of guidance: a rule is compared at its best scale."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sweep(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """What a checkpoint gives without guidance, and under each rule."""
+    """The results of a checkpoint without guidance, and under each rule."""
 
     name: str
     unguided: Row | None
@@ -103,10 +103,10 @@ def is_swept(rows: Sequence[Row]) -> bool:
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """The best rule of every checkpoint, in one sentence; a rule that ran at one scale takes no part."""
+    """The best rule of every checkpoint, in one sentence, without rules that ran at one scale only."""
     found = [made for made in checkpoints(rows) if made.judged]
     if not found:
-        return "Every rule ran at one scale only, by which a rule is not judged, so none is called best."
+        return "Every rule ran at one scale only, so rules are not compared and none is called best."
     each = "; for ".join(f"{made.name}: {_best(made)}" for made in found)
     return f"Each rule at the best of its scales, the lowest FID is, for {each}."
 
@@ -135,12 +135,12 @@ def _among(alike: Sequence[str]) -> str:
 
 
 def scope(rows: Sequence[Row]) -> str:
-    """What these sentences do not say."""
+    """The limits of these sentences."""
     single = sorted({sweep.rule for made in checkpoints(rows) for sweep in made.sweeps if len(sweep.rows) == 1})
-    alone = f" {names(single)} ran at one scale only, so {_it(single)} not judged." if single else ""
+    alone = f" {names(single)} ran at one scale only, so {_it(single)} not compared." if single else ""
     return (
-        "A best scale is chosen by the same samples that it is judged by, so its FID is optimistic, the more so the "
-        f"more scales were tried. All rules judge the same checkpoints.{alone}"
+        "A best scale is chosen by the same samples that measure its FID, so this FID is optimistic, the more so the "
+        f"more scales were tried. All rules sample from the same checkpoints.{alone}"
     )
 
 
@@ -174,7 +174,7 @@ def _rule(made: Checkpoint, sweep: Sweep) -> str:
         edge = ", at the edge of the sweep" if best in (sweep.rows[0], sweep.rows[-1]) else ""
         scales = f"best of {plural(len(sweep.rows), 'scale')}{edge}"
     else:
-        scales = "the only scale, so not judged"
+        scales = "the only scale, so not compared"
     statement = f"{requested.guided(best.first)} ({scales}): FID {number(fid_of(best).mean, places)}"
     gain = made.gain(best)
     if gain is None:

@@ -51,7 +51,7 @@ class ChangeLine:
 
 
 def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path) -> None:
-    """Write figures/*.svg, figures/*.png and index.html into `out`, each whole.
+    """Write figures/*.svg, figures/*.png and index.html into `out`, each atomically.
 
     Raises:
         OutputError: one of them is there and this program did not write it, or it is a link.
@@ -89,7 +89,7 @@ def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:
     effects = [change.effect for one in series for change in one.changes]
     if not effects and not _has_noisy(series):
         exact = f"; no change found in {tested:,} series of counts" if tested else ""
-        return f"too few runs that compare to tell a change from noise: {MIN_RUNS} are needed{exact}"
+        return f"too few comparable runs to tell a change from noise: {MIN_RUNS} are needed{exact}"
     if not effects:
         return f"no change found {over}"
     counts = {words: effects.count(effect) for effect, words in _EFFECTS.items()}
@@ -102,15 +102,15 @@ def _has_noisy(series: Sequence[Series]) -> bool:
 
 
 def notes(series: Sequence[Series]) -> list[str]:
-    """What a reader of the headline must know: series that are too short to tell, and rows that are cut in several."""
+    """Notes on the headline: series that are too short, and rows that are split into several series."""
     found = []
     short = sum(not one.is_enough for one in series)
     if short and _has_noisy(series):
-        found.append(f"{short:,} series have too few runs to tell: {MIN_RUNS} are needed")
+        found.append(f"{short:,} series have too few runs to detect a change: {MIN_RUNS} are needed")
     cut = len({(one.suite, one.row) for one in series if one.apart})
     if cut:
         rows = plural(cut, "row")
-        found.append(f"of {rows}, runs of another configuration, conditions or seeds are series of their own")
+        found.append(f"runs of {rows} with another configuration, conditions or seeds are separate series")
     return found
 
 
@@ -123,7 +123,7 @@ def change_lines(series: Sequence[Series], runs: Sequence[Run]) -> list[ChangeLi
 
 def _series_line(series: Series) -> tuple[str, str, str, int, str]:
     """Suite, row, metric, runs, verdict."""
-    verdict = "no change" if series.is_enough else "too few runs to tell"
+    verdict = "no change" if series.is_enough else "too few runs to decide"
     if series.changes:
         verdict = plural(len(series.changes), "change")
     return series.suite, series_name(series), series.metric.label, len(series.runs), verdict

@@ -1,4 +1,4 @@
-"""The report of a run: one HTML file that needs nothing beside it, the figures as files, and results.csv."""
+"""The report of a run: one self-contained HTML file, the figures as files, and results.csv."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
 
 
 def _cautions(report: _Report, missing: int) -> list[str]:
-    """What a reader must know before comparing figures, the gravest first."""
+    """What a reader must know before comparing figures, the most serious first."""
     records, rows = report.records, report.rows
     of_protocols = {details["caution"] for details in _protocols(records).values() if "caution" in details}
     return [
-        *(f"a cell is left out of all that follows: {reason}." for reason in report.unreadable.values()),
+        *(f"a cell is left out of this page: {reason}." for reason in report.unreadable.values()),
         *_unfinished(records, report.plan, missing),
         *cautions.mixed_conditions(records),
         *cautions.mixed_data(records),
@@ -228,14 +228,14 @@ def _counts(records: Sequence[Record]) -> dict[str, int]:
 
 
 def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Cells that were planned and have left nothing yet, each with its row and seed."""
+    """Planned cells without a result yet, each with its row and seed."""
     there = {record.cell for record in records} | unreadable.keys()
     labels = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
     return [(cell, labels.get(cell, "")) for cell in plan.cells if cell not in there]
 
 
 def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:
-    """What of the run is still to come."""
+    """The part of the run that is still missing."""
     open_ends = []
     if missing:
         planned = len(plan.cells)
@@ -247,11 +247,11 @@ def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[
             open_ends.append(f"the speed of {plural(untimed, 'trained cell')} is not measured yet")
     if not open_ends:
         return []
-    return [f"{'; '.join(open_ends)}{': figures and verdicts are those of what is there' if records else ''}."]
+    return [f"{'; '.join(open_ends)}{': figures and verdicts cover only the existing results' if records else ''}."]
 
 
 def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> list[tuple[str, str]]:
-    """What a reader wants to know first, in a line."""
+    """The main facts about the run, in a line."""
     facts = {
         "backbone": ", ".join(_backbones(rows)),
         "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
@@ -279,7 +279,7 @@ def _cells(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _training(records: Sequence[Record]) -> dict[str, str]:
-    """The requested training of all cells; of settings that differ, every value."""
+    """The requested training of all cells; every value of settings that differ."""
     configs = [record.config.get("training", {}) for record in records if not requested.is_evaluated_only(record)]
     settings = {}
     for key in dict.fromkeys(chain.from_iterable(configs)):

@@ -1,7 +1,7 @@
 """Step times and rates that follow from pairs.
 
-Rows are timed one after another, each beside dense: their own times were not taken under the same load. What compares
-is the dense step of the whole run, over a row's speed-up.
+Rows are timed one after another, each in turn with dense, so their own times were not measured under the same load.
+The dense step of the whole run, divided by a row's speed-up, is comparable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def dense_steps_ms(records: Iterable[Record]) -> dict[Setting, float]:
 
 
 def dense_step_ms(record: Record, dense_ms: Mapping[Setting, float]) -> float | None:
-    """That of the record's own setting; None where it was not timed."""
+    """The dense step of the record's own setting; None where it was not timed."""
     return dense_ms[_setting(record, record.timing)] if record.timing else None
 
 

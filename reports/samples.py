@@ -27,7 +27,7 @@ def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
         # Embed it while the budget lasts.
         why = ""
         if not picture:
-            why = "not found, or not what its cell wrote"
+            why = "not found, or changed since its cell wrote it"
         elif len(picture) > left:
             why = "left out to keep this page small"
         else:
@@ -44,9 +44,9 @@ def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
 
 
 def _grid(cells: Path, name: str, sha256: str) -> bytes:
-    """The grid of samples; nothing for a file that is missing, outside the cells' folder, no PNG, or not the recorded.
+    """The grid of samples; None if it is missing, outside the cells' folder, not a PNG, or not the recorded one.
 
-    Of a file that is too large for the page only so much is read that this shows.
+    Of a file that is too large for the page, only enough is read to see that.
     """
     try:
         path = (cells / name).resolve()

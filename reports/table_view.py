@@ -1,4 +1,4 @@
-"""The comparison as a table for people: each column sorts by a number and shows it with its interval."""
+"""The comparison as a table for people: each column is sorted by a number and shows it with its interval."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TableView(NamedTuple):
 
 
 def comparison_view(rows: Sequence[Row]) -> TableView:
-    """The rows of one group. A column that no row fills is left out."""
+    """The rows of one group. Columns that are empty in all rows are left out."""
     headers = []
     columns = []
     for title, hint, cell in _columns(rows):
@@ -44,16 +44,16 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
     return [
-        ("Seeds", "finished, of those that have a record", _seeds),
+        ("Seeds", "finished seeds, of those that have a record", _seeds),
         *_guidance_columns(rows),
         *_metric_columns(rows, "fid"),
         (
             "Published",
-            "FID in the TREAD paper of that model, route, guidance, scale and length of training, another protocol",
+            "FID in the TREAD paper for that model, route, guidance, scale and length of training; another protocol",
             _published,
         ),
         *_metric_columns(rows, "validation_loss"),
-        ("Speed-up", "of a training step, measured beside dense", _speedup),
+        ("Speed-up", "speed-up of a training step, measured against dense", _speedup),
         (
             "Ideal",
             "speed-up without overhead, from forward MACs",
@@ -61,15 +61,15 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ),
         ("GMACs", "forward pass of one image, in 10⁹ multiply-adds", lambda row: _macs(row, 1, gmacs)),
         ("GFLOPs", "twice the GMACs", lambda row: _macs(row, 2, gmacs)),
-        ("Extra parameters", "of the method and its auxiliary losses", _extra),
+        ("Extra parameters", "parameters that the method and its auxiliary losses add", _extra),
         (
             "Images/s",
-            "of training: the dense rate of the run times the speed-up",
+            "training speed: the dense rate of the run times the speed-up",
             lambda row: _plain(row.images_per_s, min(1, decimals(r.images_per_s for r in rows))),
         ),
         (
             "Data wait",
-            "share of the training loop in which the device waited for a batch, timed alone; no part of speed-up",
+            "share of the training loop in which the device waited for a batch, timed alone; not part of the speed-up",
             _data_wait,
         ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
@@ -105,13 +105,13 @@ def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row
         return []
     places = decimals((row.sampling_macs or 0) / 1e9 for row in rows)
     return [
-        ("Guidance", "rule while sampling", _rule),
+        ("Guidance", "rule of guidance while sampling", _rule),
         (
             "Scale",
-            "of guidance",
+            "scale of guidance",
             lambda row: _plain(requested.guidance_scale(row.first) if _rule(row).key else None, 2),
         ),
-        ("Sampling GMACs", "of one image, over all steps and branches", lambda row: _sampling(row, places)),
+        ("Sampling GMACs", "for one image, over all steps and branches", lambda row: _sampling(row, places)),
     ]
 
 
@@ -125,7 +125,7 @@ def _sampling(row: Row, places: int) -> Shown:
 
 
 def _trained(row: Row, name: str) -> float | None:
-    """A cost of training; a row that evaluates what another trained has none."""
+    """A cost of training; none for a row that evaluates what another trained."""
     return None if requested.is_evaluated_only(row.first) else row.cost(name)
 
 

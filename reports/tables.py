@@ -1,4 +1,4 @@
-"""Records to tables: the tidy frame behind results.csv, one line per cell and evaluated iteration."""
+"""From records to tables: the tidy frame behind results.csv, one line per cell and evaluated iteration."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """UTF-8, shortest exact floats, empty where nothing applies; appears whole."""
+    """Write UTF-8, shortest exact floats, empty where nothing applies; atomically."""
     write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
 

@@ -1,4 +1,4 @@
-"""What a run says, in a few sentences: which row is best and how sure that is, and what it costs or saves."""
+"""The result of a run in a few sentences: which row is best, how certain that is, and what it costs or saves."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 def verdicts(rows: Sequence[Row], is_over: bool = True) -> list[tuple[Group, str, str]]:
     """(group, sentence on quality, sentence on cost) for every group of rows that may be ranked together.
 
-    Of a run that is not over, what is not known is not known yet.
+    For an unfinished run, what is not known is said to be not known yet.
     """
     return [(group, *_verdict(list(members), is_over)) for group, members in groupby(rows, lambda row: row.group)]
 
 
 def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
     if not any(row.done for row in rows):
-        return "No cell of this comparison finished, so it says nothing yet.", _missing(rows)
+        return "No cell of this comparison has finished, so there is no result yet.", _missing(rows)
     routed = [row for row, _ in ranked(rows)]
     if not routed:
         return _without_ranks(rows, is_over), _cheapest(rows, is_over)
@@ -37,7 +37,7 @@ def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
-    """The rows that their FID may rank, each with it: not the reference, nor dense controls beside other methods."""
+    """The rows that may be ranked by FID, with it: not the reference, nor dense controls among other methods."""
     scored = []
     for row in rows:
         fid = row.fid
@@ -48,7 +48,7 @@ def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
 
 
 def kind(rows: Sequence[Row]) -> str:
-    """What these rows, dense aside, are to each other: methods, rates of a route, routes, or just rows."""
+    """What these rows, without dense, compare: methods, rates of a route, routes, or just rows."""
     methods = [requested.method(row.first) for row in rows]
     if len(set(methods)) == len(methods):
         return "method"
@@ -66,11 +66,11 @@ def _missing(rows: list[Row]) -> str:
 
 def _without_ranks(rows: list[Row], is_over: bool) -> str:
     if not any(row.fid for row in rows):
-        return "FID was not measured here, so no row can be called best for it."
+        return "FID was not measured, so no row can be called best by it."
     if any(row.is_judged_by_teacher for row in rows):
-        return "No row beside dense is ranked: the network that measures FID was their teacher."
+        return "No row other than dense is ranked: the network that measures FID was their teacher."
     finished = "finished" if is_over else "has finished yet"
-    return f"No row beside dense {finished}, so there is nothing to compare with dense training."
+    return f"No row other than dense {finished}, so there is nothing to compare with dense training."
 
 
 def _cheapest(rows: list[Row], is_over: bool) -> str:
@@ -91,7 +91,7 @@ def _mean(best: Row, routed: Sequence[Row], places: int) -> str:
 
 
 def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
-    """Which of the rows beside dense are not distinguishable from the best of them."""
+    """The rows other than dense that are not distinguishable from the best of them."""
     if len(routed) == 1:
         return ""
     alike = [row.short_label for row in lowest_fids(rows, routed)[1:]]
@@ -103,30 +103,30 @@ def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
 
 
 def smallest_difference(rows: Sequence[Row]) -> str:
-    """How far above the lowest FID of its group a row must be for these seeds to show it; "" where none is compared."""
+    """How far above the lowest FID of its group a row must be to be detected with these seeds; "" if not compared."""
     found = fids_against_best(rows)
     if len(found.names) < 2:
         return ""
     if found.smallest is None:
-        return "none, whatever its size"
+        return "none of any size"
     return f"{100 * found.smallest:.2g} %" if found.is_relative else f"{found.smallest:.2g} FID"
 
 
 def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """What the seeds of each named set of rows could have shown, in a sentence; "" where nothing is compared."""
+    """What the seeds of each named set of rows could have detected, in a sentence; "" where nothing is compared."""
     differences = [(name, smallest_difference(rows)) for name, rows in sets]
     found = [(name, difference) for name, difference in differences if difference]
     if not found:
         return ""
     each = [f"{difference} ({name})" if len(found) > 1 else difference for name, difference in found]
     return (
-        f"Smallest difference from the lowest FID that these seeds could have shown: {', '.join(each)} (Hsu’s multiple "
-        "comparisons with the best on log FID, seeds as blocks, at 5 %)."
+        f"Smallest difference from the lowest FID that these seeds could have detected: {', '.join(each)} (Hsu’s "
+        "multiple comparisons with the best on log FID, seeds as blocks, at 5 %)."
     )
 
 
 def outcome(row: Row) -> Outcome:
-    """What may be said of a row's FID against dense."""
+    """What can be concluded about a row's FID against dense."""
     difference = row.difference("fid")
     if difference is None or difference.bounds is None:
         return "unknown"
@@ -136,17 +136,17 @@ def outcome(row: Row) -> Outcome:
 
 
 def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
-    """How the row's FID stands to dense, as the end of a sentence."""
-    # Without a pair, or with one alone.
+    """The row's FID compared with dense, as the end of a sentence."""
+    # Without a pair, or with only one.
     difference = row.difference("fid")
     if difference is None:
         has_dense = any(other.is_dense and other.done for other in rows)
-        why = "no seed has both" if has_dense else "no dense row finished beside it"
+        why = "no seed has both" if has_dense else "it has no finished dense row"
         return f"whether that is better or worse than dense cannot be said, because {why}"
     size = number(abs(difference.mean), places)
     if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
-        return f"it is {size} {way} than dense on the one seed that both have, which settles nothing"
+        return f"it is {size} {way} than dense on the one seed that both have, which is too few to decide"
 
     # With several, by the outcome of the test.
     way = "below" if difference.mean < 0 else "above"
@@ -155,13 +155,13 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
         "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
         "open": f"it is not significantly different from dense ({evidence})",
         "better": f"it is better than dense, by {size} FID ({evidence})",
-        "not beyond chance": f"it is {size} {way} dense ({evidence}), which is not significant among this many "
+        "not beyond chance": f"it is {size} {way} dense ({evidence}), which is not significant among so many "
         "rows (Holm-adjusted)",
     }[outcome(row)]
 
 
 def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int) -> str:
-    """How TREAD stands to dense and to the other methods, where one of those, the best, has the lowest FID."""
+    """TREAD compared with dense and the other methods, where one of these has the lowest FID."""
     own = next((row for row in routed if requested.is_routing_alone(row.first)), None)
     if own is None or own is best or kind(routed) != "method":
         return ""
@@ -170,7 +170,7 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
 
 
 def _against(own: Row, others: Sequence[Row]) -> str:
-    """Which of the other rows have another FID than one, by paired tests."""
+    """Which of the other rows differ in FID from one, by paired tests."""
     if not others:
         return ""
 

@@ -1,4 +1,4 @@
-"""How alike the output of one block is at neighbouring times: what caching a layer between steps relies on."""
+"""How similar the output of one block is at neighbouring times: what caching a layer between steps relies on."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "the trained network without routing: same image, same noise, averaged over tokens, images and "
         "seeds. Colours follow the logarithm of 1 − cosine, on one scale for all maps. "
         "The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
-        "next sampling step, so it loses least where this is near 1; sampling steps lie closer together than these "
-        "times, so their cosines lie higher.",
+        "next sampling step, so it loses least where this is near 1; sampling steps are closer together than these "
+        "times, so their cosines are higher.",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""FID against what training has cost: counted MACs, and measured seconds where steps were timed."""
+"""FID against the cost of training: counted MACs, and measured seconds where steps were timed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
 _SECONDS = (
-    "Seconds are iterations times the dense step over the row’s speed-up, timed alone: the speed-up is interleaved, so "
-    "that what else slows the machine down for a while slows no row alone. A row with a schedule has none. "
+    "Seconds are iterations times the dense step over the row’s speed-up, timed alone. For the speed-up, routed and "
+    "dense steps alternate, so that a temporary slowdown of the machine affects both. A row with a schedule has none. "
 )
 
 
@@ -65,7 +65,7 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 
 def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
-    """One row at every iteration at which its finished cells were judged under the group's protocol."""
+    """One row at every iteration at which its finished cells were evaluated under the group's protocol."""
     row = rows[index]
     # A schedule has two kinds of steps, and one of them was timed.
     step_ms = None if row.spans and requested.scheduled(row.first) else row.step_ms
@@ -86,7 +86,7 @@ def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
 def macs_until(row: Row, iteration: int) -> float:
     """Training MACs of one image per step, summed up to `iteration` over the row's schedule.
 
-    A step at share s of the rates is taken to cost dense + s (routed - dense). With the dense cost that follows from
+    A step at share s of the rates is assumed to cost dense + s (routed - dense). With the dense cost that follows from
     the mean over the whole schedule, the sum is exact for dense parts and at the end.
     """
     routed = row.cost("train_step_macs") or 0.0
@@ -109,7 +109,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     if timed:
         panels.append(("seconds", timed, 1.0, "training time in s, measured alone"))
 
-    # Draw them beside each other; they share the axis of FID.
+    # Draw them side by side; they share the axis of FID.
     figure = Figure(figsize=(9.6, max(3.7, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
@@ -124,7 +124,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
 
 
 def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
-    """One panel per architecture, against MACs, each with its own scales: their FIDs are not to be compared."""
+    """One panel per architecture, against MACs, each with its own scales, since their FIDs are not comparable."""
     # A grid of panels.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     groups = list(dict.fromkeys(rows[point.row].group for point in points))

@@ -32,8 +32,8 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="FID difference to the dense row of the same depth. "
         + "; ".join(f"{line.rule}: {_words(line, places)}" for line in lines),
         caption="Each row against the dense row of its own depth, paired over seeds, with 95 % t intervals; FIDs of "
-        "different depths are not compared with each other. A rule is a row of the suite: the table holds the blocks "
-        f"that it meant at each depth. {depths_note() if stands_beside_published(rows) else ''}",
+        "different depths are not compared with each other. A rule is a row of the suite: the table has the blocks "
+        f"that it gives at each depth. {depths_note() if stands_beside_published(rows) else ''}",
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def cells(estimate: Estimate | None, places: int, signed: bool = False) -> tuple
 
 _TONES = (
     "Blue: an FID significantly lower than dense, by the test of the verdict (paired t-test, Holm-adjusted over all "
-    "rows side by side, at 5 %); orange: significantly higher; grey: neither, even where an interval leaves out 0. "
+    "rows side by side, at 5 %); orange: significantly higher; grey: neither, even where an interval excludes 0. "
 )
 
 
@@ -43,7 +43,7 @@ def tones(rows: Sequence[Row]) -> str:
 
 
 def tone(row: Row) -> str:
-    """The colour of a row's difference to dense, which says what the verdict says of it."""
+    """The colour of a row's difference to dense, which agrees with the verdict."""
     return {"better": BETTER, "worse": WORSE}.get(outcome(row), MUTED)
 
 

@@ -1,4 +1,4 @@
-"""What separates training from inference: a trained network run with ever more of its tokens on the bypass."""
+"""The gap between training and inference: a trained network run with more and more of its tokens on the bypass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, number
 
 PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Krause et al. 2026)
-_RINGS = {"strong": "o", "weak": "s"}  # branch -> what stands around its rate
+_RINGS = {"strong": "o", "weak": "s"}  # branch -> the mark around its rate
 
 
 class Point(NamedTuple):
@@ -48,7 +48,7 @@ _Own = tuple[list[Point], GuidanceRates | None]  # of one row: its points, and t
 
 
 def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Validation loss at each rate beyond that of the dense network, and how alike routed and dense outputs are."""
+    """Validation loss at each rate beyond that of the dense network, and the similarity of routed and dense outputs."""
     points = [point for row in rows for point in points_of(row)]
     if not points:
         return None
@@ -66,9 +66,9 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="Validation loss beyond dense by rate. "
         + "; ".join(f"{own[0].row.label}: {_words(own, places)}" for own, _ in found)
         + f". Rates for Sparse Guidance, strong and weak: {of_guidance}.",
-        caption="The trained network run routed at rate γ, judged on the held-out images of the validation loss: loss "
-        "at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its dense "
-        "one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, small dots "
+        caption="The trained network run routed at rate γ, evaluated on the held-out images of the validation loss: "
+        "loss at γ minus loss at 0, paired over seeds, and the cosine similarity of each block’s routed output to its "
+        "dense one, mean over present tokens, images, times and blocks. Marks are means with 95 % t intervals, dots "
         "the seeds. Sparse Guidance needs a strong branch that stays near 0 and a weak one that does not. By our "
         "reading its strong rate (in a circle) is the largest whose mean loss is at most "
         f"{100 * STRONG_EXCESS:g} % above the row’s smallest, its weak one (in a square) the smallest above that whose "
@@ -115,12 +115,12 @@ def _words(own: Sequence[Point], places: int) -> str:
 
 def _pair(rates: GuidanceRates | None) -> str:
     if rates is None:
-        return "none, since at the largest rate measured the loss is still low"
+        return "none, since the loss is still low at the largest rate measured"
     return f"{rates.strong:g} and {rates.weak:g}{'' if rates.is_clearly_weak else ' (the largest measured)'}"
 
 
 def _branch(rate: float, rates: GuidanceRates | None) -> str:
-    """Whose rate it is: strong, weak or ""."""
+    """The branch whose rate it is: strong, weak or ""."""
     if rates is None or rate not in rates[:2]:
         return ""
     return "strong" if rate == rates.strong else "weak"

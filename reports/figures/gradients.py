@@ -1,4 +1,4 @@
-"""How much gradient each block gets, with the route and without: the deep-supervision side of routing."""
+"""How much gradient each block gets, with and without the route: routing as deep supervision."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
         "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
         "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
-        f"gradient of the loss nearer to the blocks ahead of it: there orange should lie above blue.{_in_words(known)}",
+        f"gradient of the loss nearer to the blocks before it: there orange should be above blue.{_in_words(known)}",
     )  # fmt: skip
 
 
@@ -120,24 +120,24 @@ def _on_route(row: Row, block: int) -> bool:
 
 
 def _in_words(known: Sequence[Curves]) -> str:
-    """The ratios of a few rows; those of many stand in the table."""
+    """The ratios of a few rows; those of many are in the table."""
     routed = [f"{curves.row.label}: {_ratios(curves)}" for curves in known if curves.row.spans]
     return f" Orange over blue: {'; '.join(routed)}." if 0 < len(routed) <= _IN_WORDS else ""
 
 
 def _ratios(curves: Curves) -> str:
-    """Routed over dense loss: of the blocks ahead of, on and behind the routes, each a ratio of summed norms."""
+    """Routed over dense loss, for the blocks before, inside and after the routes, each a ratio of summed norms."""
     if not curves.row.spans:
         return "no route, one loss"
 
-    # Where each block lies.
+    # Where each block is.
     first = curves.row.spans[0][0]
     places = []
     for block in range(len(curves.dense)):
         if _on_route(curves.row, block):
-            places.append("on")
+            places.append("inside")
         else:
-            places.append("ahead of" if block < first else "behind")
+            places.append("before" if block < first else "after")
 
     # A ratio for each stretch of blocks.
     words = []

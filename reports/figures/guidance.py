@@ -38,12 +38,12 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         table=[line for made in found for line in _numbers(made, places)],
         description="FID against the scale of guidance"
         + (f"; every rule at its best scale: {_best_scales(found, places)}" if is_judged else ""),
-        caption="Every rule on the same checkpoints over a sweep of scales, drawn a little aside of each other; "
+        caption="Every rule on the same checkpoints over a sweep of scales, drawn slightly apart; "
         + ("large marks are the best scale of a rule, with its 95 % t interval over seeds; " if is_judged else "")
         + "the level is the same checkpoint without guidance, its band the interval. Strong and weak are the shares of "
         "the tokens that bypass in the two branches. MACs are those of one generated image, over all sampling steps "
         "and both branches. "
-        + (f"A best scale is chosen by the samples that it is judged by. {guidance_note()}" if is_judged else ""),
+        + (f"A best scale is chosen by the same samples that measure its FID. {guidance_note()}" if is_judged else ""),
     )  # fmt: skip
 
 

@@ -42,13 +42,13 @@ class _Axis(NamedTuple):
 
 
 def pictures(series: Sequence[Series], runs: Sequence[Run]) -> list[Picture]:
-    """Of each suite and metric the series that changed; folded, those that did not."""
+    """For each suite and metric, the series that changed and, folded, those that did not."""
     with style.theme():
         return sorted(_pictures(series, runs), key=lambda picture: picture.is_folded)
 
 
 def series_name(series: Series) -> str:
-    """Its row, and what tells it from other series of that row."""
+    """Its row, and what distinguishes it from other series of that row."""
     return f"{series.row} ({flat(series.apart)})" if series.apart else series.row
 
 
@@ -103,7 +103,7 @@ def _picture(name: str, title: str, series: Sequence[Series], axis: _Axis, is_fo
 
 def _changes(series: Series, axis: _Axis) -> str:
     if not series.is_enough:
-        return "too few runs to tell"
+        return "too few runs to decide"
     sizes = (f"{size(c, series.metric)} from {axis.labels[axis.x(c.first)]} ({c.effect})" for c in series.changes)
     return ", ".join(sizes) or "no change"
 
@@ -133,8 +133,8 @@ def _figure(series: Sequence[Series], axis: _Axis) -> Figure:
 
 
 def _title(axes: Axes, series: Series, points: float) -> None:
-    """So many points above the panel, that words on changes fit between."""
-    words = clean(series_name(series), 90) + ("" if series.is_enough else ": too few runs to tell")
+    """Points above the panel, so many that the labels of changes fit between."""
+    words = clean(series_name(series), 90) + ("" if series.is_enough else ": too few runs to decide")
     axes.annotate(words, (0, 1), (0, points), xycoords="axes fraction", textcoords="offset points", size=9.5)
 
 
@@ -172,7 +172,7 @@ def _step(axes: Axes, change: Change, axis: _Axis, words: str) -> None:
 
 
 def _style_values(axes: Axes, metric: Metric, values: Sequence[float]) -> None:
-    """An axis that does not blow up noise: it shows at least twice what matters to either side."""
+    """An axis that does not magnify noise: it shows at least twice what matters to either side."""
     low, high = min(values), max(values)
     middle = (low + high) / 2
     half = max((high - low) * 0.62, 2 * metric.relevant(middle)) or 1.0

@@ -43,7 +43,7 @@ def panels(
     rows: Sequence[Row], aspect: float = 1.0, widest: float = 1.95, left: float = 0.36, gap: float = 0.3
 ) -> Panels:
     """Titled empty axes, in inches at most `widest` wide and `aspect` times as wide as high."""
-    # Where panels stand, and how large everything is.
+    # Where panels are, and how large everything is.
     spots, columns = _spots([len(members) for members in by_architecture(rows)])
     side = min(widest, (9.6 - left - _RIGHT) / columns - gap)
     top = 0.46 if rows[0].architecture else 0.28
@@ -95,14 +95,14 @@ def _title(axes: Axes, row: Row, longest: int) -> None:
         axes.annotate(name, (0, 1), (0, 19), xycoords="axes fraction", textcoords="offset points", size=9.5)
 
 
-_COSINES = (0.0, 0.9, 0.99, 0.999)  # that the colour bar names, in equal steps; its ends hold what lies beyond
+_COSINES = (0.0, 0.9, 0.99, 0.999)  # that the colour bar names, in equal steps; its ends include what is beyond
 
 
 def cosine_map(axes: Axes, cosines: NDArray[np.float64], **look: Any) -> AxesImage:
     """A heat map of cosine similarities, coloured by the logarithm of 1 - cosine.
 
-    The outputs of most blocks are alike to a few per cent, where a linear scale shows one colour. The scale is the same
-    in all pictures of all pages, so that their colours compare.
+    The outputs of most blocks agree to a few per cent, where a linear scale shows one colour. The scale is the same in
+    all pictures of all pages, so that their colours are comparable.
     """
     distances = np.clip(1 - cosines, 1 - _COSINES[-1], 1 - _COSINES[0])
     norm = LogNorm(1 - _COSINES[-1], 1 - _COSINES[0])

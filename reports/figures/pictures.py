@@ -1,4 +1,4 @@
-"""The pictures of a run. Each function draws rows that stand side by side and returns None without anything to draw."""
+"""The pictures of a run. Each function draws rows of one set and returns None if there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
 
 
 def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:
-    """All rows in one picture; times of two objectives are different quantities and get one each."""
+    """All rows in one picture; times of two objectives are different quantities and get a picture each."""
     objectives = sorted({requested.objective(row.first) for row in rows})
     if draw is not across_times or len(objectives) < 2:
         return [([*rows], "")]

@@ -1,4 +1,4 @@
-"""Where the routes lie, and what each does to FID."""
+"""Where the routes are, and the effect of each on FID."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     parts = [part for part in _by_architecture(lines) if any(line.row.spans for line in part)]
     most = max(map(_num_places, parts), default=0)
     if not most or (most == 1 and (len(parts) > 1 or any(_num_routed(part) > 1 for part in parts))):
-        return None  # rows whose routes lie alike differ in something else, which has a picture of its own
+        return None  # rows with the same routes differ in something else, which has its own picture
 
     # Their picture.
     lines = [line for part in parts for line in part]
@@ -72,7 +72,7 @@ def _several(lines: Sequence[_Line]) -> str:
     if not any(len(line.row.spans) > 1 for line in lines):
         return ""
     added = any(requested.auxiliary(line.row.first) for line in lines)
-    loss = "What stands behind a plus is a loss that is added, over all routes of the row. " if added else ""
+    loss = "A loss after a plus sign is added, over all routes of the row. " if added else ""
     published = f"{several_routes_note()} " if stands_beside_published(line.row for line in lines) else ""
     return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
 
@@ -148,7 +148,7 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
 
 
 def _tone(row: Row, scale: Normalize) -> Any:
-    """The stronger the larger the difference is; grey where the verdict's test finds none."""
+    """The stronger, the larger the difference; grey where the verdict's test finds none."""
     difference = row.difference("fid")
     if difference is None:
         return MUTED

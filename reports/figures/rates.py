@@ -49,7 +49,7 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
 
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
-    """Lines of two rates or more, each begun by the dense row of its group where that has an FID."""
+    """Lines of two or more rates, each starting with the dense row of its group where that has an FID."""
     found: dict[tuple[str, ...], list[tuple[float, Row]]] = {}
     for row in rows:
         used = {route.rate for route in parse_routes(row.first.routes)}

@@ -26,7 +26,7 @@ _ASIDE = 0.006  # of the training, between two rows, so that their intervals do 
 
 
 def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Lines of FID above a strip per row that shows when its tokens are routed; drawn where a schedule says more."""
+    """Lines of FID above a strip per row that shows when its tokens are routed; drawn where schedules differ."""
     points = [point for index in range(len(rows)) for point in _points(index, rows)]
     drawn = [row for index, row in enumerate(rows) if any(point.row == index for point in points)]
     if not _differ(drawn) or len(by_architecture(drawn)) > 1:
@@ -38,15 +38,15 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
         table=[_numbers(rows[point.row], point, places) for point in points],
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in drawn),
-        caption="Marks are means over seeds with 95 % t intervals, a little aside of each other. Below, one strip per "
-        "row: blue while tokens are routed, the paler the smaller the share of the route’s rate, grey while training "
-        "is dense. The shaded part is the dense one of the rows that end dense. "
+        caption="Marks are means over seeds with 95 % t intervals, drawn slightly apart. Below, one strip per row: "
+        "blue while tokens are routed, paler for a smaller share of the route’s rate, grey while training is dense. "
+        "The shaded part is the dense phase of the rows that end dense. "
         + (finetune_note() if stands_beside_published(rows) else ""),
     )  # fmt: skip
 
 
 def _differ(rows: Sequence[Row]) -> bool:
-    """Whether schedules tell some of the rows apart: rows of one method, or rows of one method and route."""
+    """Whether schedules distinguish some of the rows: rows of one method, or rows of one method and route."""
     routed = [row.first for row in rows if row.spans]
     trained = [(requested.method(first), first.routes) for first in routed]
     is_one = len({method for method, _ in trained}) == 1 or len(set(trained)) < len(trained)
@@ -81,7 +81,7 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     figure = Figure(figsize=(9.6, 3.2 + strips + 0.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, strips))
 
-    # The lines of FID, a little aside of each other.
+    # The lines of FID, slightly apart.
     looks = style.looks(rows[index].is_dense for index in members)
     for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
         aside = _ASIDE * (k - (len(members) - 1) / 2) * requested.iterations(rows[index].first)

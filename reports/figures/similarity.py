@@ -1,4 +1,4 @@
-"""How alike the outputs of the blocks are."""
+"""How similar the outputs of the blocks are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the ideal gain in speed arrives."""
+"""How much of the ideal gain in speed is achieved."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class _Line(NamedTuple):
 
 
 def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Achieved against ideal speed-up of a training step, with intervals; on the line nothing is lost to overhead.
+    """Achieved against ideal speed-up of a training step, with intervals; points on the line have no overhead.
 
-    Several architectures have theirs beside the gains by family.
+    With several architectures they are shown with the gains by family.
     """
     known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows)
     lines = [_Line(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
@@ -36,7 +36,7 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="; ".join("{}: ideal {}, achieved {} [{}, {}]".format(*line) for line in table),
         caption="Training steps timed alone, interleaved with the dense reference; 95 % bootstrap intervals of the "
         "median ratio. Below the solid line time is lost to overhead; dense against itself is the control and should "
-        "sit at 1.",
+        "be at 1.",
     )  # fmt: skip
 
 

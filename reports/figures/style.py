@@ -74,7 +74,7 @@ class Picture:
 
     name: str
     title: str
-    description: str  # what a reader who cannot see it needs to know
+    description: str  # alternative text for readers who cannot see the picture
     caption: str
     headers: tuple[str, ...]
     table: Sequence[tuple[str, ...]]
@@ -174,7 +174,7 @@ def _slim(element: ElementTree.Element) -> None:
 
 
 def _unwrap(parent: ElementTree.Element) -> None:
-    """Groups that say nothing give way to what they hold."""
+    """Replace groups without attributes by their contents."""
     kept = []
     for child in parent:
         _unwrap(child)

@@ -270,7 +270,7 @@ def test_gradients_show_both_losses_of_every_block_and_their_ratio_around_the_ro
     assert lines["0"][5] == f"{np.mean([g.dense[0] for g in found]):.4f}"
     assert [lines[str(block)][2] for block in (1, 2, 8, 9)] == ["–", "yes", "yes", "–"]
     assert [lines[str(block)][-1] for block in (1, 2, 8, 9)] == ["1.50", "0.75", "0.75", "1.00"]
-    told = "2:8@0.5: 1.50 times ahead of the route, 0.75 times on the route and 1.00 times behind the route"
+    told = "2:8@0.5: 1.50 times before the route, 0.75 times inside the route and 1.00 times after the route"
     assert told in picture.description
 
 

@@ -86,7 +86,7 @@ def test_counts_conditions_and_cautions(page, records):
         "matmul relative error",
     ):
         assert text in page
-    assert "do not compare with published" in page and "training loss are different quantities" in page
+    assert "are not comparable with published" in page and "training loss are different quantities" in page
     assert all(f'id="cell-{record.cell}"' in page for record in records)
     assert page.count("data:image/png;base64,") >= 7
 
@@ -121,10 +121,10 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     for there, planned in (([dense], [dense.cell, "2-8"]), ([dense], [dense.cell]), ([], [dense.cell])):
         render(there, {**plan, "cells": planned, "rows": {"2-8": ["2:8", 0]}}, tmp_path)
         pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
-    assert "No row beside dense has finished yet" in pages[0] and "not known from these rows yet." in pages[0]
+    assert "No row other than dense has finished yet" in pages[0] and "not known from these rows yet." in pages[0]
     assert "<code>2-8</code> 2:8 seed 0" in pages[0]
-    assert "No row beside dense finished, so" in pages[1] and "not known from these rows." in pages[1]
-    assert "No cell has left a record yet" in pages[2] and "those of what is there" not in pages[2]
+    assert "No row other than dense finished, so" in pages[1] and "not known from these rows." in pages[1]
+    assert "No cell has a record yet" in pages[2] and "cover only the existing results" not in pages[2]
 
 
 def test_a_smoke_run_is_labelled_and_has_no_verdict(tmp_path, plan, capsys):
@@ -182,7 +182,7 @@ def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(p
     there = record("dense", "", 0, 20.0)
     render([there], {**plan, "cells": [there.cell, "torn"]}, tmp_path, {"torn": "torn/record.json cannot be read <b>"})
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "a cell is left out of all that follows: torn/record.json cannot be read &lt;b&gt;." in page
+    assert "a cell is left out of this page: torn/record.json cannot be read &lt;b&gt;." in page
     assert missing_cells(page) == [] and "<dt>unreadable</dt><dd" in page and "no result yet" not in page
 
 
@@ -198,7 +198,7 @@ def test_a_picture_that_is_no_longer_drawn_goes(tmp_path, plan):
     (tmp_path / "figures" / "mine.svg").write_text("kept")
     render([], plan, tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.svg"]
-    assert "No cell has left a record yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "No cell has a record yet" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
@@ -230,7 +230,7 @@ def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
     render(records, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert [base64.b64encode(picture).decode() in page for picture in pictures.values()] == [True, False]
-    assert f"cells/{records[1].cell}/grid.png: not found, or not what its cell wrote" in page
+    assert f"cells/{records[1].cell}/grid.png: not found, or changed since its cell wrote it" in page
 
 
 @pytest.mark.parametrize(("contents", "is_told"), [(("a", "a"), False), (("a", ""), False), (("a", "b"), True)])
@@ -243,14 +243,14 @@ def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, 
     ]
     render(cells, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert ("/data/train.st had other contents for some of them" in page) is is_told
+    assert ("/data/train.st had different contents for some of them" in page) is is_told
 
 
 @pytest.mark.parametrize(("control", "is_disturbed"), [(1.0, False), (1.02, False), (1.3, True), (0.8, True)])
 def test_a_dense_step_that_is_not_as_fast_as_itself_is_a_caution(control, is_disturbed, plan, tmp_path):
     render([record("dense", "", 0, 17.0, control), record("2:8", "2:8@0.5", 0, 18.0)], plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert ("dense, timed beside itself, came out" in page) is is_disturbed
+    assert ("dense, timed against itself, came out" in page) is is_disturbed
 
 
 @pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])

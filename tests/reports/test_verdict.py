@@ -51,7 +51,7 @@ def test_no_gain_is_claimed_where_the_interval_contains_zero():
 def test_a_gain_that_holm_does_not_confirm_is_not_claimed():
     # a - dense: -2, -1, -2.5, 0, -2: mean -1.5, s = 1, t = -3.35, p = 0.028, doubled by Holm
     quality, _ = said(rows_of(dense=[20] * 5, a=[18, 19, 17.5, 20, 18], b=[22, 18, 22.5, 17, 21.2]))
-    assert "not significant among this many rows (Holm-adjusted)" in quality and "better" not in quality
+    assert "not significant among so many rows (Holm-adjusted)" in quality and "better" not in quality
 
 
 def test_worse_quality_is_said():
@@ -89,18 +89,18 @@ def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_row
     assert 0.01 < share < 0.1
     assert ", not distinguishable from b" in verdicts(rows(share - 0.002))[0][1]
     assert ", significantly lower than that of every other route" in verdicts(rows(share + 0.002))[0][1]
-    assert smallest_difference(comparison(study(1))) == "none, whatever its size"
+    assert smallest_difference(comparison(study(1))) == "none of any size"
     assert smallest_difference(comparison([record("dense", "", 0, 20.0)])) == detectable([]) == ""
 
 
 def test_one_seed_settles_nothing():
     quality, _ = said(study(seeds=1))
-    assert "one seed, so no interval" in quality and "settles nothing" in quality
+    assert "one seed, so no interval" in quality and "too few to decide" in quality
 
 
 def test_without_dense_neither_gain_nor_loss_is_said():
     quality, _ = said([r for r in study() if r.row != "dense"])
-    assert "no dense row finished" in quality and "better or worse than dense cannot be said" in quality
+    assert "it has no finished dense row" in quality and "better or worse than dense cannot be said" in quality
 
 
 def test_all_failed():
@@ -116,7 +116,7 @@ def test_no_fid():
 
 def test_only_dense():
     quality, cost = said([record("dense", "", s, 17.0) for s in range(3)])
-    assert "No row beside dense finished" in quality and "not known" in cost
+    assert "No row other than dense finished" in quality and "not known" in cost
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_what_one_of_six_architectures_shows_by_chance_is_no_gain_and_no_loss(si
     six, limits, said = families(with_differences([shown, *[still] * 5]))
     assert "not significantly different from dense in DiT and U-ViT." in alone
     assert six.startswith("In FID, routing is not significantly different from dense in DRWKV") and "Holm" in limits
-    assert "not significant among this many rows (Holm-adjusted)" in said["DiT"][1]
+    assert "not significant among so many rows (Holm-adjusted)" in said["DiT"][1]
     clear, _, _ = families(with_differences([[sign * d for d in (5, 5.1, 4.9, 5, 5)], *[still] * 5]))
     assert ("better" if sign < 0 else "worse") + " than dense" in clear
 
@@ -207,7 +207,7 @@ def test_a_family_that_failed_keeps_its_line():
 def test_one_seed_of_every_family_settles_nothing():
     quality, _, said = families(architectures(seeds=1))
     assert quality.startswith("In FID, routing is without a verdict in DRWKV")
-    assert all("settles nothing" in statement for _, statement in said.values())
+    assert all("too few to decide" in statement for _, statement in said.values())
 
 
 def test_speed_of_a_family_is_not_talked_up():

@@ -90,10 +90,10 @@ def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
     assert "no change found in 20 series over 10 runs" in done.stdout and "too few" not in done.stdout
     assert done.returncode == 0
     few = tread_bench_forked("history", *folders[:3], "--out", tmp_path / "three")
-    assert few.stdout.startswith("too few runs that compare to tell a change from noise: 8 are needed; no change found")
+    assert few.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed; no change found")
     assert "in 6 series of counts\n" in few.stdout
     one = tread_bench_forked("history", folders[0], "--out", tmp_path / "one")
-    assert one.stdout.startswith("too few runs that compare to tell a change from noise: 8 are needed\n")
+    assert one.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
 
 
