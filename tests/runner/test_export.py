@@ -271,13 +271,13 @@ def test_a_report_replaces_nothing_of_somebody_else(exported, tmp_path, name):
 
 
 def test_an_export_is_not_drawn_into_a_run_folder(plain, exported):
-    with pytest.raises(UserError, match="is a run folder, whose page would be lost"):
+    with pytest.raises(UserError, match="is a run folder, whose page would be replaced"):
         write_report(exported, plain.root)
 
 
 def test_a_run_without_a_record_is_not_exported(plain, tmp_path):
     put(tmp_path / "run" / "plan.json", plain.plan_path.read_text())
-    with pytest.raises(UserError, match="has no record that can be read, so there is nothing to export"):
+    with pytest.raises(UserError, match="has no readable record, so there is nothing to export"):
         export_of(RunFolder(tmp_path / "run"), "1.2.3")
 
 

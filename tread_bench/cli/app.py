@@ -129,7 +129,7 @@ def run(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006  (typer reads it once)
     seeds: SeedsOption = None,
-    out: Annotated[Path | None, typer.Option("--out", help="run folder; default runs/<suite>")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="run folder; default: runs/<suite>")] = None,
     device: DeviceOption = Device.CPU,
     executor: Annotated[
         Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
@@ -248,11 +248,11 @@ def sample(
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
     sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; default: the cell's")] = None,
     steps: Annotated[int | None, _number("--steps", "steps of the sampler; default: the cell's")] = None,
-    num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="images")] = 40,
+    num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="number of images")] = 40,
     seed: Annotated[int | None, _number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,
     labels: Annotated[str | None, typer.Option("--labels", help="classes to sample in turn, such as 0,1,2")] = None,
     iteration: Annotated[int | None, _number("--iteration", "iteration of the weights; default: the last")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="folder; default RUN_DIR/samples/...")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder; default: RUN_DIR/samples/...")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Generate images from the weights that a run has kept: a grid and single PNG files."""
@@ -270,10 +270,12 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="folder to write into; default the run folder, of a FILE.json a folder FILE here"),
+        typer.Option(
+            "--out", help="folder to write into; default: the run folder, or for FILE.json a folder FILE here"
+        ),
     ] = None,
 ) -> None:
-    """Write results.csv, the figures and index.html of a run again, or of a run that somebody has exported."""
+    """Write results.csv, the figures and index.html of a run, or of an exported run, again."""
     from tread_bench.cli.report import write_report
 
     typer.echo(write_report(source, out))
@@ -283,12 +285,12 @@ def report(
 def export(
     run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
     out: Annotated[
-        Path | None, typer.Option("--out", help="file to write; default the run folder's name with .json, here")
+        Path | None, typer.Option("--out", help="file to write; default: the run folder's name with .json, here")
     ] = None,
 ) -> None:
     """Write the records of a run to one small file to send or publish; `report` draws it.
 
-    The file holds no weights, images or logs, and files by their names: no folder, host or user of this machine.
+    The file contains no weights, images or logs. It names files without their folders, and no host or user.
     """
     from tread_bench.cli.export import export_run
 
@@ -364,9 +366,10 @@ def history(
 ) -> None:
     """Find where figures changed over many runs, and plot them by commit.
 
-    A change of speed, memory or quality needs at least 8 comparable runs to be found, a change of counts
-    two. Runs are comparable if configuration and conditions are the same. Status 3: a folder was left out, since it
-    is not a run, is damaged, has no finished cell or was given twice; the others are shown.
+    Runs are comparable if their configuration and conditions are the same.
+    Speed, memory and quality need at least 8 such runs, counts need two.
+    Status 3: a folder was left out, since it is not a run, is damaged, has
+    no finished cell or was given twice; the others are shown.
     """
     from tread_bench.cli.history import show_history
 

@@ -13,7 +13,7 @@ from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 
 def export_run(root: Path, out: Path | None) -> str:
-    """Write the file, in the current folder and called as the run's unless `out` is given; its path.
+    """Write the file, by default in the current folder and with the name of the run's folder; its path.
 
     Raises:
         UserError: `root` is not a run folder or has no record; or `out` is there and this program did not write it.
@@ -27,7 +27,7 @@ def export_run(root: Path, out: Path | None) -> str:
     with disk_errors_reported(path.parent):
         write_export(path, export)
 
-    # What the file does not hold.
+    # What the file lacks.
     for reason in export.unreadable.values():
         typer.echo(f"left out: {reason}", err=True)
     missing = len(export.plan.cells) - len(export.records) - len(export.unreadable)

@@ -1,4 +1,4 @@
-"""The folder that a page is written into where `--out` names one."""
+"""The folder that a page is written into, where `--out` names one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tread_bench.core.outputs import refuse_foreign, refuse_linked
 
 
 def make_page_folder(out: Path, *names: str) -> None:
-    """Make it, before any work for the page and for the files of these names beside it.
+    """Make it, before any work for the page and for the files with these names beside it.
 
     Raises:
-        UserError: it is a run folder, whose own page would be lost, or cannot be a folder.
-        OutputError: it holds one of them that this program did not write, or figures behind a link.
+        UserError: it is a run folder, whose own page would be replaced, or it cannot be a folder.
+        OutputError: it contains one of them that this program did not write, or figures behind a link.
     """
     if (out / "plan.json").exists():
-        raise UserError(f"--out {out} is a run folder, whose page would be lost: give another")
+        raise UserError(f"--out {out} is a run folder, whose page would be replaced: give another")
     refuse_linked([out / "figures"])
     refuse_foreign("--out", [out / name for name in ("index.html", *names)])
     try:

@@ -146,8 +146,8 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
     rows = [
         ("parameters", f"{cost.params:,} ({cost.trainable_params:,} trainable)"),
         ("forward", f"{cost.forward_macs / 1e9:.3f} GMACs ({2 * cost.forward_macs / 1e9:.3f} GFLOPs) per image"),
-        ("  of it attention", f"{cost.attention_macs / 1e9:.3f} GMACs"),
-        ("  of it scans", f"{cost.scan_macs / 1e9:.3f} GMACs"),
+        ("  of which attention", f"{cost.attention_macs / 1e9:.3f} GMACs"),
+        ("  of which scans", f"{cost.scan_macs / 1e9:.3f} GMACs"),
         ("forward, dense", f"{cost.dense_forward_macs / 1e9:.3f} GMACs; routed / dense = {found['macs_ratio']:.3f}"),
         ("training step", f"{cost.train_step_macs / 1e9:.3f} GMACs per image"),
         ("ideal speed-up", f"{cost.ideal_speedup:.3f}"),
@@ -157,7 +157,7 @@ def _table(found: dict[str, Any], cost: CostFigures) -> Table:
         parts = " + ".join(f"{found[key] / 1e9:.3f}" for key in ("strong_macs", "weak_macs") if key in found)
         rows += [
             ("guided evaluation", f"{found['guided_macs'] / 1e9:.3f} GMACs ({found['guidance']['name']}: {parts})"),
-            ("  of it attention", f"{found['guided_attention_macs'] / 1e9:.3f} GMACs"),
+            ("  of which attention", f"{found['guided_attention_macs'] / 1e9:.3f} GMACs"),
         ]
 
     # What was timed.

@@ -1,4 +1,4 @@
-"""`report`: what is derived from the records of a run, or of an export, made again."""
+"""`report`: makes again what is derived from the records of a run or of an export."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ RESULTS = "results.csv"
 
 
 def write_report(source: Path, out: Path | None) -> str:
-    """Draw a run folder, into itself unless `out` is given, or an export, into a folder of its name; the page's path.
+    """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given; the page's path.
 
     Raises:
-        UserError: it is neither, or `out` holds something else.
+        UserError: it is neither, or `out` contains something else.
     """
     if source.is_file():
         return _report_export(source, out or Path(source.stem))
@@ -26,7 +26,7 @@ def write_report(source: Path, out: Path | None) -> str:
 
 
 def render_report(root: Path, out: Path | None = None) -> str:
-    """Everything that is derived from the records of a run that can be read, made again; the page's path.
+    """Make again everything that is derived from the readable records of a run; the page's path.
 
     Args:
         out: another folder, for the page, its figures and results.csv alone.

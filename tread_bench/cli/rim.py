@@ -1,4 +1,4 @@
-"""The rim: whatever ends a command becomes one message and an exit status here, for every command alike."""
+"""The rim: turns whatever ends a command into one message and an exit status, for every command alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as one small file that can be sent and published, and read by whoever reports it."""
+"""A run as one small file that can be sent, published and read by `report`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAY_OUT = "get the file again from whoever exported it"
 
 
 def export_of(folder: RunFolder, version: str) -> Export:
-    """What a report reads of a run, without what says where, on which host and by whom it was made.
+    """What a report reads of a run, without the places, hosts and users that made it.
 
     Args:
         version: of this program.
@@ -37,7 +37,7 @@ def export_of(folder: RunFolder, version: str) -> Export:
     records, unreadable = folder.readable_records(plan.references)
     if not records:
         reasons = "".join(f"\n{reason}" for reason in unreadable.values())
-        raise StoreError(f"{folder.root} has no record that can be read, so there is nothing to export{reasons}")
+        raise StoreError(f"{folder.root} has no readable record, so there is nothing to export{reasons}")
 
     # Its parts, by names alone.
     redaction = _redaction(folder, plan, records)
@@ -59,7 +59,7 @@ def export_of(folder: RunFolder, version: str) -> Export:
 
 
 def write_export(path: Path, export: Export) -> None:
-    """The file, whole. Keys keep their order, in which a page shows them."""
+    """Write the complete file. Keys keep their order, in which a page shows them."""
     content = export.model_dump(mode="json")
     content["plan"] = export.plan.model_dump(mode="json", exclude_unset=True)
     write_json(path, content)
@@ -71,13 +71,13 @@ def read_export(path: Path) -> Export:
     Raises:
         UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
     """
-    # Whether it is one, and of which version.
+    # Whether it is an export, and of which version.
     content = read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
         raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
     known_version(content.get("schema_version"), EXPORT_VERSION, path, _WAY_OUT)
 
-    # Its parts have versions of their own.
+    # Its parts have their own versions.
     plan, records = content.get("plan"), content.get("records")
     if isinstance(plan, dict):
         content["plan"] = migrated(plan, "plan", path, _WAY_OUT)
@@ -89,7 +89,7 @@ def read_export(path: Path) -> Export:
 
 
 def _record(record: Record, redaction: Redaction) -> dict[str, Any]:
-    """The record as JSON. What programs have said in it is searched for more than paths."""
+    """The record as JSON. Messages of programs in it are searched for more than paths."""
     return {
         **redaction.value(record.model_dump(mode="json", exclude=_NOT_SENT)),
         "reason": redaction.message(record.reason),
@@ -98,7 +98,7 @@ def _record(record: Record, redaction: Redaction) -> dict[str, Any]:
 
 
 def _redaction(folder: RunFolder, plan: RunPlan, records: Sequence[Record]) -> Redaction:
-    """For the files that the cells read, the folders that messages speak of, and who ran them where."""
+    """For the files that the cells read, the folders in messages, and the users and hosts that ran them."""
     # Files.
     files = {*plan.files}
     for record in records:
@@ -127,7 +127,7 @@ def _absolute(value: Any) -> Iterator[str]:
 
 
 def _new_ids(plan: RunPlan, records: Sequence[Record], redaction: Redaction) -> Mapping[str, str]:
-    """Of cells whose row is called by a path, which their ids then hold too."""
+    """Of cells whose row is named after a path, which their ids then contain too."""
     rows = {**plan.rows, **{record.cell: (record.row, record.seed) for record in records}}
     renamed = {}
     for cell, (row, seed) in rows.items():

@@ -88,7 +88,7 @@ def _cell(record: Record) -> CellFigures:
 
 
 def _blas(conditions: Conditions) -> dict[str, str]:
-    """For people: figures are compared whatever it is."""
+    """For people: it does not affect how figures are compared."""
     return {BLAS_KERNELS: conditions.blas_kernels} if conditions.blas_kernels else {}
 
 
