@@ -164,9 +164,8 @@ def _listed_metric(record: Record) -> str:
     guidance = record.config.get("sampling", {}).get("guidance", {})
     if not requested.is_guided(record):
         return "fid"
-    if guidance.get("name") != "cfg":
-        return ""
-    return "fid_interval" if guidance.get("interval") else "fid_cfg"
+    of_rule, with_interval = _GUIDED_METRICS.get(guidance.get("name"), ("", ""))
+    return with_interval if guidance.get("interval") else of_rule
 
 
 def _images_seen(line: Mapping[str, str]) -> int:
@@ -251,6 +250,7 @@ def depths_note() -> str:
     )
 
 
+_GUIDED_METRICS = {"cfg": ("fid_cfg", "fid_interval")}  # of a rule, and of it in an interval, as the tables call them
 _DENSE = "dense"  # the tables' word
 _ENDED_DENSE = {"mask": "mask unmasked", "tread": "tread fine-tuned"}  # the tables' words for a dense end
 _METHODS = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tread_bench.core.config.guidance import UNGUIDED
 from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.methods import Evaluated, methods
 from tread_bench.core.records import Record
 
@@ -116,7 +118,7 @@ def is_evaluated_only(record: Record) -> bool:
 
 def guidance(record: Record) -> Setting:
     """The rule with its settings; `name` is "none" without one."""
-    config = record.config.get("sampling", {}).get("guidance") or "none"
+    config = record.config.get("sampling", {}).get("guidance") or UNGUIDED.name
     return {"name": config} if isinstance(config, str) else dict(config)
 
 
@@ -126,13 +128,13 @@ def guidance_scale(record: Record) -> float:
 
 
 def is_guided(record: Record) -> bool:
-    return guidance(record)["name"] != "none"
+    return guidance(record)["name"] != UNGUIDED.name
 
 
 def rule(record: Record) -> str:
     """The guidance with what tells it from another of its name: "sparse 0.5/0.9 cosine"; "" without guidance."""
     config = guidance(record)
-    if config["name"] == "none":
+    if not is_guided(record):
         return ""
     rates = "/".join(f"{config[key]:g}" for key in ("strong", "weak") if config.get(key) is not None)
     return " ".join(filter(None, (config["name"], rates, *_conditions(config))))
@@ -141,12 +143,18 @@ def rule(record: Record) -> str:
 def rule_in_words(record: Record) -> str:
     """The same for a reader: "sparse (strong 0.5, weak 0.9, cosine decay)"."""
     config = guidance(record)
-    if config["name"] == "none":
+    if not is_guided(record):
         return ""
     rates = [f"{key} {config[key]:g}" for key in ("strong", "weak") if config.get(key) is not None]
     settings = ", ".join([*rates, *_conditions(config, "cosine decay", "weak branch ")])
     name = str(config["name"]).replace("_", " ")
     return f"{name} ({settings})" if settings else name
+
+
+def _default_label_weak(rule: str) -> bool:
+    """Whether the weak branch of a rule has its label where nothing is said; as a rule it has not."""
+    fields = guidance_rules()[rule].options.model_fields if rule in guidance_rules() else {}
+    return bool(fields["label_weak"].default) if "label_weak" in fields else False
 
 
 def _conditions(config: Setting, cosine: str = "cosine", whose: str = "") -> list[str]:
@@ -155,7 +163,7 @@ def _conditions(config: Setting, cosine: str = "cosine", whose: str = "") -> lis
     if config.get("decay") == "cosine":
         found.append(cosine)
     label_weak = config.get("label_weak")
-    if label_weak not in (None, config["name"] == "sparse"):
+    if label_weak not in (None, _default_label_weak(config["name"])):
         found.append("weak with label" if label_weak else "weak without label")
     weights = []
     if config.get("row"):

@@ -12,6 +12,7 @@ from tread_bench.core.old_names import redirect_old_names
 
 if TYPE_CHECKING:
     from tread_bench.core import draws
+    from tread_bench.core.config.branches import Branch
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         mirrored_skips,
         no_skips,
     )
+    from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
     from tread_bench.core.losses import LossFamily, LossOptions
     from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
     from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
@@ -54,6 +56,8 @@ _NAMES_BY_MODULE = {
         "mirrored_skips",
         "no_skips",
     ),
+    "core.config.branches": ("Branch",),
+    "core.guidance": ("GuidanceFamily", "GuidanceOptions"),
     "core.losses": ("LossFamily", "LossOptions"),
     "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
     "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
@@ -79,9 +83,12 @@ __all__ = [
     "Backbone",
     "BackboneSpec",
     "BatchRange",
+    "Branch",
     "Cost",
     "Evaluated",
     "Family",
+    "GuidanceFamily",
+    "GuidanceOptions",
     "Images",
     "LossFamily",
     "LossOptions",

@@ -282,6 +282,7 @@ def test_plan_shows_costs_without_torch():
         "selectors",
         "methods",
         "losses",
+        "guidance",
         "extractors",
         "kernels",
     ],

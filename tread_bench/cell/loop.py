@@ -13,8 +13,8 @@ from torch import Tensor
 from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.cell.step import Trainer
 from tread_bench.core.conditions import Conditions, differences
-from tread_bench.core.config.guidance import iteration_at
 from tread_bench.core.data_files import DataFiles
+from tread_bench.core.guidance import iteration_at
 from tread_bench.core.identity import Identity
 from tread_bench.core.records import DataFile, Evaluation
 

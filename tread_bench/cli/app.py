@@ -117,6 +117,7 @@ class Listed(StrEnum):
     SELECTORS = "selectors"
     METHODS = "methods"
     LOSSES = "losses"
+    GUIDANCE = "guidance"
     EXTRACTORS = "extractors"
     KERNELS = "kernels"
 

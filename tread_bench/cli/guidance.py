@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.yaml import read_yaml
 
@@ -25,7 +26,8 @@ def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -
         if problems:
             raise SuiteError(problems)
         requested["guidance"] = value
-        if value in ("none", {"name": "none"}):
+        found = guidance_rules().get(str(value.get("name") if isinstance(value, dict) else value))
+        if found is not None and not found.guides:
             requested.setdefault("guidance_scale", 1.0)
         if sampling.guidance_scale == 1:
             del kept["guidance_scale"]

@@ -16,6 +16,7 @@ from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
 from tread_bench.core.families import SELECTORS, families
+from tread_bench.core.guidance import GuidanceFamily, guidance_rules
 from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.core.losses import LossFamily, losses
 from tread_bench.core.methods import MethodFamily, methods
@@ -63,7 +64,9 @@ def _choices(union: Any) -> list[dict[str, Any]]:
     return [{"name": _name(member), "about": _about(member)} for member in members]
 
 
-def _described(plugins: Mapping[str, MethodFamily | LossFamily | ObjectiveFamily]) -> list[dict[str, Any]]:
+def _described(
+    plugins: Mapping[str, MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily],
+) -> list[dict[str, Any]]:
     """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
     return [
         {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
@@ -113,6 +116,7 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "selectors": _selectors,
     "methods": lambda: _described(methods()),
     "losses": lambda: _described(losses()),
+    "guidance": lambda: _described(guidance_rules()),
     "extractors": _extractors,
     "kernels": _kernels,
 }

@@ -103,7 +103,7 @@ def _guided(
     # A cell with this guidance on this backbone.
     some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
     sampling = changed_sampling(some_scale, request.guidance)
-    if getattr(sampling.guidance, "row", None) is not None:
+    if sampling.guidance.weak_row is not None:
         raise UserError("profile has only one backbone, and row names another: leave row out")
     cell = Cell(
         backbone=BackboneChoice(name=request.backbone),

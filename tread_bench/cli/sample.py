@@ -150,7 +150,7 @@ def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:
     rule: Any = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
-    root, row = Path(source.run or job.folder.root), getattr(rule, "row", None)
+    root, row = Path(source.run or job.folder.root), rule.weak_row
     judged = Job.open(root, source.cell)
     weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.seed))
     try:

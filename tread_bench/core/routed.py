@@ -40,8 +40,8 @@ def with_blocks(setting: Setting) -> Cell | list[Problem]:
         return problems
     cell, rule, metrics = setting.cell, setting.cell.sampling.guidance, setting.cell.metrics
     changes: dict[str, Any] = {}
-    if hasattr(rule, "blocks"):
-        rule = rule.model_copy(update={"blocks": _numbered(setting, rule.blocks)})
+    if rule.routed_blocks is not None:
+        rule = rule.with_blocks(_numbered(setting, rule.routed_blocks))
         changes["sampling"] = cell.sampling.model_copy(update={"guidance": rule})
     if metrics.routed_rates:
         changes["metrics"] = metrics.model_copy(update={"routed_blocks": _numbered(setting, metrics.routed_blocks)})
@@ -56,16 +56,15 @@ def _numbered(setting: Setting, blocks: Sequence[Route]) -> tuple[ResolvedRoute,
 
 
 def _guidance_problems(setting: Setting) -> Iterator[Problem]:
-    rule: Any = setting.cell.sampling.guidance
+    rule = setting.cell.sampling.guidance
     branches = [branch for branch in rule.branches if branch is not None]
     if not all(branch.label for branch in branches):
         for message in _no_empty_label(setting):
             yield Problem(f"sampling.guidance {rule.name} leaves out the label, {message}", (*GUIDANCE, "name"))
     yield from _interval_problems(setting.cell)
-    if hasattr(rule, "blocks"):
-        rates = () if rule.name == "path_drop" else (rule.strong, rule.weak)
+    if rule.routed_blocks is not None:
         at = (*GUIDANCE, "blocks")
-        found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.blocks, rates, at))
+        found = list(_block_problems(setting, f"sampling.guidance {rule.name}", rule.routed_blocks, rule.rates, at))
         yield from found or _decay_problems(setting)
 
 
@@ -77,7 +76,7 @@ def _no_empty_label(setting: Setting) -> Iterator[str]:
 
 
 def _interval_problems(cell: Cell) -> Iterator[Problem]:
-    interval, steps = getattr(cell.sampling.guidance, "interval", None), cell.sampling.steps
+    interval, steps = cell.sampling.guidance.guided_times, cell.sampling.steps
     if interval is None:
         return
     low, high = interval
@@ -152,15 +151,16 @@ def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]
 
 def _decay_problems(setting: Setting) -> Iterator[Problem]:
     """The first rate that a family refuses on the way down."""
-    rule: Any = setting.cell.sampling.guidance
-    if getattr(rule, "decay", "none") == "none" or setting.family.check_routes is no_extra_rule:
+    rule = setting.cell.sampling.guidance
+    branches = [branch for branch in rule.branches if branch is not None and branch.decays]
+    if not branches or setting.family.check_routes is no_extra_rule:
         return
     try:
-        for branch, rate in zip(rule.branches, (rule.strong, rule.weak), strict=True):
+        for branch, rate in zip(branches, rule.rates, strict=True):
             for passed in _rates(setting, branch, rate):
-                setting.at_rate(rule.blocks, passed)
+                setting.at_rate(rule.routed_blocks or (), passed)
     except ValueError as error:
-        message = f"sampling.guidance.decay {rule.decay}: on the way down, {error}; or leave decay out"
+        message = f"sampling.guidance.decay: on the way down, {error}; or leave decay out"
         yield Problem(message, (*GUIDANCE, "decay"))
 
 

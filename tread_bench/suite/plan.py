@@ -192,7 +192,7 @@ class _Related:
     def of(cls, rows: Sequence[_Row]) -> _Related:
         trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
         judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
-        plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.name == "none"]
+        plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.branches[1] is None]
         return cls(
             {row.comparison_key: row for row in trained if row.is_plainly_dense},
             {row.unguided_key: row for row in plain},

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.data import LatentsData
 from tread_bench.core.config.files import files_of
-from tread_bench.core.config.guidance import iteration_at
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
+from tread_bench.core.guidance import iteration_at
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
 from tread_bench.core.routed import Setting, with_blocks

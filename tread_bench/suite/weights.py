@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from tread_bench.core.config.guidance import iteration_at
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.documents import CellRequest
 from tread_bench.core.errors import UserError
+from tread_bench.core.guidance import iteration_at
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
@@ -123,10 +122,10 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
 
 def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
     """The weights of the weak branch, where guidance asks for other ones than the judged."""
-    rule: Any = cell.sampling.guidance
+    rule = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
-    row = getattr(rule, "row", None)
+    row = rule.weak_row
     loc: Loc = ("sampling", "guidance", "snapshot" if row is None else "row")
     if judged is None or cell.evaluate is None:
         message = f"sampling.guidance {rule.name} reads other weights, which are not there while a row trains: "
@@ -140,8 +139,7 @@ def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: st
 
 def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
     """The weights of `weak` that guide the judged ones, by the cell's rule. Raises ValueError."""
-    rule: Any = cell.sampling.guidance
-    iteration = weak.iteration(rule.snapshot, "sampling.guidance.snapshot")
+    iteration = weak.iteration(cell.sampling.guidance.weak_snapshot, "sampling.guidance.snapshot")
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
         raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
     if weak.row == judged.source.row and iteration >= judged.iteration:
@@ -152,9 +150,6 @@ def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
 
 def guided_by(cell: Cell, weak: Weights) -> Cell:
     """The cell with the weak branch's row and iteration written out."""
-    rule: Any = cell.sampling.guidance
-    found: dict[str, Any] = {"snapshot": weak.iteration}
-    if getattr(rule, "row", None) is not None:
-        found["row"] = weak.source.row
-    sampling = cell.sampling.model_copy(update={"guidance": rule.model_copy(update=found)})
+    rule = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
+    sampling = cell.sampling.model_copy(update={"guidance": rule})
     return cell.model_copy(update={"sampling": sampling})

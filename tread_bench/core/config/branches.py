@@ -72,5 +72,5 @@ def calls(sampling: Sampling, times: Sequence[float]) -> list[Call]:
     """
     order = range(sampling.velocity_calls)
     steps = order if sampling.sampler == "euler" else [(call + 1) // 2 for call in order]
-    low, high = getattr(sampling.guidance, "interval", None) or (-math.inf, math.inf)
+    low, high = sampling.guidance.guided_times or (-math.inf, math.inf)
     return [Call(step, sampling.guidance_scale != 1 and low < times[step] <= high) for step in steps]

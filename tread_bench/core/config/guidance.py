@@ -1,193 +1,29 @@
-"""Guidance: which two branches are combined, and at which times. `branches.py` has the rule."""
+"""The guidance of a cell: one of the rules that are announced."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated, Any, Literal
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field
 
-from tread_bench.core.config.base import Float, Int, Model, Share, no_boolean
-from tread_bench.core.config.branches import Branch
-from tread_bench.core.routes import Route
-
-
-def _read_blocks(value: object) -> object:
-    if isinstance(value, list | tuple) and all(isinstance(route, Route) for route in value):
-        return tuple(value)
-    if not isinstance(value, str):
-        raise ValueError("must be START:END, such as 2:8; several are separated by commas")
-    try:
-        return tuple(Route.parse(f"{part}@0") for part in value.split(",") if part.strip())
-    except ValueError:
-        raise ValueError(f"{value!r}: write START:END, such as 2:8, 2:-4 or 1/6:2/3, without a rate") from None
-
-
-Blocks = Annotated[
-    tuple[Route, ...],  # with rate 0: a rule gives its own rates
-    BeforeValidator(_read_blocks, json_schema_input_type=str),
-    PlainSerializer(lambda routes: ",".join(str(route).partition("@")[0] for route in routes), return_type=str),
-]
-
-
-def _iteration_or_share(value: float) -> float:
-    if isinstance(value, int) and value < 1:
-        raise ValueError(f"{value}: iterations count from 1; a share of the training is a number between 0 and 1")
-    if isinstance(value, float) and not 0 < value < 1:
-        raise ValueError(f"{value:g}: a share of the training must lie between 0 and 1; an iteration is a whole number")
-    return value
-
-
-Moment = Annotated[Int | Float, AfterValidator(_iteration_or_share), BeforeValidator(no_boolean)]
-
-
-def iteration_at(moment: float, iterations: int) -> int:
-    """The iteration of a moment: itself, or the share of `iterations`, rounded, at least 1."""
-    return moment if isinstance(moment, int) else max(1, round(moment * iterations))
-
-
-class Unguided(Model):
-    """No guidance: the prediction of the network, one call per evaluation."""
-
-    name: Literal["none"] = "none"
-
-    @property
-    def branches(self) -> tuple[Branch, Branch | None]:
-        return Branch("strong"), None
-
-
-class Guidance(Unguided):
-    """What all rules share."""
-
-    name: Any
-    interval: tuple[Float, Float] | None = Field(
-        None, description="[low, high]: guided at low < t <= high, the objective's times; empty: at all"
-    )
-
-    @model_validator(mode="after")
-    def _interval_ascends(self) -> Guidance:
-        if self.interval and not 0 <= self.interval[0] < self.interval[1]:
-            raise ValueError(f"interval {list(self.interval)}: must be [low, high] with 0 <= low < high")
-        return self
-
-
-class ClassifierFree(Guidance):
-    """Classifier-free guidance: the weak branch has no label (Ho and Salimans 2022)."""
-
-    name: Literal["cfg"]
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        return Branch("strong"), Branch("weak", label=False)
-
-
-class Routed(Guidance):
-    """Both branches routed, the weak one more strongly."""
-
-    blocks: Blocks = Field((), description="START:END that tokens bypass; empty: those of the cell's routes")
-    strong: Share = Field(0.5, description="share of the tokens that bypasses in the strong branch")
-    weak: Share = Field(0.9, description="the same in the weak branch")
-
-    @model_validator(mode="after")
-    def _weak_is_weaker(self) -> Routed:
-        if self.strong > self.weak:
-            raise ValueError(f"strong {self.strong:g} must not exceed weak {self.weak:g}, the rates of bypassed tokens")
-        return self
-
-    def _branch(self, name: str, rate: float) -> Branch:
-        return Branch(name, routes=tuple(Route(route.start, route.end, rate) for route in self.blocks))
-
-
-class SparseGuidance(Routed):
-    """Sparse Guidance: a strong branch at a low rate, a weak one at a high rate (Krause et al. 2026)."""
-
-    name: Literal["sparse"]
-    decay: Literal["none", "cosine"] = Field("none", description="cosine: both rates fall to 0 over the steps")
-    label_weak: bool = Field(True, description="false: the weak branch has no label (CFG+SG)")
-    snapshot: Moment | None = Field(
-        None, description="weights of the weak branch: iteration or share of the source's training; empty: the same"
-    )
-
-    @model_validator(mode="after")
-    def _weak_is_weaker(self) -> SparseGuidance:
-        if self.strong >= self.weak:
-            raise ValueError(f"strong {self.strong:g} must be less than weak {self.weak:g}, rates of bypassed tokens")
-        return self
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        strong, weak = (
-            replace(self._branch(name, rate), decays=self.decay == "cosine")
-            for name, rate in (("strong", self.strong), ("weak", self.weak))
-        )
-        return strong, replace(weak, label=self.label_weak, other_weights=self.snapshot is not None)
-
-
-class TreadGuidance(Routed):
-    """TREAD's routed guidance: one routed prediction guided by a more strongly routed one, both with their label."""
-
-    name: Literal["tread"]
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        return self._branch("strong", self.strong), self._branch("weak", self.weak)
-
-
-class ReleasedTreadGuidance(Routed):
-    """The same as TREAD's released code has it: neither branch has the label."""
-
-    name: Literal["tread_released"]
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        strong, weak = self._branch("strong", self.strong), self._branch("weak", self.weak)
-        return replace(strong, label=False), replace(weak, label=False)
-
-
-class AutoGuidance(Guidance):
-    """AutoGuidance: the weak branch is an earlier or a smaller model (Karras et al. 2024)."""
-
-    name: Literal["autoguidance"]
-    row: str | None = Field(None, description="row whose network is the weak one; empty: the judged network's own")
-    snapshot: Moment | None = Field(None, description="iteration or share of its training; empty: its end")
-
-    @model_validator(mode="after")
-    def _is_another(self) -> AutoGuidance:
-        if self.row is None and self.snapshot is None:
-            raise ValueError("autoguidance needs a weak model: give snapshot (an earlier iteration), row, or both")
-        return self
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        return Branch("strong"), Branch("weak", other_weights=True)
-
-
-class PathDrop(Guidance):
-    """Path-drop guidance: the weak branch leaves out the middle blocks (SPRINT, Park et al. 2025)."""
-
-    name: Literal["path_drop"]
-    blocks: Blocks = Field(
-        (), description="START:END left out; empty: those of the cell's routes, or what the method itself drops"
-    )
-    label_weak: bool = Field(False, description="true: the weak branch is told the label")
-
-    @property
-    def branches(self) -> tuple[Branch, Branch]:
-        return Branch("strong"), Branch("weak", label=self.label_weak, routes=self.blocks, drops_path=True)
-
-
-GuidanceRule = Annotated[
-    Unguided | ClassifierFree | SparseGuidance | TreadGuidance | ReleasedTreadGuidance | AutoGuidance | PathDrop,
-    Field(discriminator="name"),
-]
+from tread_bench.core.guidance import GuidanceOptions, find_guidance, guidance_rules
 
 
 def _short_form(value: object) -> object:
     if isinstance(value, str):
         return {"name": value}
-    if not isinstance(value, dict | Unguided):
+    if not isinstance(value, dict | GuidanceOptions):
         raise ValueError("must be the name of a rule, such as cfg, or a mapping with its name and settings")
     return value
 
 
-GuidanceChoice = Annotated[GuidanceRule, BeforeValidator(_short_form)]
+if TYPE_CHECKING:
+    GuidanceChoice = GuidanceOptions
+else:
+    _ANY_OPTIONS = reduce(or_, (rule.options for rule in guidance_rules().values()))
+    _RULE = Annotated[_ANY_OPTIONS, Field(discriminator="name")]
+    GuidanceChoice = Annotated[_RULE, BeforeValidator(_short_form)]
+
+UNGUIDED = find_guidance("none").options()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int, Model, Share
-from tread_bench.core.config.guidance import Blocks
+from tread_bench.core.guidance import Blocks
 
 EXTRACTORS = {
     "digits-classifier": "a small classifier of digits whose weights ship with the package",

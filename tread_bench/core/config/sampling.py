@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model
-from tread_bench.core.config.guidance import GuidanceChoice, Unguided
+from tread_bench.core.config.guidance import UNGUIDED, GuidanceChoice
 
 
 class Churn(Model):
@@ -31,7 +31,7 @@ class Sampling(Model):
     sampler: Literal["euler", "heun"] = "euler"
     steps: Int = Field(50, ge=1)
     churn: Churn | None = Field(None, description="noise added while sampling, with objective edm; empty: none")
-    guidance: GuidanceChoice = Unguided()
+    guidance: GuidanceChoice = UNGUIDED
     guidance_scale: Float = Field(
         1.0,
         ge=0,
@@ -40,15 +40,14 @@ class Sampling(Model):
 
     @model_validator(mode="after")
     def _scale_needs_guidance(self) -> Sampling:
-        if self.guidance.name == "none" and self.guidance_scale != 1:
-            raise ValueError(
-                f"guidance_scale {self.guidance_scale:g} has no effect with guidance none; set guidance: cfg"
-            )
+        if self.guidance.branches[1] is None and self.guidance_scale != 1:
+            what = f"guidance_scale {self.guidance_scale:g} has no effect with guidance {self.guidance.name}"
+            raise ValueError(f"{what}; set guidance: cfg")
         return self
 
     @model_validator(mode="after")
     def _guidance_needs_scale(self) -> Sampling:
-        if self.guidance.name != "none" and "guidance_scale" not in self.model_fields_set:
+        if self.guidance.branches[1] is not None and "guidance_scale" not in self.model_fields_set:
             raise ValueError(
                 f"guidance {self.guidance.name} has no scale, and 1 would be no guidance: "
                 "set guidance_scale (--scale of sample), such as 1.5"

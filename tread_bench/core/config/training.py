@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int, Model, Share
-from tread_bench.core.config.guidance import Moment
+from tread_bench.core.guidance import Moment
 
 
 class Training(Model):
