@@ -1,0 +1,61 @@
+"""Rules of guidance are found by what they announce, and one that leaves something out says what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from tread_bench.core.config.branches import Branch
+from tread_bench.core.guidance import GUIDANCE, GuidanceFamily, GuidanceOptions, guidance_rules
+
+
+class Blurred(GuidanceOptions):
+    """A rule of a third party: the weak branch without its label, and nothing else said."""
+
+    name: Literal["blurred"] = "blurred"
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak", label=False)
+
+
+class Silent(GuidanceOptions):
+    """Says nothing of its branches."""
+
+    name: Literal["silent"] = "silent"
+
+
+BLURRED = GuidanceFamily(name="blurred", options=Blurred, guides=True)
+
+
+def test_a_rule_needs_no_more_than_its_branches():
+    rule = Blurred()
+    assert GUIDANCE.wrong_with(BLURRED) == ""
+    assert (rule.guided_times, rule.routed_blocks, rule.rates, rule.weak_row) == (None, None, (), None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": dict}, "must be a subclass of tread_bench.GuidanceOptions"),
+        ({"name": "other"}, "must have the field name: Literal['other']"),
+        ({"name": "silent", "options": Silent}, "must define branches"),
+    ],
+)
+def test_a_rule_that_cannot_be_used_says_why(changes, message):
+    assert message in GUIDANCE.wrong_with(replace(BLURRED, **changes))
+
+
+SETTINGS = {"sparse": {"snapshot": 3}, "autoguidance": {"row": "small", "snapshot": 3}}
+
+
+@pytest.mark.parametrize("name", guidance_rules())
+def test_what_our_rules_say_of_themselves_agrees_with_their_branches(name):
+    rule = guidance_rules()[name].options(**{"name": name, **SETTINGS.get(name, {})})
+    branches = [branch for branch in rule.branches if branch is not None]
+    assert guidance_rules()[name].guides == (len(branches) == 2)
+    assert len(rule.rates) in (0, len(branches))
+    assert any(branch.other_weights for branch in branches) == (rule.weak_snapshot is not None)
+    assert rule.routed_blocks is not None or not (rule.rates or any(branch.drops_path for branch in branches))
