@@ -86,8 +86,8 @@ def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> Non
     for route in routes:
         if spec.q_shift == "grid" and not keeps_grid(selector, route.rate, spec.grid):
             raise ValueError(
-                f"route {route} with selector {selector!r} keeps tokens that are no grid, which q_shift='grid' needs: "
-                f"{_way_out(route.rate, spec)}"
+                f"route {route} with selector {selector!r} keeps tokens that do not form a grid, which q_shift='grid' "
+                f"needs: {_way_out(route.rate, spec)}"
             )
 
 

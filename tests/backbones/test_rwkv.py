@@ -91,7 +91,7 @@ def test_choices_differ_where_neighbours_are_missing():
 )
 def test_shifting_on_a_kept_grid_is_refused_where_there_is_none(rate, selector, way_out):
     family, spec = make_spec("DRWKV", **SMALL, q_shift="grid")
-    with pytest.raises(ValueError, match="no grid") as refused:
+    with pytest.raises(ValueError, match="do not form a grid") as refused:
         family.resolve(spec, [Route(1, 2, rate)], selector)
     assert way_out in str(refused.value) and f"1:2@{rate}" in str(refused.value)
     for choice in ("neighbours", "self"):

@@ -64,7 +64,7 @@ def test_a_row_that_judges_others_is_told_of_long_skips_before_they_are_trained(
 def test_rates_that_decay_are_checked_on_their_whole_way():
     place, message = problem_of(DECAYING, DRWKV, selector="rows")
     assert place == "base.sampling.guidance.decay"
-    assert "no grid" in message and "leave decay out" in message
+    assert "do not form a grid" in message and "leave decay out" in message
     assert plan_of({**DECAYING, "decay": "none"}, DRWKV, selector="rows").cells
     assert plan_of(DECAYING, {**DRWKV, "q_shift": "neighbours"}, selector="rows").cells
     constant = {"steps": 1, "guidance": DECAYING, "guidance_scale": 2}  # its only step has the first rates
@@ -118,7 +118,7 @@ def test_an_interval_between_two_times_names_them():
 def test_intervals_and_decays_of_thousands_of_millions_of_steps_are_planned_at_once():
     sampling = {"steps": 10**9, "guidance": {**DECAYING, "interval": [0.4, 0.4 + 1e-8]}, "guidance_scale": 2}
     assert plan_of(DECAYING, {**DRWKV, "q_shift": "neighbours"}, sampling=sampling).cells
-    assert "no grid" in problem_of(DECAYING, DRWKV, selector="rows", sampling=sampling)[1]
+    assert "do not form a grid" in problem_of(DECAYING, DRWKV, selector="rows", sampling=sampling)[1]
 
 
 @pytest.mark.parametrize("rates", [(0.5, 0.5), (0.9, 0.5)])

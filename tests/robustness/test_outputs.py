@@ -163,7 +163,7 @@ def test_the_commands_say_it_in_one_message(tmp_path):
     ):
         done = tread_bench(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert "was not written by tread-bench and would be lost" in done.stderr
+        assert "was not written by tread-bench and would be overwritten" in done.stderr
     assert (tmp_path / "index.html").read_text() == "mine"
 
 

@@ -125,13 +125,13 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
         (
             "evaluate: tread, sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 8}}",
             "12:97",
-            "before the judged",
+            "before the evaluated",
         ),
         (
             "evaluate: {row: tread, iteration: 2}, "
             "sampling: {guidance: {name: autoguidance, row: tread}, guidance_scale: 2}",
             "12:94",
-            "before the judged iteration, 2",
+            "before the evaluated iteration, 2",
         ),
         ("sampling: {guidance_scale: 2, guidance: {name: sparse, blocks: 2:9}}", "12:72", "the backbone has 4 blocks"),
         ("sampling: {guidance_scale: 2, guidance: sparse}", "12:39", "has no routes: add blocks: 2:8"),
@@ -320,10 +320,10 @@ def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
         (("--cell", "dense", "--guidance", "sparse", "--scale", 2), "add blocks: 2:8"),
         (("--cell", "tread", "--guidance", "cfg"), "set guidance_scale (--scale of sample), such as 1.5"),
         (("--cell", "cfg evaluate=tread guidance_scale=1", "--guidance", "sparse"), "set guidance_scale"),
-        (("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, snapshot: 8}"), "before the judged"),
+        (("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, snapshot: 8}"), "before the evaluated"),
         (
             ("--cell", "tread", "--scale", 2, "--iteration", 2, "--guidance", "{name: autoguidance, row: tread}"),
-            "sampling.guidance.snapshot 8: must come before the judged iteration, 2",
+            "sampling.guidance.snapshot 8: must come before the evaluated iteration, 2",
         ),
         (
             ("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense, snapshot: 3}"),

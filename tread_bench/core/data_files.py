@@ -71,8 +71,8 @@ def check_unchanged(before: Files, now: Files, since: str) -> None:
     ]
     if found:
         raise ChangedDataError(
-            f"{'; '.join(sorted(found))}: figures would not compare. Put back the data that it began with and the same "
-            "command goes on, or give another --out for the new data"
+            f"{'; '.join(sorted(found))}: figures would not be comparable. Put back the data that it started with and "
+            "run the same command again, or give another --out for the new data"
         )
 
 

@@ -322,12 +322,12 @@ def unfit_values(content: Any) -> Iterator[str]:
         elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
             yield f"{_named(at)}: an integer of more than 64 bits"
         elif isinstance(value, str) and not _is_unicode(value):
-            yield f"{_named(at)} {shortened(value)}: half a surrogate pair is no character"
+            yield f"{_named(at)} {shortened(value)}: half a surrogate pair is not a character"
         elif isinstance(value, dict | list) and len(at) >= DEEPEST:
             yield f"{_named(at[:3])}: nested deeper than {DEEPEST} levels"
         elif isinstance(value, dict):
             if bad := [key for key in value if not _is_unicode(key)]:
-                yield f"{_named(at)} has the key {shortened(bad[0])}: half a surrogate pair is no character"
+                yield f"{_named(at)} has the key {shortened(bad[0])}: half a surrogate pair is not a character"
             left += [((*at, key), part) for key, part in reversed(value.items())]
         elif isinstance(value, list):
             left += [((*at, place), part) for place, part in reversed(list(enumerate(value)))]

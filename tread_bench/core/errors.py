@@ -9,7 +9,7 @@ _HALF = 500  # characters of a message, of which there are at most two halves
 _WAYS_OUT = {
     errno.EACCES: "change its permissions, or name another place",
     errno.EDQUOT: "free some space, or name another place",
-    errno.EMFILE: "raise the limit with `ulimit -n`, or ask for fewer workers",
+    errno.EMFILE: "raise the limit with `ulimit -n`, or request fewer workers",
     errno.ENAMETOOLONG: "give a shorter name",
     errno.ENFILE: "too many files are open on this machine: end other programs",
     errno.ENOSPC: "free some space, or name another place",

@@ -56,12 +56,12 @@ class Identity:
         if stamp.get("config_sha256") != self.config_sha256:
             raise StrangerError(
                 f"{path} belongs to cell {self.cell} under another configuration: it was changed, or copied from "
-                "another run. Put back what this run wrote; then the same command goes on"
+                "another run. Put back what this run wrote, then run the same command again"
             )
         if iteration is not None and (held := stamp.get("iteration")) != str(iteration):
             raise StrangerError(
                 f"{path} holds iteration {held}, not {iteration}: it was renamed or copied. Put back what this run "
-                "wrote; then the same command goes on"
+                "wrote, then run the same command again"
             )
 
 
@@ -75,7 +75,7 @@ def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") 
     if owner != cell_id:
         raise StrangerError(
             f"{path} belongs to {kind} {owner}, not to {cell_id}: files were exchanged or copied. Put each back where "
-            "it was; then the same command goes on"
+            "it was, then run the same command again"
         )
 
 

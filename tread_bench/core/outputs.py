@@ -72,7 +72,7 @@ def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
     if foreign:
         named = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" * (len(foreign) > _NAMED))
         was = "was" if len(foreign) == 1 else "were"
-        raise OutputError(f"{option} {named} {was} not written by tread-bench and would be lost; {_OTHER}")
+        raise OutputError(f"{option} {named} {was} not written by tread-bench and would be overwritten; {_OTHER}")
 
 
 def refuse_linked(folders: Iterable[Path]) -> None:

@@ -72,7 +72,8 @@ def _no_empty_label(setting: Setting) -> Iterator[str]:
     if not setting.spec.num_classes:
         yield "but these data have none: choose another"
     elif not setting.cell.training.label_dropout:
-        yield "which the network never was without: set training.label_dropout above 0, such as 0.1, or choose another"
+        way_out = "set training.label_dropout above 0, such as 0.1, or choose another"
+        yield f"and the network was never trained without one: {way_out}"
 
 
 def _interval_problems(cell: Cell) -> Iterator[Problem]:

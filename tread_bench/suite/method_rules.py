@@ -66,7 +66,10 @@ def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:
     """Key and message of each part of the schedule that has not a single step."""
     schedule, iterations = cell.schedule, cell.training.iterations
     if schedule.warmup and not round(schedule.warmup * iterations):
-        yield "warmup", f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is no step: set it to 0"
+        yield (
+            "warmup",
+            f"schedule.warmup {schedule.warmup:g} of {iterations} iterations is less than a step: set it to 0",
+        )
     part = {0: "before", iterations: "after"}.get(round(schedule.until * iterations))
     if schedule.until < 1 and part:
         message = f"schedule.until {schedule.until:g} of {iterations} iterations leaves no step {part} it"

@@ -143,7 +143,9 @@ def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
         raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
     if weak.row == judged.source.row and iteration >= judged.iteration:
-        message = f"sampling.guidance.snapshot {iteration}: must come before the judged iteration, {judged.iteration}"
+        message = (
+            f"sampling.guidance.snapshot {iteration}: must come before the evaluated iteration, {judged.iteration}"
+        )
         raise ValueError(message)
     return Weights(weak, iteration)
 

@@ -43,7 +43,7 @@ MISTAKES = [
     ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0}, "schedule.until", "greater than 0"),
     ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.999}, "schedule.until", "no step after it"),
     ({"method": "tread", "routes": "2:8@0.5", "schedule.until": 0.001}, "schedule.until", "no step before it"),
-    ({"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.001}, "schedule.warmup", "is no step"),
+    ({"method": "tread", "routes": "2:8@0.5", "schedule.warmup": 0.001}, "schedule.warmup", "less than a step"),
     ({"method": MASK, "routes": "0:-1@0.5", "backbone.patch": 1}, "method", "method.mae_weight: 0"),
     ({"method": "tread", "routes": "2:8@0.5", "auxiliary": "mae", "backbone.patch": 1}, "auxiliary", "single value"),
     ({"method": "dense", "auxiliary": ["mae"]}, "auxiliary", "drop, sprint, tread"),

@@ -172,7 +172,7 @@ def test_regress_tells_its_verdict_by_its_exit_status(root, monkeypatch, capsys,
 
 def test_what_a_window_cannot_run_is_told_before_anything_is_built(root, monkeypatch):
     monkeypatch.setattr(regress, "build", lambda *about: pytest.fail("it was built"))
-    with pytest.raises(UserError, match=r"guidance\.yaml:\d+:\d+: .*must come before the judged iteration"):
+    with pytest.raises(UserError, match=r"guidance\.yaml:\d+:\d+: .*must come before the evaluated iteration"):
         regress.regress("guidance", "HEAD", [], "cpu", Outputs(None, None, as_json=True))
 
 

@@ -66,7 +66,7 @@ class Limits(Model):
     """What a cell may use, and what is done about those that die or hang; none of it changes a figure."""
 
     retries: Int = Field(
-        2, ge=0, description="times that a cell whose process was ended from outside goes on from its checkpoint"
+        2, ge=0, description="how often a cell is resumed from its checkpoint after its process was killed"
     )
     gpus_per_cell: Int = Field(1, ge=1, description="GPUs that the process of one cell sees, with --device cuda")
     cell_minutes: Float | None = Field(

@@ -25,7 +25,7 @@ class Metrics(Model):
         512, ge=10, description="generated images per evaluation; the Inception score has ten parts"
     )
     batch: Int = Field(256, ge=1, description="images generated and scored at a time; changes no figure")
-    ema: bool = Field(True, description="judge the averaged weights")
+    ema: bool = Field(True, description="evaluate the averaged weights")
     validation_samples: Int = Field(256, ge=1, description="held-out images in the dense validation loss")
     kid_subset_size: Int = Field(100, ge=2)
     kid_subsets: Int = Field(50, ge=1)

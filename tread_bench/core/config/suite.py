@@ -37,7 +37,7 @@ class Cell(Model):
     training: Training
     sampling: Sampling = Sampling()
     metrics: Metrics = Metrics()
-    evaluate: Evaluate | None = Field(None, description="row whose weights are judged; nothing is trained")
+    evaluate: Evaluate | None = Field(None, description="row whose weights are evaluated; nothing is trained")
 
     @model_validator(mode="before")
     @classmethod
@@ -81,7 +81,7 @@ class Suite(Model):
     base, matrix, row, overrides.
     """
 
-    name: str = Field(pattern=NAME, description="file-safe name; the run folder is called after it")
+    name: str = Field(pattern=NAME, description="file-safe name; the run folder is named after it")
     description: str = ""
     seeds: Seeds = Field((0,), description="a list, or a number n for 0 .. n-1")
     base: dict[str, Any] = Field(description="keys of a cell shared by all")

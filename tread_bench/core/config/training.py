@@ -21,10 +21,11 @@ class Training(Model):
     gradient_clip: Float | None = Field(None, gt=0, description="largest gradient norm; empty: no clipping")
     warmup: Int = Field(0, ge=0, description="steps over which the learning rate rises linearly")
     checkpoint_every: Int = Field(
-        500, ge=1, description="steps between checkpoints that a broken-off cell goes on from"
+        500, ge=1, description="steps between checkpoints, from which an interrupted cell resumes"
     )
     snapshots: tuple[Moment, ...] = Field(
-        (), description="iterations, or shares of the training, whose judged weights are kept; those of the end always"
+        (),
+        description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
     )
 
 

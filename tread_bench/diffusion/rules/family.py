@@ -130,7 +130,7 @@ class AutoGuidance(Guidance):
     """AutoGuidance: the weak branch is an earlier or a smaller model (Karras et al. 2024)."""
 
     name: Literal["autoguidance"]
-    row: str | None = Field(None, description="row whose network is the weak one; empty: the judged network's own")
+    row: str | None = Field(None, description="row whose network is the weak one; empty: the evaluated network's own")
     snapshot: Moment | None = Field(None, description="iteration or share of its training; empty: its end")
 
     @property
