@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
     from tread_bench.diffusion.contract import check_objective
-    from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
+    from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
     from tread_bench.model.losses.auxiliary import Auxiliary, Images
-    from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
+    from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range, walk
     from tread_bench.model.ops.conv import causal_conv
     from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
     from tread_bench.model.ops.qshift import q_shift
@@ -64,11 +64,11 @@ _NAMES_BY_MODULE = {
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
     "diffusion.contract": ("check_objective",),
-    "model.backbone": ("Backbone", "TokenState", "come_back", "leave"),
+    "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
     "model.losses.auxiliary": ("Auxiliary", "Images"),
-    "model.methods.base": ("BatchRange", "Method", "Prediction", "run_range", "walk"),
+    "model.methods.base": ("BatchRange", "Method", "Prediction", "first_state", "run_range", "walk"),
     "model.ops.conv": ("causal_conv",),
     "model.ops.patching": ("sincos_positions", "sinusoids", "unpatchify"),
     "model.ops.qshift": ("q_shift",),
@@ -114,11 +114,13 @@ __all__ = [
     "come_back",
     "create_backbone",
     "draws",
+    "first_state",
     "gather_tokens",
     "leave",
     "mirrored_skips",
     "no_skips",
     "q_shift",
+    "run_blocks",
     "run_range",
     "scatter_tokens",
     "selective_scan",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, named
+from tread_bench.core.plugins import Kind, announced, named, wrong_builder, wrong_traits
 from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 
 if TYPE_CHECKING:
@@ -216,8 +216,8 @@ def _wrong_with(family: Family) -> str:
     """By which rule a family cannot be used; empty: it can."""
     if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
         return "its spec must be a subclass of tread_bench.BackboneSpec"
-    if not isinstance(family.token_order, TokenOrder):
-        return "its token_order must be a tread_bench.TokenOrder"
+    if wrong := wrong_builder(family.builder) or wrong_traits(family, token_order=TokenOrder):
+        return wrong
     try:
         for sizes in family.published.values():
             family.num_blocks(family.spec(**sizes))

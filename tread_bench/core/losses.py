@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced
+from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -72,11 +72,12 @@ class LossFamily:
 
 def _wrong_with(loss: LossFamily) -> str:
     """By which rule a loss cannot be used; empty: it can."""
-    if not (isinstance(loss.options, type) and issubclass(loss.options, LossOptions)):
-        return "its options must be a subclass of tread_bench.LossOptions"
-    if get_args(loss.options.model_fields["name"].annotation) != (loss.name,):
-        return f"its options must have the field name: Literal[{loss.name!r}] = {loss.name!r}"
-    return ""
+    return (
+        wrong_options(loss, LossOptions)
+        or wrong_builder(loss.builder)
+        or ("" if loss.extra_cost is None else wrong_builder(loss.extra_cost, "extra_cost"))
+        or wrong_traits(loss, needs_absent_tokens=bool, reads_tokens=bool, check=Callable, files=Callable)
+    )
 
 
 LOSSES = Kind(word="auxiliary loss", group="tread_bench.losses", of=LossFamily, wrong_with=_wrong_with)

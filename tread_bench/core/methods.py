@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced
+from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -104,13 +104,20 @@ class MethodFamily:
 
 def _wrong_with(method: MethodFamily) -> str:
     """By which rule a method cannot be used; empty: it can."""
-    if not (isinstance(method.options, type) and issubclass(method.options, MethodOptions)):
-        return "its options must be a subclass of tread_bench.MethodOptions"
-    if get_args(method.options.model_fields["name"].annotation) != (method.name,):
-        return f"its options must have the field name: Literal[{method.name!r}] = {method.name!r}"
-    if not isinstance(method.tokens, Tokens) or not isinstance(method.evaluated, Evaluated):
-        return "its tokens must be a tread_bench.Tokens and its evaluated a tread_bench.Evaluated"
-    return ""
+    return (
+        wrong_options(method, MethodOptions)
+        or wrong_builder(method.builder)
+        or wrong_traits(
+            method,
+            tokens=Tokens,
+            evaluated=Evaluated,
+            has_modules=bool,
+            chooses_tokens=bool,
+            has_shallow_path=bool,
+            check=Callable,
+            own_losses=Mapping,
+        )
+    )
 
 
 METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, wrong_with=_wrong_with)

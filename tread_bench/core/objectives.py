@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import get_args
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced
+from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
 
 
 class ObjectiveOptions(Model):
@@ -57,12 +56,13 @@ class ObjectiveFamily:
 
 def _wrong_with(objective: ObjectiveFamily) -> str:
     """By which rule an objective cannot be used; empty: it can."""
-    options = objective.options
-    if not (isinstance(options, type) and issubclass(options, ObjectiveOptions)):
-        return "its options must be a subclass of tread_bench.ObjectiveOptions"
-    if get_args(options.model_fields["name"].annotation) != (objective.name,):
-        return f"its options must have the field name: Literal[{objective.name!r}] = {objective.name!r}"
-    unsaid = [name for name in ("time_range", "sampling_time") if name not in _defined(options)]
+    if wrong := (
+        wrong_options(objective, ObjectiveOptions)
+        or wrong_builder(objective.builder)
+        or wrong_traits(objective, times=str, has_noise_levels=bool)
+    ):
+        return wrong
+    unsaid = [name for name in ("time_range", "sampling_time") if name not in _defined(objective.options)]
     return f"its options must define {' and '.join(unsaid)}" if unsaid else ""
 
 

@@ -11,12 +11,18 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from tread_bench.core.errors import printable
+from tread_bench.core.names import unknown
+from tread_bench.core.problems import Problem, shortened
 from tread_bench.core.signals import ctrl_c
+
+_OWN = "tread-bench"  # the distribution of this package
+_GROUPS = "tread_bench."  # what the entry point groups of all kinds begin with
 
 _log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
 
@@ -70,6 +76,8 @@ def announced(kind: Kind[D]) -> dict[str, D]:
 
     A name that several announce is this package's own, if it is one of them, and else nobody's.
     """
+    _check_groups()
+
     # Load what is announced, and note who claims which name.
     points = sorted(entry_points(group=kind.group), key=lambda point: (point.name, point.value))
     loaded = [(point, description) for point in points if (description := _loaded(point, kind)) is not None]
@@ -93,14 +101,21 @@ def announced(kind: Kind[D]) -> dict[str, D]:
 def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
     """What a plug-in announces; None, after a warning, where that is not a usable description."""
     plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
+    without_torch = "torch" not in sys.modules
     try:
         with redirect_stdout(sys.stderr):  # stdout is for results
             description = point.load()
     except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
         if isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed:
             raise
-        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); fix it or uninstall {_owner(point)}")
+        way_out = f"fix it or uninstall {_owner(point)}"
+        if "partially initialized" in str(error):  # it imports what asks for all plug-ins, itself among them
+            way_out = f"keep the description in a module of its own, without what needs torch; {way_out}"
+        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); {way_out}")
         return None
+    if without_torch and "torch" in sys.modules:
+        rule = "every command imports it, so a description must not; name what needs torch as text, in builder"
+        _log.warning("slow: %s imports torch: %s", printable(plugin), rule)
     if wrong := _wrong_with(description, kind):
         _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
         return None
@@ -108,6 +123,59 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
         source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         object.__setattr__(description, "source", source)  # set once; `compare=False` keeps identity unaffected
     return description
+
+
+@cache
+def _check_groups() -> None:
+    """Warn, once, of what is announced in a group that begins as the package's own do, and is none of them."""
+    points = {point for distribution in metadata.distributions() for point in distribution.entry_points}
+    own = sorted({point.group for point in points if _is_own(point) and point.group.startswith(_GROUPS)})
+    for point in sorted(points, key=str):
+        if point.group not in own and point.group.replace("-", "_").startswith(_GROUPS):
+            plugin = f"{point.name} = {point.value} of {_owner(point)}"
+            _warn(f"{plugin}: {unknown('entry point group', point.group, own)}")
+
+
+def wrong_traits(description: Any, **expected: Any) -> str:
+    """By which rule one of its fields is of a type that cannot be used; empty: all can."""
+    for name, of in expected.items():
+        value = getattr(description, name)
+        if not isinstance(value, of):
+            of_us = "tread_bench." if of.__module__.startswith("tread_bench.") else ""
+            return f"its {name} must be a {of_us}{of.__name__}, not {shortened(value)}"
+    return ""
+
+
+def wrong_options(description: Any, base: type) -> str:
+    """By which rule its options cannot be used; empty: they can."""
+    options, name = description.options, description.name
+    if not (isinstance(options, type) and issubclass(options, base)):
+        return f"its options must be a subclass of tread_bench.{base.__name__}"
+    field = options.model_fields["name"]  # type: ignore[attr-defined]
+    if get_args(field.annotation) != (name,) or field.default != name:
+        return f"its options must have the field name: Literal[{name!r}] = {name!r}"
+    return ""
+
+
+def wrong_builder(target: object, field: str = "builder") -> str:
+    """By which rule a field that names code as text cannot be used; empty: it can."""
+    if isinstance(target, str) and all(target.partition(":")):
+        return ""
+    return f"its {field} must be the text 'module:attribute', not {shortened(target)}"
+
+
+def problems_found(description: Any, *arguments: Any) -> list[Problem]:
+    """What a description's own `check` finds. Where that of a third party fails, this is the problem."""
+    try:
+        problems = list(description.check(*arguments))
+        if others := [one for one in problems if not isinstance(one, Problem)]:
+            raise TypeError(f"{shortened(others[0])} is not a tread_bench.Problem")
+    except Exception as error:
+        if description.source.startswith(f"{_OWN} "):
+            raise
+        what = f"{description.name}: the check of its plug-in fails ({type(error).__name__}: {error})"
+        return [Problem(f"{what}; fix or uninstall {description.source}")]
+    return problems
 
 
 def _wrong_with(description: Any, kind: Kind[D]) -> str:
@@ -127,7 +195,7 @@ def _owner(point: EntryPoint) -> str:
 
 
 def _is_own(point: EntryPoint) -> bool:
-    return _owner(point) == "tread-bench"
+    return _owner(point) == _OWN
 
 
 def _warn(text: str) -> None:

@@ -9,6 +9,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.losses import LossOptions
 from tread_bench.core.methods import Evaluated, MethodOptions, Tokens, methods
+from tread_bench.core.plugins import problems_found
 from tread_bench.core.problems import Problem
 from tread_bench.core.routed import Setting
 from tread_bench.core.routes import Route
@@ -18,7 +19,7 @@ from tread_bench.suite.merge import Draft
 def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
     """All that is wrong with a cell whose routes are resolved."""
     # What the method itself asks.
-    for problem in cell.method.family.check(Setting(cell, family, spec)):
+    for problem in problems_found(cell.method.family, Setting(cell, family, spec)):
         is_of_method = problem.loc[:1] == ("method",)
         yield problem if is_of_method else replace(problem, loc=draft.latest(problem.loc, ("method",)))
     if cell.method.family.chooses_tokens and cell.selector != "random":
@@ -29,7 +30,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     # Its schedule, and the losses beside it.
     yield from _schedule(cell, family, spec, draft)
     for index, loss in enumerate(cell.auxiliary):
-        own = loss.family.check(Setting(cell, family, spec), loss)
+        own = problems_found(loss.family, Setting(cell, family, spec), loss)
         for problem in (*_suits(loss, cell.method), *own):
             yield replace(problem, loc=("auxiliary", index, *problem.loc))
         if loss.name in (other.name for other in cell.auxiliary[:index]):

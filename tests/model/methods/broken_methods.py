@@ -7,8 +7,8 @@ import random
 import torch
 from torch import nn
 
-from tread_bench.model.backbone import run_blocks
-from tread_bench.model.methods.base import Prediction
+from tread_bench.model.backbone import come_back, leave, run_blocks
+from tread_bench.model.methods.base import Method, Prediction, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
 
 
@@ -74,3 +74,40 @@ class KeepsAState(Tread):
 class HasAPathUnsaid(Tread):
     def shallow_forward(self, backbone, start):
         return backbone.finish(start)
+
+
+class MovesThoseThatBypass(Tread):
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        kept = self.draw(backbone, batch_range, start.device)
+
+        def inside(number, state):
+            *blocks, last = self.routes[number].blocks
+            state = run_range(backbone, leave(state, kept[number]), blocks, on_block)
+            state = come_back(run_range(backbone, state, [last]))
+            state = state.with_stream(1.5 * state.stream())
+            on_block and on_block(last, state)
+            return state
+
+        state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
+        return Prediction(backbone.finish(state), kept)
+
+
+class IgnoresTheSelector(Tread):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.selector = "random"
+
+
+class ReturnsATensor(Tread):
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        return super().train_forward(backbone, start, batch_range, on_block).output
+
+
+class ForgetsToStep(Method):
+    pass
+
+
+class DrawsNoWeights(Tread):
+    def __init__(self, cell, backbone):
+        super().__init__(cell, backbone)
+        self.scale = nn.Parameter(torch.ones(()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Literal
 
 import pytest
 
@@ -29,8 +30,15 @@ BROKEN = {
     "OwnsParametersUnsaid": ({}, {"modules", "evaluated", "cost"}),
     "TrainsOneInVain": ({"has_modules": True}, {"modules"}),
     "EvaluatesOtherwise": ({}, {"evaluated"}),
-    "RoutesNothing": ({}, {"evaluated", "cost"}),
+    "RoutesNothing": ({}, {"evaluated", "tokens", "selector", "cost"}),
     "NamesOtherTokens": ({}, {"tokens"}),
+    "MovesThoseThatBypass": ({}, {"tokens"}),
+    "IgnoresTheSelector": ({}, {"selector"}),
+    "Tread": ({"chooses_tokens": True}, {"selector"}),
+    "ReturnsATensor": ({}, {"step"}),
+    "ForgetsToStep": ({}, {"step"}),
+    "DrawsNoWeights": ({"has_modules": True}, {"step"}),
+    "NotThere": ({}, {"step"}),
     "DrawsFromTorch": ({}, {"draws", "state"}),
     "KeepsAState": ({}, {"state"}),
     "HasAPathUnsaid": ({}, {"shallow_path"}),
@@ -50,13 +58,59 @@ def test_every_check_is_shown_to_find_something():
     assert found == {check.__name__.removeprefix("check_") for check in METHOD_CHECKS}
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ReturnsATensor", "train_forward: expected a tread_bench.Prediction; saw Tensor"),
+        ("ForgetsToStep", "raised NotImplementedError: ForgetsToStep has no train_forward: write it"),
+        ("DrawsNoWeights", "give it reset_parameters, or override the method's init_module"),
+        ("NotThere", "builder 'tests.model.methods.broken_methods:NotThere' raised AttributeError"),
+    ],
+)
+def test_what_cannot_run_at_all_is_one_finding_that_says_what_to_write(name, message):
+    (violation,) = check_method(replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}"))
+    assert violation.check == "step" and message in violation.message
+
+
 def test_a_cell_that_the_method_itself_refuses_is_an_error():
     with pytest.raises(ValueError, match="write one route 0:-1@RATE"):
         check_method(find_method("mask"))
 
 
+class OtherOptions(MethodOptions):
+    """As they must be."""
+
+    name: Literal["other"] = "other"
+
+
 class OtherName(MethodOptions):
     """Without a name of its own."""
+
+
+class NoDefault(MethodOptions):
+    """Its name must be given."""
+
+    name: Literal["other"]
+
+
+def fails(setting):
+    raise ZeroDivisionError("by hand")
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (fails, "ZeroDivisionError: by hand"),
+        (lambda setting: None, "TypeError: 'NoneType' object is not iterable"),
+        (lambda setting: ["no"], "TypeError: 'no' is not a tread_bench.Problem"),
+    ],
+)
+def test_a_third_party_s_check_that_fails_is_a_problem_of_the_cell_that_names_it(check, message):
+    foreign = replace(TREAD, name="other", source="two 1", check=check)
+    (problem,) = plugins.problems_found(foreign, None)
+    assert problem.message == f"other: the check of its plug-in fails ({message}); fix or uninstall two 1"
+    with pytest.raises((ZeroDivisionError, TypeError)):
+        plugins.problems_found(replace(foreign, source=TREAD.source), None)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +118,18 @@ class OtherName(MethodOptions):
     [
         ({"options": dict}, "its options must be a subclass of tread_bench.MethodOptions"),
         ({"options": OtherName}, "its options must have the field name: Literal['other'] = 'other'"),
-        ({"tokens": "bypass"}, "its options must have the field"),
+        ({"options": NoDefault}, "its options must have the field name: Literal['other'] = 'other'"),
+        ({"tokens": "bypass"}, "its tokens must be a tread_bench.Tokens, not 'bypass'"),
+        ({"evaluated": "dense"}, "its evaluated must be a tread_bench.Evaluated, not 'dense'"),
+        ({"has_modules": "no"}, "its has_modules must be a bool, not 'no'"),
+        ({"check": "routes"}, "its check must be a Callable, not 'routes'"),
+        ({"own_losses": ["mae"]}, "its own_losses must be a Mapping, not ['mae']"),
+        ({"builder": "x.network.X"}, "its builder must be the text 'module:attribute', not 'x.network.X'"),
+        ({"builder": OtherName}, "its builder must be the text 'module:attribute'"),
     ],
 )
 def test_a_method_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
-    other = replace(TREAD, name="other", **changes)
+    other = replace(TREAD, **{"name": "other", "options": OtherOptions, **changes})
     point = SimpleNamespace(
         name="other", value="x:X", load=lambda: other, dist=SimpleNamespace(name="two", version="1")
     )

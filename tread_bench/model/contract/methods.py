@@ -12,6 +12,8 @@ zero hides nothing. That its cells resume exactly follows from `draws` and `stat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -22,8 +24,9 @@ from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.costs import cost_of
+from tread_bench.core.families import SELECTORS
 from tread_bench.core.methods import Evaluated, MethodFamily, Tokens
-from tread_bench.core.plugins import named
+from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.model.backbone import TokenState, draw_weights
@@ -57,7 +60,7 @@ class MethodSubject:
         self.family, self.spec = choice.family(), choice.spec(cell.data)
         resolved = self.family.resolve(self.spec, as_routes(routes) if method.takes_routes else (), "random")
         self.cell = cell.model_copy(update={"method": method.options(**options), "routes": resolved})
-        if problems := list(method.check(setting_of(self.cell))):
+        if problems := problems_found(method, setting_of(self.cell)):
             raise ValueError("; ".join(problem.message for problem in problems))
 
         # Its network, twice, with equal weights that are not the initial ones; and a batch.
@@ -73,9 +76,10 @@ class MethodSubject:
         self.t = torch.rand(BATCH, generator=generator)
         self.y = torch.arange(BATCH) if self.spec.num_classes else None
 
-    def fresh(self) -> Network:
+    def fresh(self, selector: str | None = None) -> Network:
         """The network with its initial weights, in eval mode: dropout would hide what a check looks for."""
-        method: Method = named(self.method.builder)(self.cell, self.family.build(self.spec, {"attention": "math"}, 0))
+        cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
+        method: Method = named(self.method.builder)(cell, self.family.build(self.spec, {"attention": "math"}, 0))
         draw_weights(method, 0, method.init_module, "method.")
         return Network(self.family.build(self.spec, {"attention": "math"}, 0), method).eval()
 
@@ -88,6 +92,19 @@ class MethodSubject:
 
     def evaluated(self) -> Tensor:
         return self.network(self.x, self.t, self.y)
+
+
+@torch.no_grad()
+def check_step(subject: MethodSubject) -> Iterator[str]:
+    """A routed training step gives a `Prediction` of x's shape; where it does not, no other check is made."""
+    backbone = subject.network.backbone
+    start = backbone.start(subject.x, subject.t, subject.y)
+    prediction: Any = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH))
+    if not isinstance(prediction, Prediction):
+        yield f"train_forward: expected a tread_bench.Prediction; saw {type(prediction).__name__}"
+    elif prediction.output.shape != subject.x.shape:
+        shape = tuple(prediction.output.shape)
+        yield f"train_forward: expected an output of shape {tuple(subject.x.shape)}; saw {shape}"
 
 
 def check_modules(subject: MethodSubject) -> Iterator[str]:
@@ -129,14 +146,22 @@ def check_evaluated(subject: MethodSubject) -> Iterator[str]:
 def check_tokens(subject: MethodSubject) -> Iterator[str]:
     """What happens to tokens is what it says: how many see each block, and which it calls kept."""
     seen: dict[int, int] = {}
+    received: dict[int, TokenState] = {}
 
     def note(block: int, state: TokenState) -> None:
         seen[block] = state.stream().shape[1] - state.num_prefix
 
+    def run_block(block: int, state: TokenState) -> TokenState:
+        received[block] = state
+        return type(backbone).run_block(backbone, block, state)
+
     # A routed step, block by block.
-    network, spec, routes = subject.network, subject.spec, subject.cell.routes
-    start = network.backbone.start(subject.x, subject.t, subject.y)
-    prediction = network.method.train_forward(network.backbone, start, BatchRange(0, 0, BATCH), note)
+    spec, routes = subject.spec, subject.cell.routes
+    bypass, ends = subject.method.tokens is Tokens.BYPASS, {route.end for route in routes}
+    backbone = copy(subject.network.backbone)
+    backbone.run_block = run_block  # type: ignore[method-assign]
+    start = backbone.start(subject.x, subject.t, subject.y)
+    prediction = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH), note)
 
     # Kept tokens.
     absent = subject.method.predicts_absent_tokens
@@ -147,13 +172,36 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
     if any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
         yield "expected kept ids to ascend"
 
-    # Tokens at each block, as they are counted in its costs.
+    # Tokens behind each block, as they are counted in its costs.
     if absent and not subject.method.has_modules:
         blocks = subject.family.num_blocks(spec)
-        inside = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
-        wrong = {block: count for block, count in seen.items() if count not in (inside[block], spec.num_tokens)}
-        if wrong:
-            yield f"expected {inside} tokens at the blocks, as its costs count them; saw {wrong}"
+        counts = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
+        if bypass:
+            counts = [spec.num_tokens if block in ends else count for block, count in enumerate(counts)]
+        if wrong := {block: count for block, count in seen.items() if count != counts[block]}:
+            back = ", and all again behind a route's last block" if bypass else ""
+            yield f"tokens {subject.method.tokens}: expected {counts} tokens behind the blocks{back}; saw {wrong}"
+
+    # Tokens that bypassed, behind their route.
+    for number, ids in prediction.kept.items() if bypass else ():
+        route = subject.network.method.routes[number]
+        before, behind = received[route.blocks.start], received.get(route.blocks.stop)
+        if behind is not None and not _are_as_before(before, behind, ids):
+            yield f"tokens bypass: expected those that bypass {route} with their value behind it; saw another: say DROP"
+
+
+@torch.no_grad()
+def check_selector(subject: MethodSubject) -> Iterator[str]:
+    """Another selector gives it other tokens, unless it says that it chooses itself."""
+    others = [name for name in SELECTORS if name != subject.cell.selector and _serves(subject, name)]
+    if not subject.cell.routes or not others:
+        return
+    network = subject.fresh(others[0])
+    network.load_state_dict(subject.network.state_dict())
+    follows = not torch.equal(subject.step(network).output, subject.step(subject.network).output)
+    if follows == subject.method.chooses_tokens:
+        effect = "changes" if follows else "does not change"
+        yield f"chooses_tokens is {subject.method.chooses_tokens}, and another selector {effect} what it predicts"
 
 
 @torch.no_grad()
@@ -212,14 +260,35 @@ def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
         yield "expected another prediction of x's shape without the deep path"
 
 
+def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> bool:
+    """Whether tokens that were absent have the value behind a route that they had at its start."""
+    if inside.background is None:
+        return False
+    start = replace(inside, streams=inside.background)
+    absent = torch.ones(len(kept_BK), inside.num_tokens, dtype=torch.bool).scatter(1, kept_BK, False)
+    before, after = (state.stream()[:, state.num_prefix :][absent] for state in (start, behind))
+    return torch.equal(before, after)
+
+
+def _serves(subject: MethodSubject, selector: str) -> bool:
+    """Whether the backbone takes the selector with these routes."""
+    try:
+        subject.family.resolve(subject.spec, subject.cell.routes, selector)
+    except ValueError:
+        return False
+    return True
+
+
 def _close(found: Tensor, expected: Tensor) -> bool:
     return bool((found - expected).abs().max() <= TOLERANCE * max(1.0, float(expected.abs().max())))
 
 
 METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
+    check_step,
     check_modules,
     check_evaluated,
     check_tokens,
+    check_selector,
     check_draws,
     check_state,
     check_cost,
@@ -246,5 +315,12 @@ def check_method(
         ValueError: the method's own rules refuse the cell.
     """
     with torch.random.fork_rng(devices=[]):
-        subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
+        try:
+            subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
+        except ValueError:
+            raise
+        except Exception as error:
+            return [Violation("step", f"builder {method.builder!r} raised {type(error).__name__}: {error}")]
+        if violations := run_check(check_step, subject):
+            return violations
         return [violation for check in METHOD_CHECKS for violation in run_check(check, subject)]

@@ -75,7 +75,7 @@ class Method(nn.Module):
             start: the backbone's state before its first block.
             on_block: sees the blocks that all samples pass.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no train_forward: write it")
 
     def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
         """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
@@ -141,7 +141,10 @@ def init_linear(module: nn.Module) -> None:
         if module.bias is not None:
             nn.init.zeros_(module.bias)
     else:
-        reset: Callable[[], None] = module.reset_parameters  # type: ignore[assignment]
+        reset = getattr(module, "reset_parameters", None)
+        if reset is None:
+            way_out = "give it reset_parameters, or override the method's init_module"
+            raise TypeError(f"{type(module).__name__} has parameters, and nothing that draws them: {way_out}")
         reset()
 
 
