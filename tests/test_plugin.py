@@ -9,15 +9,25 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
+
+import tread_bench
+from tread_bench import MethodFamily, ObjectiveFamily
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
 OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
 METHOD = CHECKOUT / "tests" / "plugin" / "method"
-SHOWN = ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml")
+DOCUMENT = CHECKOUT / "docs" / "extending.md"
+SHOWN = {
+    PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
+    METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
+    OBJECTIVE: ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +80,46 @@ def test_whatever_a_plugin_does_at_import_it_is_named_and_takes_no_other_with_it
     assert "Traceback" not in done.stderr and "\x1b" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("group", "body", "warning"),
+    [
+        (
+            "tread_bench.method",
+            "",
+            "group 'tread_bench.method'; did you mean 'tread_bench.methods'?",
+        ),
+        (
+            "tread-bench.losses",
+            "",
+            "group 'tread-bench.losses'; did you mean 'tread_bench.losses'?",
+        ),
+        (
+            "tread_bench.methods",
+            "from tread_bench import Method",
+            "keep the description in a module of its own, without what needs torch",
+        ),
+        (
+            "tread_bench.methods",
+            "import torch",
+            "slow: method plug-in Odd = odd:ODD of odd imports torch:",
+        ),
+    ],
+)
+def test_what_keeps_a_plug_in_out_or_slow_is_a_warning_with_its_way_out(
+    group: str, body: str, warning: str, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.py").write_text(f"{body}\nODD = None\n")
+    about = tmp_path / "odd-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\nOdd = odd:ODD\n")
+    command = [sys.executable, "-m", "tread_bench", "list", "methods"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0 and done.stderr.count(warning) == 1
+
+
 def test_it_keeps_the_contract_with_labels_and_without(installed: Path) -> None:
     code = (
         "from tread_bench.contract import check_backbone\nfrom snake_backbone.family import SNAKE\n"
@@ -91,16 +141,57 @@ def test_it_runs_dense_and_routed(installed: Path, tmp_path: Path) -> None:
     assert (tmp_path / "index.html").is_file()
 
 
-def test_the_document_shows_the_files_as_they_are() -> None:
-    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```\w+\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
-    assert [name for name in SHOWN if (PLUGIN / name).read_text(encoding="utf-8") not in shown] == []
+def with_article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+
+
+def blocks_of(section: str) -> list[str]:
+    """The code that a section of the document shows."""
+    return re.findall(r"^```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+
+
+def section_of(heading: str) -> str:
+    """The document from a heading to the next one of the same level."""
+    level = heading.split()[0]
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text.split(f"\n{heading}\n", 1)[1].split(f"\n{level} ", 1)[0]
+
+
+@pytest.mark.parametrize("folder", SHOWN, ids=lambda folder: folder.name)
+def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
+    shown = blocks_of(section_of(f"## {with_article(folder.name).capitalize()}"))
+    assert [name for name in SHOWN[folder] if (folder / name).read_text(encoding="utf-8") not in shown] == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "files"),
+    [
+        ("## A rule of guidance", ("diffusion/rules/family.py", "diffusion/rules/family.py")),
+        ("## An auxiliary loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
+    ],
+)
+def test_the_document_shows_our_own_as_they_are(heading: str, files: tuple[str, ...]) -> None:
+    paths = [CHECKOUT / "pyproject.toml", *(CHECKOUT / "tread_bench" / file for file in files)]
+    for block, path in zip(blocks_of(section_of(heading)), paths, strict=True):
+        assert block in path.read_text(encoding="utf-8")
+
+
+def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+    assert set(re.findall(r"\| `(tread_bench\.\w+)` \|", text)) == groups.keys()
+    (listed,) = re.findall(r"need no torch, and `family.py` may\nimport them:\n\n(.*?)\.\n", text, re.DOTALL)
+    names = re.findall(r"`(\w+)`", listed)
+    code = f"import sys, tread_bench; [getattr(tread_bench, name) for name in {names}]; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+    of_core = {name for name, module in tread_bench._MODULES.items() if module.startswith("tread_bench.core.")}
+    assert set(names) == of_core | {"draws"}
 
 
 def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PLUGIN))
     family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
-    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
+    document = DOCUMENT.read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```python\n( {4}def init_module.*?)^```$", document, re.MULTILINE | re.DOTALL)
     built: dict[str, type] = {}
     exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
@@ -111,10 +202,18 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.contract import CHECKS
+    from tread_bench.contract import CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS
 
-    document = (CHECKOUT / "docs" / "adding_a_backbone.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)` \|", document, re.MULTILINE) == [c.__name__.removeprefix("check_") for c in CHECKS]
+    for kind, checks in {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS}.items():
+        rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
+        assert rows == [check.__name__.removeprefix("check_") for check in checks]
+
+
+def test_the_document_names_every_trait() -> None:
+    identity = ("name", "options", "builder", "source")
+    for kind, family in {"method": MethodFamily, "objective": ObjectiveFamily}.items():
+        rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
+        assert rows == [field.name for field in fields(family) if field.name not in identity]
 
 
 PYTHON = [PLUGIN / "snake_backbone", METHOD / "mean_fill", OBJECTIVE / "trig_flow"]

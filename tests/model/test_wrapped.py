@@ -22,7 +22,7 @@ from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.routes import resolve_routes, tokens_per_block
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import run_blocks
-from tread_bench.model.methods.layer_skip import _only as only
+from tread_bench.model.methods.layer_skip.network import _only as only
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS, WIDTH, TOKENS = 5, 16, 16
@@ -657,7 +657,7 @@ def test_the_readme_s_training_loop_runs_and_learns():
 @pytest.mark.slow
 def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path):
     (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
-    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/adding_a_backbone.md"))
+    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending.md"))
     (tmp_path / "my_backbone-1.dist-info").mkdir()
     (tmp_path / "my_backbone-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"
