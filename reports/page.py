@@ -107,7 +107,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
         "has_guidance": any(requested.is_guided(record) for record in records),
         "evaluated_routed": names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
-        "is_digits": any(record.config.get("data", {}).get("name") == "digits" for record in records),
+        "data_notes": sorted({found.note for r in records if (found := requested.data_family(r)) and found.note}),
         # Tables, figures and samples.
         "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)],
         "samples": sample_grids(rows, run_dir) if run_dir else [],

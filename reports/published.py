@@ -112,7 +112,8 @@ def published_fid(row: Row) -> PublishedFid | None:
     one before.
     """
     first = row.first
-    if first.config.get("data", {}).get("name") != "latents" or not row.blocks or row.is_smoke:
+    data = requested.data_family(first)
+    if data is None or not data.has_published_fids or not row.blocks or row.is_smoke:
         return None
     batch = int(first.config.get("training", {}).get("batch", 0))
     iterations = row.group.iteration

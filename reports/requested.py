@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.config.guidance import UNGUIDED
 from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.data_sources import DataFamily, data_sources
 from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.methods import Evaluated, methods
 from tread_bench.core.records import Record
@@ -57,6 +58,11 @@ def scheduled(record: Record) -> str:
 def iterations(record: Record) -> int:
     """Of the whole training; 0 where the record does not say."""
     return int(record.config.get("training", {}).get("iterations") or 0)
+
+
+def data_family(record: Record) -> DataFamily | None:
+    """None where the data source is not installed here."""
+    return data_sources().get(record.config.get("data", {}).get("name"))
 
 
 def auxiliary(record: Record) -> str:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from tread_bench.cli.sample import _refuse_another_decoder
-from tread_bench.core.config.data import LatentsData
 from tread_bench.core.data_files import ChangedDataError, DataFiles
+from tread_bench.data.latents.family import LatentsData
 
 
 def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):

@@ -12,8 +12,9 @@ from safetensors.numpy import save_file
 
 from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
-from tread_bench.core.config.data import LatentsData, ParquetData
 from tread_bench.data.check import data_problems
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.parquet.family import ParquetData
 
 SUITE = """\
 name: damaged
@@ -36,7 +37,7 @@ def images(*train: str, held_out: str) -> ParquetData:
 
 
 def test_good_files_have_no_problem(good: str) -> None:
-    assert data_problems([images(good, held_out=good)]) == []
+    assert data_problems([(images(good, held_out=good), True)]) == []
 
 
 def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> Non
     twice = tmp_path / "twice.parquet"
     table = pq.read_table(good)
     pq.write_table(pa.Table.from_arrays([*table.columns, table["label"]], ["image", "label", "label"]), twice)
-    found = data_problems([images(good, str(cut), wrong_label, large, held_out=str(twice))])
+    found = data_problems([(images(good, str(cut), wrong_label, large, held_out=str(twice)), True)])
     assert [message.split(":")[0] for message in found] == [
         str(cut),
         f"{wrong_label}, row 4",
@@ -74,7 +75,7 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
     ]
     shape = {"channels": 4, "image_size": 8, "num_classes": 3}
     choice = LatentsData(name="latents", train=(good, *bad), held_out=(good,), scale=1.0, **shape)
-    found = data_problems([choice])
+    found = data_problems([(choice, True)])
     assert len(found) == 3 and all(path in message for path, message in zip(bad, found, strict=True))
 
 

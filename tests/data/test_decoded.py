@@ -15,10 +15,11 @@ from tests.data.test_parquet import COLOUR, png, write
 from tests.model.methods.subjects import cell_of
 from tread_bench.cell.open import Job
 from tread_bench.core import decoded
-from tread_bench.core.config.data import DigitsData, ParquetData
-from tread_bench.data import decoded as kept
-from tread_bench.data import parquet
+from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.open import open_data
+from tread_bench.data.parquet import decoded as kept
+from tread_bench.data.parquet import source as parquet
+from tread_bench.data.parquet.family import ParquetData, decoded_bytes
 from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 
@@ -144,7 +145,7 @@ def test_one_decodes_and_the_others_wait(choice, run, monkeypatch):
 
 
 def test_what_exceeds_the_limit_is_not_kept_and_that_is_said_once(choice, run, monkeypatch, caplog):
-    size = decoded.decoded_bytes(choice)
+    size = decoded_bytes(choice)
     assert size == 5 * (3 * 4 * 4 + 8)
     monkeypatch.setattr(decoded, "MOST_BYTES", size - 1)
     assert open_data(choice, run.decoded).sha256 == open_data(choice).sha256
@@ -156,7 +157,7 @@ def test_what_exceeds_the_limit_is_not_kept_and_that_is_said_once(choice, run, m
 def test_the_limit_is_one_of_the_run(choice, run, monkeypatch):
     open_data(choice, run.decoded)
     (path,) = files(run)
-    monkeypatch.setattr(decoded, "MOST_BYTES", path.stat().st_size + decoded.decoded_bytes(choice) - 1)
+    monkeypatch.setattr(decoded, "MOST_BYTES", path.stat().st_size + decoded_bytes(choice) - 1)
     open_data(choice.model_copy(update={"num_classes": 4}), run.decoded)
     assert files(run) == [path]
 

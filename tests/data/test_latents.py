@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 
 from tests.data.test_parquet import COLOUR, SIDE, png
 from tests.data.test_parquet import write as write_images
-from tread_bench.core.config.data import LatentsData
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents import LatentSet
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.source import LatentSet
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 
@@ -149,5 +149,5 @@ def test_real_images_are_opened_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_without_real_images_there_is_no_reference(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"set data\.images"):
+    with pytest.raises(UserError, match="have no real images"):
         _ = read(write(tmp_path / "a.safetensors")).reference

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from tread_bench.core.config.data import ParquetData
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
-from tread_bench.data.parquet import _decode
+from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.parquet.source import _decode
 from tread_bench.data.source import DataSource
 
 SIDE = 4

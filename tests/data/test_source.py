@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tread_bench.core.config.data import DigitsData
+from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import ImageSet, flip, from_uint8, to_uint8
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch_fidelity import FeatureExtractorInceptionV3
 
-from tread_bench.core.config.data import DigitsData
+from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.core.config.data import LatentsData
 from tread_bench.core.errors import UserError
+from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 

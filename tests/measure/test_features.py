@@ -13,9 +13,12 @@ import torch
 from safetensors.torch import save_file
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
-from tread_bench.core.config.data import DataChoice, DigitsData, LatentsData, ParquetData
+from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
+from tread_bench.data.digits.family import DigitsData
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import classifier, feature_training
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, Classifier, ClassifierFeatures, load_classifier

@@ -23,9 +23,9 @@ from safetensors.torch import save
 
 from tests.toy_suite import OWNER
 from tread_bench.cell.checkpoint import load_latest
-from tread_bench.core.config.data import ParquetData
 from tread_bench.core.errors import UserError
-from tread_bench.data.parquet import read_parquet
+from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.parquet.source import read_parquet
 from tread_bench.measure.quality import reference
 from tread_bench.measure.quality.features import open_classifier, open_inception
 from tread_bench.runner.folder import RunFolder

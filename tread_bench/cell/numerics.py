@@ -14,7 +14,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics
 from tread_bench.core.config.compute import Compute, StepOptions
-from tread_bench.core.config.data import DataChoice
+from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.documents import Choices, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels
@@ -139,8 +139,11 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
     hidden.float().square().sum().backward()
 
 
-def resolve_choices(compute: Compute, device: str, data: Sequence[DataChoice] = ()) -> Choices:
+def resolve_choices(compute: Compute, device: str, data: Sequence[tuple[DataOptions, bool]] = ()) -> Choices:
     """What plan.json says about the machine where cells will run, as a run's first task there.
+
+    Args:
+        data: what cells read, each with whether samples are generated.
 
     Raises:
         UserError: with a line for each, where data files cannot be used there.

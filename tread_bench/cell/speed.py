@@ -14,7 +14,6 @@ from tread_bench.cell.run import dense_twin, unscheduled
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.compute import Compute, Timing
-from tread_bench.core.config.data import RandomLatentsData
 from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
@@ -25,6 +24,7 @@ from tread_bench.core.routes import Route
 from tread_bench.core.statistics import median_interval, paired_ratio
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
+from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
@@ -77,7 +77,7 @@ def time_backbone(
     numerics = resolve_numerics(compute, device)
     where = apply_numerics(numerics)
     shape = {"channels": spec.channels, "image_size": spec.image_size, "num_classes": spec.num_classes}
-    latents = RandomLatentsData(name="random_latents", count=80, **shape)
+    latents = RandomLatentsData(count=80, **shape)
     data = open_data(latents)
 
     # A cell of the backbone with these routes.

@@ -138,7 +138,7 @@ class Trainer:
         items = draws.permuted(seed, "order", first, size, len(self.data.train))
         x = self.data.train.images(items)
         y = self._labels(items, first) if self.network.spec.num_classes else None
-        if getattr(self.cell.data, "horizontal_flip", False):
+        if self.cell.data.family.is_flipped(self.cell.data):
             x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
 
         # Noise and times.

@@ -21,7 +21,7 @@ from tread_bench.cell.numerics import (
 )
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.compute import Compute
-from tread_bench.core.config.data import DigitsData
+from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.families import families
 from tread_bench.core.kernels import KERNELS, missing
@@ -46,7 +46,7 @@ def examine() -> dict[str, Any]:
             f"{kind}.{name}": missing(name, devices[-1]) or "yes" for kind, names in KERNELS.items() for name in names
         },
         "autocast": {name: autocast_problem(name, devices[-1]) or "yes" for name in ("bfloat16", "float16")},
-        "feature_networks": {"digits": _digits_network()},
+        "feature_networks": {DEFAULT_DATA.name: _shipped_network()},
     }
 
 
@@ -77,6 +77,6 @@ def _cuda() -> str:
     return f"torch sees no GPU (it {built})"
 
 
-def _digits_network() -> str:
-    extractor = choose_extractor(Metrics(), DigitsData())
+def _shipped_network() -> str:
+    extractor = choose_extractor(Metrics(), DEFAULT_DATA)
     return f"{extractor.name}, sha256 {extractor.sha256[:12]}"

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
+from tread_bench.core.data_sources import DataFamily, data_sources
 from tread_bench.core.families import SELECTORS, families
 from tread_bench.core.guidance import GuidanceFamily, guidance_rules
 from tread_bench.core.kernels import KERNELS, missing
@@ -58,14 +58,8 @@ def _suites() -> list[dict[str, Any]]:
     return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
 
 
-def _choices(union: Any) -> list[dict[str, Any]]:
-    """The members of a discriminated union: their name and what their docstring's first line says."""
-    members = get_args(get_args(union)[0]) if get_args(union) else (union,)
-    return [{"name": _name(member), "about": _about(member)} for member in members]
-
-
 def _described(
-    plugins: Mapping[str, MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily],
+    plugins: Mapping[str, DataFamily | MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily],
 ) -> list[dict[str, Any]]:
     """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
     return [
@@ -75,10 +69,6 @@ def _described(
 
 def _about(options: type[BaseModel]) -> str:
     return (options.__doc__ or "").strip().partition("\n")[0]
-
-
-def _name(member: type[BaseModel]) -> str:
-    return str(get_args(member.model_fields["name"].annotation)[0])
 
 
 def _samplers() -> list[dict[str, Any]]:
@@ -110,7 +100,7 @@ def _kernels() -> list[dict[str, Any]]:
 _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "backbones": _backbones,
     "suites": _suites,
-    "datasets": lambda: _choices(DataChoice),
+    "datasets": lambda: _described(data_sources()),
     "objectives": lambda: _described(objectives()),
     "samplers": _samplers,
     "selectors": _selectors,

@@ -14,7 +14,7 @@ import typer
 
 from tread_bench.cell.open import Job
 from tread_bench.cli.guidance import changed_sampling
-from tread_bench.core.config.data import DataChoice, LatentsData, picture_shape
+from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.data_files import DataFiles
@@ -131,18 +131,17 @@ def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
     complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
     if isinstance(complete, list):
         raise UserError("\n".join(problem.message for problem in complete))
-    if (channels := picture_shape(complete.data)[0]) not in (1, 3):
-        way_out = ", or latents with data.decoder" if complete.data.name == "latents" else ""
-        raise UserError(f"images of {channels} channels cannot be shown: sample needs 1 or 3{way_out}")
+    if (channels := complete.data.picture_shape[0]) not in (1, 3):
+        raise UserError(f"images of {channels} channels cannot be shown: sample needs 1 or 3, or latents and a decoder")
     return complete
 
 
 def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
     """Raises ChangedDataError where the decoder is not the one that decoded the cell's images."""
-    if isinstance(data, LatentsData) and data.decoder is not None:
+    if decoding := data.family.decoding(data):
         record = job.folder.record(job.id)
         known = {**job.plan.files, **(record.data_files if record else {})}
-        DataFiles([data.decoder], known).hashed()
+        DataFiles([decoding.path], known).hashed()
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
-from tread_bench.core.config.data import DataChoice, LatentsData, ParquetData
+from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
+from tread_bench.core.plugins import named
 
 
-def data_problems(choices: Sequence[DataChoice]) -> list[str]:
+def data_problems(read: Iterable[tuple[DataOptions, bool]]) -> list[str]:
     """One message for each file that cannot be used, by its headers, columns, labels, and first and last entries.
 
     Mistakes that can only be found by reading everything are found by the cell that reads it.
+
+    Args:
+        read: data sources, each with whether samples are generated, to be compared with real images.
     """
     found: dict[str, None] = {}  # each once, in order
-    for choice in choices:
-        for check in _checks(choice):
-            try:
-                check()
-            except UserError as error:
-                found[str(error)] = None
+    for options, generates in read:
+        if check_files := options.family.check_files:
+            found |= dict.fromkeys(named(check_files)(options, generates))
     return list(found)
 
 
-def _checks(choice: DataChoice) -> Iterator[Callable[[], None]]:
-    """One check for each file; the code that reads a kind of file is imported only where there are some."""
-    if isinstance(choice, ParquetData):
-        from tread_bench.data import parquet
-
-        for path in (*choice.train, *choice.held_out):
-            yield partial(parquet.check_ends, choice, path)
-    elif isinstance(choice, LatentsData):
-        from tread_bench.data import latents, parquet
-
-        for path in (*choice.train, *choice.held_out):
-            yield partial(latents.check_ends, choice, path)
-        if choice.images:
-            real_images = parquet.ParquetImages(choice).choice
-            for path in choice.images:
-                yield partial(parquet.check_ends, real_images, path, "data.decoded_size")
+def message_of(check: Callable[..., object], *values: object) -> Iterator[str]:
+    """That of the UserError that a check raises, if it does."""
+    try:
+        check(*values)
+    except UserError as error:
+        yield str(error)

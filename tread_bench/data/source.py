@@ -142,12 +142,12 @@ class DataSource:
 
     @property
     def reference(self) -> RealImages:
-        """Raises UserError where the data are latents without real images."""
+        """Raises UserError where the data have no real images."""
         if self.real_images is not None:
             return self.real_images
         if isinstance(self.train, ImageSet):
             return self.train
-        raise UserError("data latents: no real images to compare with; set data.images, or metrics.generate: false")
+        raise UserError("the data have no real images to compare samples with: set metrics.generate: false")
 
     @cached_property
     def sha256(self) -> str:

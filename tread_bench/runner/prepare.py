@@ -16,10 +16,10 @@ import psutil
 
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.conditions import differences
-from tread_bench.core.config.data import DataChoice, LatentsData
 from tread_bench.core.config.files import files_of
 from tread_bench.core.data_files import check_unchanged, joined, look_at
-from tread_bench.core.decoded import MOST_BYTES, decoded_bytes
+from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.decoded import MOST_BYTES
 from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
 from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
@@ -79,18 +79,19 @@ def _check_same_run(before: RunPlan, plan: Plan, folder: RunFolder, device: str)
         raise StoreError(f"{folder.root} was started with --device {begun}: give all shards the same --device")
 
 
-def _data_read(cells: Iterable[PlannedCell]) -> list[DataChoice]:
-    """The data that cells read, each choice once; real images of latents only where images are generated."""
-    found = {}
+def _data_read(cells: Iterable[PlannedCell]) -> list[tuple[DataOptions, bool]]:
+    """The data that cells read, each choice once, with whether any of its cells generates samples."""
+    found: dict[str, tuple[DataOptions, bool]] = {}
     for cell in (planned.cell for planned in cells):
-        data = cell.data
-        if isinstance(data, LatentsData) and not cell.metrics.generate:
-            data = data.model_copy(update={"images": ()})
-        found[data.model_dump_json()] = data
+        key = cell.data.model_dump_json()
+        _, generates = found.get(key, (cell.data, False))
+        found[key] = cell.data, generates or cell.metrics.generate
     return [*found.values()]
 
 
-def _resolved_there(plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[DataChoice]) -> Choices:
+def _resolved_there(
+    plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[tuple[DataOptions, bool]]
+) -> Choices:
     """Where the executor runs its tasks. Raises StoreError."""
     seen = folder.root / f".seen-{uuid4().hex}"
     task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", (plan.suite.compute, device, data), seen)
@@ -233,7 +234,7 @@ def needed_bytes(untrained: Sequence[PlannedCell], folder: RunFolder, workers: i
 def _decoded_bytes(untrained: Sequence[PlannedCell], folder: RunFolder) -> int:
     """Bytes of decoded images that the run may still keep."""
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in untrained}
-    sizes = (decoded_bytes(choice) for choice in choices.values())
+    sizes = (choice.family.decoded_bytes(choice) for choice in choices.values())
     kept = sum(size for size in sizes if size <= MOST_BYTES)
     return max(0, min(kept, MOST_BYTES) - _size(folder.decoded))
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tread_bench.core.config.data import picture_shape
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell, Suite
@@ -272,7 +271,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     evaluation, and small files.
     """
     training = planned.cell.training
-    channels, side = picture_shape(planned.cell.data)
+    channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
     evaluations = len(planned.cell.metrics.at or (training.iterations,))
     weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params

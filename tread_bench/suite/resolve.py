@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER
-from tread_bench.core.config.data import LatentsData
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
@@ -224,15 +223,7 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    if cell.data.name == "random_latents":
-        message = "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
-        yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
-    if isinstance(cell.data, LatentsData) and not (cell.data.decoder and cell.data.images):
-        missing = " and ".join(f"data.{key}" for key in ("decoder", "images") if not getattr(cell.data, key))
-        message = (
-            f"data latents without {missing}: samples are judged as decoded images, against real ones; give both "
-            "decoder and images, or set metrics.generate: false"
-        )
+    if message := cell.data.family.not_comparable(cell.data):
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     for key, least in (("kid_subset_size", cell.metrics.kid_subset_size), ("neighbours", cell.metrics.neighbours + 1)):
         if cell.metrics.num_samples < least:

@@ -12,6 +12,7 @@ EXTRACTORS = {
     "trained-classifier": "the same kind of network from metrics.extractor_weights (`tread-bench features`)",
     "inception": "Inception v3 from metrics.inception_weights, as torch-fidelity has it",
 }
+SHIPPED_EXTRACTORS = ("digits-classifier",)  # of these, whose weights come with the package
 
 
 class Metrics(Model):

@@ -10,7 +10,7 @@ from tread_bench.core.config.auxiliary import Auxiliary
 from tread_bench.core.config.backbones import BackboneChoice, Routes
 from tread_bench.core.config.base import Model, no_boolean
 from tread_bench.core.config.compute import Compute, Limits, Timing
-from tread_bench.core.config.data import DataChoice, DigitsData
+from tread_bench.core.config.data import DEFAULT_DATA, DataChoice
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE, MethodChoice
 from tread_bench.core.config.metrics import Metrics
@@ -27,7 +27,7 @@ class Cell(Model):
     """One training, or one judging of what another has trained, fully resolved: the same on every machine."""
 
     backbone: BackboneChoice
-    data: DataChoice = DigitsData()
+    data: DataChoice = DEFAULT_DATA
     method: MethodChoice = PLAINLY_DENSE
     routes: Routes = ()
     selector: str = Field("random", description="which tokens bypass")

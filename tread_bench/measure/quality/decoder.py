@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.export.passes import move_to_device_pass
 
-from tread_bench.core.config.data import LatentsData
+from tread_bench.core.data_sources import DataOptions, Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program
 from tread_bench.measure.quality.features import full_float32
-
-if TYPE_CHECKING:
-    from tread_bench.core.config.data import DataChoice
 
 BATCH = 16  # latents that a decoder takes at a time: always as many, so that no image depends on how many there are
 
@@ -29,17 +25,18 @@ class Decoder:
         UserError: the file is not such a program.
     """
 
-    def __init__(self, data: LatentsData) -> None:
-        assert data.decoder is not None
-        self.scale = data.scale
-        self.path = data.decoder
+    def __init__(self, data: DataOptions) -> None:
+        decoding = data.family.decoding(data)
+        assert decoding is not None
+        self.scale = decoding.scale
+        self.path = decoding.path
         try:
-            content = Path(data.decoder).read_bytes()
+            content = Path(self.path).read_bytes()
         except OSError as error:
-            raise UserError(f"{data.decoder}: cannot read data.decoder ({error.strerror})") from None
+            raise UserError(f"{self.path}: cannot read data.decoder ({error.strerror})") from None
         self.sha256 = hashlib.sha256(content).hexdigest()
-        self.program = load_program(data.decoder, content)
-        _check_shapes(self.program, data)
+        self.program = load_program(self.path, content)
+        _check_shapes(self.program, data, decoding)
         self._modules: dict[torch.device, torch.nn.Module] = {}
 
     @torch.no_grad()
@@ -58,9 +55,9 @@ class Decoder:
         return self._modules[device]
 
 
-def open_decoder(data: DataChoice) -> Decoder | None:
+def open_decoder(data: DataOptions) -> Decoder | None:
     """None where samples are images themselves. Raises UserError."""
-    return Decoder(data) if isinstance(data, LatentsData) and data.decoder else None
+    return Decoder(data) if data.family.decoding(data) else None
 
 
 def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
@@ -76,15 +73,15 @@ def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
     return to_uint8(decoder(samples).cpu())
 
 
-def _check_shapes(program: torch.export.ExportedProgram, data: LatentsData) -> None:
+def _check_shapes(program: torch.export.ExportedProgram, data: DataOptions, decoding: Decoding) -> None:
     values = {node.name: node.meta["val"] for node in program.graph.nodes if "val" in node.meta}
     takes = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_inputs])
     gives = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_outputs])
     latents = f"float32 ({BATCH}, {data.channels}, {data.image_size}, {data.image_size})"
-    images = f"float32 ({BATCH}, 3, {data.decoded_size}, {data.decoded_size})"
+    images = f"float32 ({BATCH}, 3, {decoding.image_size}, {decoding.image_size})"
     if (takes, gives) != (latents, images):
         raise UserError(
-            f"{data.decoder}: maps {takes} to {gives}, and data.decoder must map {latents} to {images}: export "
+            f"{decoding.path}: maps {takes} to {gives}, and data.decoder must map {latents} to {images}: export "
             "it with such an input, or set data.channels, data.image_size or data.decoded_size"
         )
 

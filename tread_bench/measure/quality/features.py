@@ -19,11 +19,10 @@ from torch import Tensor
 from torch_fidelity import FeatureExtractorBase
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
-from tread_bench.core.config.data import picture_shape
 from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
-from tread_bench.measure.quality.classifier import DIGITS_CLASSIFIER, DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, ClassifierFeatures
 
 if TYPE_CHECKING:
     from tread_bench.core.config.data import DataChoice
@@ -104,7 +103,7 @@ def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
     weights = DIGITS_WEIGHTS
     if name == TRAINED:
         weights = Path(_given(metrics.extractor_weights, name, "metrics.extractor_weights"))
-    return open_classifier(weights, picture_shape(data))
+    return open_classifier(weights, data.picture_shape)
 
 
 def _suiting(metrics: Metrics, data: DataChoice) -> str:
@@ -117,8 +116,8 @@ def _suiting(metrics: Metrics, data: DataChoice) -> str:
         return INCEPTION
     if metrics.extractor_weights:
         return TRAINED
-    if data.name == "digits":
-        return DIGITS_CLASSIFIER
+    if data.family.extractor is not None:
+        return data.family.extractor
     raise UserError(f"FID needs a feature network, and none ships for data {data.name!r}: {_WAYS_OUT}")
 
 

@@ -40,7 +40,7 @@ def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
         given, missing = ("weights", "model") if options.model is None else ("model", "weights")
         rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"
         yield Problem(rule, (given,))
-    elif options.model is None and data.name != "digits":
+    elif options.model is None and data.family.extractor is None:
         way_out = "set repa.model (a timm model) and repa.weights (its local file)"
         yield Problem(f"auxiliary repa: no feature network ships for data {data.name}; {way_out}")
     elif data.channels not in (1, 3):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,13 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core import draws
+from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.data.source import DataSource, from_uint8
 
-if TYPE_CHECKING:
-    from tread_bench.core.config.data import RandomLatentsData
 
-
-def draw_latents(choice: RandomLatentsData) -> DataSource:
+def draw_latents(choice: RandomLatentsData, folder: Path | None = None) -> DataSource:
     """`count` samples of uniform values in [-1, 1] with uniform labels, the last fifth held out."""
     shape = (choice.channels, choice.image_size, choice.image_size)
     classes = draws.integers(0, "labels of random latents", 0, choice.count, max(choice.num_classes, 1))

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from tread_bench.core.config.data import LatentsData, ParquetData
 from tread_bench.core.errors import UserError
-from tread_bench.data.decoded import kept_or_decoded
+from tread_bench.data.check import message_of
+from tread_bench.data.parquet.decoded import kept_or_decoded
+from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
 
 _ROWS_AT_A_TIME = 512
@@ -51,20 +52,20 @@ def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource
 
 
 class ParquetImages:
-    """The real images that samples of latents are compared with, in colour, opened on first use, not kept in memory.
+    """Real images that decoded samples are compared with, in colour, opened on first use, not kept in memory.
+
+    Args:
+        paths: of the files.
+        image_size: pixels on a side.
+        column: that holds the images.
 
     Raises:
         UserError: naming file, row (from 0) and rule.
     """
 
-    def __init__(self, latents: LatentsData) -> None:
+    def __init__(self, paths: tuple[str, ...], image_size: int, column: str) -> None:
         self.choice = ParquetData(
-            name="parquet",
-            train=latents.images,
-            held_out=latents.images,
-            image_size=latents.decoded_size,
-            num_classes=0,
-            image_column=latents.image_column,
+            train=paths, held_out=paths, image_size=image_size, num_classes=0, image_column=column
         )
 
     @cached_property
@@ -89,6 +90,11 @@ class ParquetImages:
         while batch := list(islice(rows, size)):
             yield torch.from_numpy(np.stack(batch))
 
+    def problems(self) -> Iterator[str]:
+        """A message for each file that cannot be used."""
+        for path in self.choice.train:
+            yield from message_of(check_ends, self.choice, path, "data.decoded_size")
+
 
 def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[str, ...]) -> ImageSet:
     count = sum(file.metadata.num_rows for file in files)
@@ -103,6 +109,12 @@ def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[s
             classes[place] = label
             place += 1
     return ImageSet(pixels, classes)
+
+
+def file_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
+    """A message for each file that cannot be used."""
+    for path in (*choice.train, *choice.held_out):
+        yield from message_of(check_ends, choice, path)
 
 
 def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size") -> None:

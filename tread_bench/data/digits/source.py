@@ -6,13 +6,16 @@ fifth has 33 to 37 images of every class, mostly by people who are not in the tr
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 
+from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 
 
-def read_digits() -> DataSource:
+def read_digits(choice: DigitsData, folder: Path | None = None) -> DataSource:
     """1,438 training images and the last fifth, 359 images, held out; grey level g is x = g / 8 - 1."""
     from sklearn.datasets import load_digits
 
@@ -23,5 +26,5 @@ def read_digits() -> DataSource:
     return DataSource(
         train=ImageSet(pixels[:first_held_out], classes[:first_held_out]),
         held_out=ImageSet(pixels[first_held_out:], classes[first_held_out:]),
-        num_classes=10,
+        num_classes=choice.num_classes,
     )

@@ -17,12 +17,12 @@ from PIL import features
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from tread_bench.core.config.data import ParquetData
 from tread_bench.core.data_files import content_sha256
-from tread_bench.core.decoded import LOCK, MOST_BYTES, decoded_bytes, is_kept
+from tread_bench.core.decoded import LOCK, MOST_BYTES, is_kept
 from tread_bench.core.files import replacing
 from tread_bench.core.locks import waited_for
 from tread_bench.core.outputs import OutputError
+from tread_bench.data.parquet.family import ParquetData, decoded_bytes
 from tread_bench.data.source import DataSource, ImageSet
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ stay in memory; latents stay on disk.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,23 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tread_bench.core.config.data import LatentsData
 from tread_bench.core.errors import UserError
-from tread_bench.data.parquet import ParquetImages
+from tread_bench.data.check import message_of
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.parquet.source import ParquetImages
 from tread_bench.data.source import DataSource, files_sha256
 
 
-def open_latents(choice: LatentsData) -> DataSource:
+def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
-    real_images = ParquetImages(choice) if choice.images else None
+    real_images = _real_images(choice) if choice.images else None
     return DataSource(
         LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images
     )
+
+
+def _real_images(choice: LatentsData) -> ParquetImages:
+    return ParquetImages(choice.images, choice.decoded_size, choice.image_column)
 
 
 class LatentSet:
@@ -84,6 +90,14 @@ class LatentSet:
     def sha256(self) -> str:
         """Hash of the files, in their order."""
         return files_sha256(self.paths)
+
+
+def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
+    """A message for each file that cannot be used; real images are read only where samples are generated."""
+    for path in (*choice.train, *choice.held_out):
+        yield from message_of(check_ends, choice, path)
+    if generates and choice.images:
+        yield from _real_images(choice).problems()
 
 
 def check_ends(choice: LatentsData, path: str) -> None:

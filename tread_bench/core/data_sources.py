@@ -1,0 +1,158 @@
+"""Names to data sources, found through entry points of the group `tread_bench.data_sources`.
+
+A data source has samples to train on and others held out. What the rest of the package needs to know of it, its
+`DataFamily` says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.config.metrics import SHIPPED_EXTRACTORS
+from tread_bench.core.names import unknown
+from tread_bench.core.plugins import Kind, announced
+
+Place = tuple[str | int, ...]  # keys and indices that lead to a value
+_SHAPE = ("image_size", "channels", "num_classes")
+
+
+class DataOptions(Model):
+    """A data source's settings in a suite. Each subclass has its source's name: `name: Literal["mine"] = "mine"`.
+
+    Each has `image_size` (pixels on a side), `channels` and `num_classes` (0: no labels), as fields or as properties.
+    """
+
+    name: str = ""
+
+    if TYPE_CHECKING:
+
+        @property
+        def image_size(self) -> int: ...
+        @property
+        def channels(self) -> int: ...
+        @property
+        def num_classes(self) -> int: ...
+
+    @property
+    def family(self) -> DataFamily:
+        return find_data_source(self.name)
+
+    @property
+    def picture_shape(self) -> tuple[int, int]:
+        """Channels and side of the images that generated samples become."""
+        decoding = self.family.decoding(self)
+        return (3, decoding.image_size) if decoding else (self.channels, self.image_size)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How generated samples become images, where they are latents.
+
+    Args:
+        path: a torch.export program of 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1].
+        scale: a network learns scale * latent.
+        image_size: S.
+    """
+
+    path: str
+    scale: float
+    image_size: int
+
+
+def no_files(options: Any, generates: bool) -> Iterable[tuple[Place, str]]:
+    """The source reads no files."""
+    return ()
+
+
+def always_comparable(options: Any) -> str:
+    """Generated samples are images, and the source has real ones."""
+    return ""
+
+
+def no_decoding(options: Any) -> Decoding | None:
+    """Generated samples are images."""
+    return None
+
+
+def never_flipped(options: Any) -> bool:
+    """Images are trained on as they are."""
+    return False
+
+
+def nothing_decoded(options: Any) -> int:
+    """The source keeps nothing in the run folder."""
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFamily:
+    """A data source: what is known of it without torch.
+
+    Args:
+        name: as a suite writes it.
+        options: its typed settings; the docstring's first line is what `tread-bench list datasets` shows.
+        builder: "module:attribute" of a callable (options, folder) -> `DataSource`. `folder` is where a run keeps
+            decoded images, or None; a source that decodes nothing ignores it.
+        files: (options, whether samples are generated) -> place in the options and path of each file that is read.
+            A run notices when one of them changes.
+        not_comparable: options -> why generated samples cannot be compared with real images; empty: they can.
+        extractor: the feature network that ships for such images, by its name in `tread-bench list extractors`; None:
+            a suite names one.
+        check_files: "module:attribute" of a callable (options, whether samples are generated) -> a message for each
+            mistake in the files that shows without reading all of them; None: a cell that reads them finds it.
+        decoding: options -> how generated samples become images; None: they are images.
+        is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
+        decoded_bytes: options -> the size of what is decoded, as far as a run may keep it.
+        has_published_fids: the FIDs in TREAD's tables were measured on such data.
+        note: what a reader of its results must know; the page shows it.
+    """
+
+    name: str
+    options: type[DataOptions]
+    builder: str
+    files: Callable[[Any, bool], Iterable[tuple[Place, str]]]
+    not_comparable: Callable[[Any], str]
+    extractor: str | None
+    check_files: str | None = None
+    decoding: Callable[[Any], Decoding | None] = no_decoding
+    is_flipped: Callable[[Any], bool] = never_flipped
+    decoded_bytes: Callable[[Any], int] = nothing_decoded
+    has_published_fids: bool = False
+    note: str = ""
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+def _wrong_with(data: DataFamily) -> str:
+    """By which rule a data source cannot be used; empty: it can."""
+    if not (isinstance(data.options, type) and issubclass(data.options, DataOptions)):
+        return "its options must be a subclass of tread_bench.DataOptions"
+    if get_args(data.options.model_fields["name"].annotation) != (data.name,):
+        return f"its options must have the field name: Literal[{data.name!r}] = {data.name!r}"
+    shape = {*data.options.model_fields, *dir(data.options)}
+    if missing := [name for name in _SHAPE if name not in shape]:
+        return f"its options must have {', '.join(missing)}, as fields or as properties"
+    if not callable(data.files) or not callable(data.not_comparable):
+        return "its files and its not_comparable must be callables: tread_bench.no_files, tread_bench.always_comparable"
+    if data.extractor not in (None, *SHIPPED_EXTRACTORS):
+        return f"its extractor must be None or one that ships: {', '.join(SHIPPED_EXTRACTORS)}"
+    return ""
+
+
+DATA_SOURCES = Kind(word="data source", group="tread_bench.data_sources", of=DataFamily, wrong_with=_wrong_with)
+
+
+@cache
+def data_sources() -> dict[str, DataFamily]:
+    """Every data source that is announced and can be used, by name."""
+    return announced(DATA_SOURCES)
+
+
+def find_data_source(name: str) -> DataFamily:
+    """The data source of that name. Raises ValueError."""
+    if name not in data_sources():
+        raise ValueError(unknown("data", name, data_sources()))
+    return data_sources()[name]

@@ -1,0 +1,1 @@
+"""The digits that come with scikit-learn."""

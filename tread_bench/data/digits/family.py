@@ -1,0 +1,40 @@
+"""scikit-learn's digits, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tread_bench.core.data_sources import DataFamily, DataOptions, always_comparable, no_files
+
+
+class DigitsData(DataOptions):
+    """scikit-learn's 1,797 scanned digits, 8x8, one channel, ten classes; the last fifth is held out."""
+
+    name: Literal["digits"] = "digits"
+
+    @property
+    def image_size(self) -> int:
+        return 8
+
+    @property
+    def channels(self) -> int:
+        return 1
+
+    @property
+    def num_classes(self) -> int:
+        return 10
+
+
+DIGITS = DataFamily(
+    name="digits",
+    options=DigitsData,
+    builder="tread_bench.data.digits.source:read_digits",
+    files=no_files,
+    not_comparable=always_comparable,
+    extractor="digits-classifier",
+    note=(
+        "The data are scanned digits of 8×8 pixels and the network is small. At this size TREAD’s gain in quality is "
+        "not expected, and results need not hold at a published size. The FIDs use a separate feature network, so they "
+        "are not comparable with published ones."
+    ),
+)

@@ -1,0 +1,1 @@
+"""Latents of an autoencoder, in safetensors files."""

@@ -1,0 +1,1 @@
+"""Noise in the shape of latents."""

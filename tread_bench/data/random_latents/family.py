@@ -1,0 +1,34 @@
+"""Noise in the shape of latents, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Int
+from tread_bench.core.data_sources import DataFamily, DataOptions, no_files
+
+
+class RandomLatentsData(DataOptions):
+    """Noise in the shape of ImageNet-256's latents, drawn by sample index: for speed and memory, nothing to learn."""
+
+    name: Literal["random_latents"] = "random_latents"
+    channels: Int = Field(4, ge=1)
+    image_size: Int = Field(32, ge=1, description="side in latent pixels")
+    num_classes: Int = Field(1000, ge=0)
+    count: Int = Field(1280, ge=5, description="samples; the last fifth is held out")
+
+
+def _never_comparable(options: RandomLatentsData) -> str:
+    return "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
+
+
+RANDOM_LATENTS = DataFamily(
+    name="random_latents",
+    options=RandomLatentsData,
+    builder="tread_bench.data.random_latents.source:draw_latents",
+    files=no_files,
+    not_comparable=_never_comparable,
+    extractor=None,
+)
