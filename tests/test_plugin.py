@@ -22,6 +22,7 @@ CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
 OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
 METHOD = CHECKOUT / "tests" / "plugin" / "method"
+DATA = CHECKOUT / "tests" / "plugin" / "data"
 DOCUMENT = CHECKOUT / "docs" / "extending.md"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
@@ -35,9 +36,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run(
-        [*command, "--target", str(folder), str(PLUGIN), str(METHOD), str(OBJECTIVE)], check=True, capture_output=True
-    )
+    plug_ins = map(str, (PLUGIN, METHOD, OBJECTIVE, DATA))
+    subprocess.run([*command, "--target", str(folder), *plug_ins], check=True, capture_output=True)
     return folder
 
 
@@ -216,7 +216,7 @@ def test_the_document_names_every_trait() -> None:
         assert rows == [field.name for field in fields(family) if field.name not in identity]
 
 
-PYTHON = [PLUGIN / "snake_backbone", METHOD / "mean_fill", OBJECTIVE / "trig_flow"]
+PYTHON = [PLUGIN / "snake_backbone", METHOD / "mean_fill", OBJECTIVE / "trig_flow", DATA / "drawn_shapes"]
 
 
 @pytest.mark.parametrize("folder", PYTHON, ids=lambda folder: folder.name)
@@ -273,3 +273,37 @@ def test_an_objective_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
     assert len(rows) == 2 and {row["status"] for row in rows} == {"done"}
     assert len({row["validation_loss"] for row in rows}) == 2
     assert "objective=trig" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_data_source_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "datasets", "--json"))
+    (found,) = [data for data in listed if data["name"] == "shapes"]
+    assert found["about"].startswith("Discs, squares") and found["source"] == "drawn-shapes 0.1.0"
+    code = (
+        "from tread_bench import check_data\nfrom drawn_shapes.family import SHAPES\n"
+        "print([str(violation) for violation in check_data(SHAPES, {'count': 200})])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+
+
+def test_a_data_source_is_planned_as_our_own(installed: Path) -> None:
+    arguments = ("plan", DATA / "shapes.yaml", "--json", "--set", "data.image_size=16")
+    rows = json.loads(run_with(installed, "-m", "tread_bench", *arguments))["rows"]
+    assert [row["tokens_per_block"] for row in rows] == [[64, 64, 64, 64], [64, 32, 32, 64]]
+
+
+def test_a_mistake_in_a_data_source_s_option_is_reported_as_any_other(installed: Path, tmp_path: Path) -> None:
+    suite = tmp_path / "few.yaml"
+    suite.write_text((DATA / "shapes.yaml").read_text(encoding="utf-8").replace("count: 400", "count: 4"))
+    command = [sys.executable, "-m", "tread_bench", "plan", str(suite)]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
+    assert done.returncode == 2 and "few.yaml:6:" in done.stderr and "data.count" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_data_source_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", DATA / "shapes.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["done", "done"] and all(float(row["fid"]) > 0 for row in rows)
+    assert "The data are drawn shapes" in (tmp_path / "index.html").read_text(encoding="utf-8")

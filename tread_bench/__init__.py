@@ -13,6 +13,7 @@ from tread_bench.core.old_names import redirect_old_names
 if TYPE_CHECKING:
     from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
+    from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
+    from tread_bench.data.contract import check_data
+    from tread_bench.data.source import DataSource, ImageSet
     from tread_bench.diffusion.contract import check_objective
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.methods import check_method
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
+    "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
     "core.families": (
         "BackboneSpec",
         "Cost",
@@ -63,6 +67,8 @@ _NAMES_BY_MODULE = {
     "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
+    "data.contract": ("check_data",),
+    "data.source": ("DataSource", "ImageSet"),
     "diffusion.contract": ("check_objective",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.methods": ("check_method",),
@@ -85,10 +91,15 @@ __all__ = [
     "BatchRange",
     "Branch",
     "Cost",
+    "DataFamily",
+    "DataOptions",
+    "DataSource",
+    "Decoding",
     "Evaluated",
     "Family",
     "GuidanceFamily",
     "GuidanceOptions",
+    "ImageSet",
     "Images",
     "LossFamily",
     "LossOptions",
@@ -106,9 +117,11 @@ __all__ = [
     "TokenState",
     "Tokens",
     "__version__",
+    "always_comparable",
     "bi_wkv",
     "causal_conv",
     "check_backbone",
+    "check_data",
     "check_method",
     "check_objective",
     "come_back",
@@ -118,6 +131,7 @@ __all__ = [
     "gather_tokens",
     "leave",
     "mirrored_skips",
+    "no_files",
     "no_skips",
     "q_shift",
     "run_blocks",

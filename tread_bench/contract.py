@@ -8,24 +8,29 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
 from tread_bench.diffusion.contract import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
-from tread_bench.model.contract.run import Violation, check_backbone, run_check
+from tread_bench.model.contract.run import check_backbone
 from tread_bench.model.contract.subject import Subject
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 
 __all__ = [
     "CHECKS",
+    "DATA_CHECKS",
     "METHOD_CHECKS",
     "OBJECTIVE_CHECKS",
     "WRAPPED_CHECKS",
     "Check",
+    "DataSubject",
     "MethodSubject",
     "ObjectiveSubject",
     "Subject",
     "Violation",
     "check_backbone",
+    "check_data",
     "check_method",
     "check_objective",
     "check_wrapped",

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.objectives import ObjectiveFamily
+from tread_bench.core.violations import Violation, run_check
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.model.contract.run import Violation, run_check
 
 SAMPLES = 4096
 STEPS = 200

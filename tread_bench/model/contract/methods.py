@@ -29,8 +29,8 @@ from tread_bench.core.methods import Evaluated, MethodFamily, Tokens
 from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
+from tread_bench.core.violations import Violation, run_check
 from tread_bench.model.backbone import TokenState, draw_weights
-from tread_bench.model.contract.run import Violation, run_check
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
 from tread_bench.model.network import Network
 

@@ -11,41 +11,14 @@ initial values first, so that a layer that starts at zero hides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping
 
 import torch
 
 from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.model.contract.checks import CHECKS, Check
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject
-
-__all__ = ["CHECKS", "Check", "Subject", "Violation", "check_backbone", "run_check"]
-
-Tried = TypeVar("Tried")
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A rule that a plug-in breaks: the check that says so, what it expected and what it saw."""
-
-    check: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.check}: {self.message}"
-
-
-def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
-    """What one check finds; an error that the plug-in raises is a finding."""
-    found: list[Violation] = []
-    name = check.__name__.removeprefix("check_")
-    try:
-        found.extend(Violation(name, message) for message in check(subject))
-    except Exception as error:  # whatever an adapter raises, the other checks go on
-        found.append(Violation(name, f"raised {type(error).__name__}: {error}"))
-    return found
 
 
 def check_backbone(

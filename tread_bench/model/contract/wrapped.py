@@ -18,6 +18,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from tread_bench.core.violations import Violation, run_check
 from tread_bench.model.contract.checks import (
     check_blocks,
     check_bypassed,
@@ -30,7 +31,6 @@ from tread_bench.model.contract.checks import (
     kind,
     not_equal,
 )
-from tread_bench.model.contract.run import Violation, run_check
 from tread_bench.model.contract.subject import Trial
 from tread_bench.model.wrapped import RoutedNetwork
 

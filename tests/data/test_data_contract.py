@@ -1,0 +1,167 @@
+"""Every announced data source keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Literal
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from tests.data.test_parquet import png, write
+from tread_bench.contract import DATA_CHECKS, check_data
+from tread_bench.core import data_sources as registry
+from tread_bench.core import plugins
+from tread_bench.core.data_sources import DataOptions, data_sources, find_data_source
+
+DIGITS, LATENTS = find_data_source("digits"), find_data_source("latents")
+
+
+def latent_files(folder, seed):
+    """Options of latents with a training file and a held-out one."""
+    generator = np.random.default_rng(seed)
+    options = {"image_size": 4, "num_classes": 3}
+    for part, count in (("train", 70), ("held_out", 9)):
+        latents = generator.normal(size=(count, 4, 4, 4)).astype(np.float32)
+        path = folder / f"{part}{seed}.safetensors"
+        save_file({"latents": latents, "labels": generator.integers(0, 3, count)}, path)
+        options[part] = [str(path)]
+    return options
+
+
+def image_files(folder, seed):
+    """Options of images with two training files and a held-out one."""
+    generator = np.random.default_rng(seed)
+
+    def file(name, count):
+        images = [png(generator.integers(0, 256, (4, 4, 3), dtype=np.uint8)) for _ in range(count)]
+        return write(folder / f"{name}{seed}.parquet", images, list(generator.integers(0, 3, count)))
+
+    train = [file("first", 40), file("second", 30)]
+    return {"train": train, "held_out": [file("held_out", 9)], "image_size": 4, "num_classes": 3}
+
+
+def options_of(name, folder, seed):
+    if name == "latents":
+        return latent_files(folder, seed)
+    if name == "parquet":
+        return image_files(folder, seed)
+    return {"count": 100 + 10 * seed, "image_size": 4} if name == "random_latents" else {}
+
+
+@pytest.mark.parametrize("name", data_sources())
+def test_every_announced_data_source_keeps_the_contract(name, tmp_path):
+    options, changed = (options_of(name, tmp_path, seed) for seed in (0, 1))
+    assert check_data(data_sources()[name], options, changed=changed or None) == []
+
+
+BROKEN = {
+    "cropped": {"shape"},
+    "doubled": {"shape"},
+    "in_float64": {"shape"},
+    "says_fewer_classes": {"shape"},
+    "counts_from_one": {"labels"},
+    "sorts_batches": {"order"},
+    "standardises_batches": {"order"},
+    "shares_one_sample": {"split"},
+    "draws_anew": {"again"},
+    "shows_floats": {"real_images"},
+    "fingerprints_names": {"fingerprint"},
+    "fingerprints_numbers_of_files": {"fingerprint"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name, tmp_path):
+    builder = f"tests.data.broken_sources:{name}"
+    if name.startswith("fingerprints"):
+        options, changed = (latent_files(tmp_path, seed) for seed in (0, 1))
+        found = check_data(replace(LATENTS, builder=builder), options, changed=changed)
+    else:
+        found = check_data(replace(DIGITS, builder=builder))
+    assert {violation.check for violation in found} == BROKEN[name]
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in DATA_CHECKS}
+
+
+def test_one_shared_sample_is_found_by_its_place():
+    (found,) = check_data(replace(DIGITS, builder="tests.data.broken_sources:shares_one_sample"))
+    assert str(found) == "split: 1 of 360 held-out samples are training samples, the first is 0"
+
+
+def test_changed_content_that_is_the_same_is_said(tmp_path):
+    options = latent_files(tmp_path, 0)
+    (found,) = check_data(LATENTS, options, changed=options)
+    assert "`changed` leads to the same training samples" in found.message
+
+
+def test_a_source_that_reads_files_is_not_checked_without_other_content(tmp_path):
+    with pytest.raises(ValueError, match="data source latents reads files: give `changed`"):
+        check_data(LATENTS, latent_files(tmp_path, 0))
+
+
+def test_the_checks_leave_the_generators_as_they_were():
+    np.random.seed(5)
+    expected = np.random.get_state()[1].copy()
+    check_data(DIGITS)
+    assert (np.random.get_state()[1] == expected).all()
+
+
+class Other(DataOptions):
+    """Another source."""
+
+    name: Literal["other"] = "other"
+    image_size: int = 8
+    channels: int = 1
+    num_classes: int = 0
+
+
+class OfAnotherName(Other):
+    """Without a name of its own."""
+
+    name: str = "other"
+
+
+class Shapeless(DataOptions):
+    """Without a shape."""
+
+    name: Literal["other"] = "other"
+    channels: int = 1
+
+
+def announced_as(monkeypatch, **changes):
+    other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
+    dist = SimpleNamespace(name="two", version="1")
+    point = SimpleNamespace(name="other", value="x:X", load=lambda: other, dist=dist)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    return plugins.announced(registry.DATA_SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": dict}, "its options must be a subclass of tread_bench.DataOptions"),
+        ({"options": OfAnotherName}, "its options must have the field name: Literal['other'] = 'other'"),
+        ({"options": Shapeless}, "its options must have image_size, num_classes, as fields or as properties"),
+        ({"files": ()}, "its files and its not_comparable must be callables"),
+        ({"not_comparable": ""}, "its files and its not_comparable must be callables"),
+        ({"extractor": "inception"}, "its extractor must be None or one that ships: digits-classifier"),
+    ],
+)
+def test_a_source_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
+    assert announced_as(monkeypatch, **changes) == {}
+    assert f"data source plug-in other = x:X of two cannot be used: {message}" in caplog.text
+
+
+def test_a_source_that_can_be_used_is_found_with_where_it_comes_from(monkeypatch):
+    assert announced_as(monkeypatch)["other"].source == "two 1"
+
+
+def test_what_has_no_default_must_be_said():
+    with pytest.raises(TypeError, match="missing 5 required keyword-only arguments: 'options', 'builder', 'files'"):
+        registry.DataFamily(name="mine")

@@ -1,0 +1,1 @@
+"""Grey discs, squares and crosses, drawn by sample number."""

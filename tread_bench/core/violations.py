@@ -1,0 +1,31 @@
+"""What the contract checks of plug-ins find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+Tried = TypeVar("Tried")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A rule that a plug-in breaks: the check that says so, what it expected and what it saw."""
+
+    check: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.message}"
+
+
+def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
+    """What one check finds; an error that the plug-in raises is a finding."""
+    found: list[Violation] = []
+    name = check.__name__.removeprefix("check_")
+    try:
+        found.extend(Violation(name, message) for message in check(subject))
+    except Exception as error:  # whatever a plug-in raises, the other checks go on
+        found.append(Violation(name, f"raised {type(error).__name__}: {error}"))
+    return found
