@@ -67,6 +67,7 @@ COLUMNS = (
     Column("attention_macs", "MACs per image", "part of forward_macs: the two products of attention", True),
     Column("scan_macs", "MACs per image", "part of forward_macs: multiply-adds of recurrences", True),
     Column("memory_kind", "", "allocator (CUDA, exact) or resident set (CPU, informative)"),
+    Column("data", "", "data source"),
     Column("objective", "", "what the network learns; validation losses of two objectives are not comparable"),
     Column("method_params", "", "part of params: parameters that the method adds to the backbone", True),
     Column("auxiliary", "", "losses added to the method's own"),

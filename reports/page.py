@@ -255,7 +255,7 @@ def _facts(records: Sequence[Record], rows: Sequence[Row], plan: RunPlan) -> lis
     facts = {
         "backbone": ", ".join(_backbones(rows)),
         "objective": ", ".join(dict.fromkeys(row.group.objective for row in rows if row.group.objective)),
-        "data": ", ".join(sorted({str(record.config.get("data", {}).get("name", "")) for record in records})),
+        "data": ", ".join(sorted({requested.data(record) for record in records})),
         "seeds": ", ".join(str(seed) for seed in sorted({record.seed for record in records})),
         "device": plan.numerics.device_name or plan.numerics.device,
     }

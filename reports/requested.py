@@ -60,9 +60,14 @@ def iterations(record: Record) -> int:
     return int(record.config.get("training", {}).get("iterations") or 0)
 
 
+def data(record: Record) -> str:
+    """Name of its data source."""
+    return str(record.config.get("data", {}).get("name") or "")
+
+
 def data_family(record: Record) -> DataFamily | None:
     """None where the data source is not installed here."""
-    return data_sources().get(record.config.get("data", {}).get("name"))
+    return data_sources().get(data(record))
 
 
 def auxiliary(record: Record) -> str:

@@ -74,6 +74,7 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),
         "images_per_s": images_per_s(record, dense_ms),
+        "data": requested.data(record),
         "objective": requested.objective(record),
         "guidance": requested.rule(record) or "none",
         "checkpoint": requested.checkpoint(record) if requested.is_evaluated_only(record) else None,

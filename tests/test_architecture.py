@@ -15,6 +15,7 @@ import grimp
 import networkx as nx
 import pytest
 
+from tread_bench.core.data_sources import data_sources
 from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.losses import losses
 from tread_bench.core.methods import methods
@@ -83,6 +84,9 @@ def test_the_floors_hold() -> None:
         ("tread_bench/suite/plan.py", "def late():\n    import timm", "torch-free"),
         ("tread_bench/runner/status.py", "import torch", "torch-free"),
         ("tread_bench/backbones/dit/family.py", "import torch", "torch-free"),
+        ("tread_bench/data/digits/family.py", "import torch", "torch-free"),
+        ("tread_bench/model/methods/tread/family.py", "import torch", "torch-free"),
+        ("tread_bench/diffusion/objectives/flow/family.py", "import torch", "torch-free"),
         ("tread_bench/reports/__init__.py", "import torch", "torch-free"),
         ("tread_bench/reports/__init__.py", "import tread_bench.runner.runner", "reports"),
         ("tread_bench/cell/run.py", "import tread_bench.backbones.dit.network", "engine"),
@@ -186,7 +190,8 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
-_NAMED = {*methods(), *losses(), *objectives(), *guidance_rules()} - {"none"}  # which other settings have too
+_PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *data_sources()}
+_NAMED = _PLUGGED_IN - {"none"}  # which other settings have too
 
 
 def _compared_names(path: Path) -> list[str]:
@@ -213,7 +218,13 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ['cell.method.name == "tread"', 'x in ("mask", "drop")', 'match x:\n    case "edm":\n        pass']
+    "code",
+    [
+        'cell.method.name == "tread"',
+        'x in ("mask", "drop")',
+        'data.name != "digits"',
+        'match x:\n    case "edm":\n        pass',
+    ],
 )
 def test_a_comparison_of_a_name_is_seen(code: str, tmp_path: Path) -> None:
     (tmp_path / "code.py").write_text(code)

@@ -305,5 +305,6 @@ def test_a_data_source_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
     run_with(installed, "-m", "tread_bench", "run", DATA / "shapes.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [row["status"] for row in rows] == ["done", "done"] and all(float(row["fid"]) > 0 for row in rows)
+    assert [(row["status"], row["data"]) for row in rows] == [("done", "shapes")] * 2
+    assert all(float(row["fid"]) > 0 for row in rows)
     assert "The data are drawn shapes" in (tmp_path / "index.html").read_text(encoding="utf-8")
