@@ -148,8 +148,11 @@ def announced_as(monkeypatch, **changes):
         ({"options": dict}, "its options must be a subclass of tread_bench.DataOptions"),
         ({"options": OfAnotherName}, "its options must have the field name: Literal['other'] = 'other'"),
         ({"options": Shapeless}, "its options must have image_size, num_classes, as fields or as properties"),
-        ({"files": ()}, "its files and its not_comparable must be callables"),
-        ({"not_comparable": ""}, "its files and its not_comparable must be callables"),
+        ({"builder": "source"}, "its builder must be the text 'module:attribute', not 'source'"),
+        ({"check_files": print}, "its check_files must be the text 'module:attribute', not <built-in function print>"),
+        ({"files": ()}, "its files must be a Callable, not ()"),
+        ({"not_comparable": ""}, "its not_comparable must be a Callable, not ''"),
+        ({"decoding": None}, "its decoding must be a Callable, not None"),
         ({"extractor": "inception"}, "its extractor must be None or one that ships: digits-classifier"),
     ],
 )

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.metrics import SHIPPED_EXTRACTORS
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced
+from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 _SHAPE = ("image_size", "channels", "num_classes")
+_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes")  # traits that depend on the options
 
 
 class DataOptions(Model):
@@ -128,15 +129,17 @@ class DataFamily:
 
 def _wrong_with(data: DataFamily) -> str:
     """By which rule a data source cannot be used; empty: it can."""
-    if not (isinstance(data.options, type) and issubclass(data.options, DataOptions)):
-        return "its options must be a subclass of tread_bench.DataOptions"
-    if get_args(data.options.model_fields["name"].annotation) != (data.name,):
-        return f"its options must have the field name: Literal[{data.name!r}] = {data.name!r}"
+    wrong = (
+        wrong_options(data, DataOptions)
+        or wrong_builder(data.builder)
+        or ("" if data.check_files is None else wrong_builder(data.check_files, "check_files"))
+        or wrong_traits(data, **dict.fromkeys(_ASKED, Callable), has_published_fids=bool, note=str)
+    )
+    if wrong:
+        return wrong
     shape = {*data.options.model_fields, *dir(data.options)}
     if missing := [name for name in _SHAPE if name not in shape]:
         return f"its options must have {', '.join(missing)}, as fields or as properties"
-    if not callable(data.files) or not callable(data.not_comparable):
-        return "its files and its not_comparable must be callables: tread_bench.no_files, tread_bench.always_comparable"
     if data.extractor not in (None, *SHIPPED_EXTRACTORS):
         return f"its extractor must be None or one that ships: {', '.join(SHIPPED_EXTRACTORS)}"
     return ""
