@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tread_bench
-from tread_bench import MethodFamily, ObjectiveFamily
+from tread_bench import DataFamily, MethodFamily, ObjectiveFamily
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -28,6 +28,7 @@ SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
     METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
     OBJECTIVE: ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
+    DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
 }
 
 
@@ -142,6 +143,7 @@ def test_it_runs_dense_and_routed(installed: Path, tmp_path: Path) -> None:
 
 
 def with_article(kind: str) -> str:
+    kind = "data source" if kind == "data" else kind
     return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
 
 
@@ -202,16 +204,17 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.contract import CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS
+    from tread_bench.contract import CHECKS, DATA_CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS
 
-    for kind, checks in {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS}.items():
+    kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
+    for kind, checks in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
         assert rows == [check.__name__.removeprefix("check_") for check in checks]
 
 
 def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
-    for kind, family in {"method": MethodFamily, "objective": ObjectiveFamily}.items():
+    for kind, family in {"method": MethodFamily, "objective": ObjectiveFamily, "data": DataFamily}.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
         assert rows == [field.name for field in fields(family) if field.name not in identity]
 
