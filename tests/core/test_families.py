@@ -139,6 +139,18 @@ def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, me
     assert [printable(line) for line in caplog.text.splitlines()] == caplog.text.splitlines()
 
 
+def test_ctrl_c_during_an_import_is_no_fault_of_a_plug_in_whatever_exception_became_of_it(monkeypatch, caplog):
+    def load():
+        monkeypatch.setattr(plugins.ctrl_c, "heard_at", 1.0)
+        raise SystemError("an interrupted import")
+
+    point = SimpleNamespace(name="Toy", value="one:X", load=load, dist=SimpleNamespace(name="one", version="1"))
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    with pytest.raises(SystemError):
+        plugins.announced(registry.BACKBONES)
+    assert "left out" not in caplog.text
+
+
 def test_the_torch_free_floor_does_not_import_torch():
     code = (
         "import sys, tread_bench.suite.load, tread_bench.suite.schema, tread_bench.core.families as r; r.families(); "

@@ -106,7 +106,8 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
         with redirect_stdout(sys.stderr):  # stdout is for results
             description = point.load()
     except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
-        if isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed:
+        is_interrupt = isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed
+        if is_interrupt or ctrl_c.heard_at is not None:  # also where an import has made another exception of Ctrl-C
             raise
         way_out = f"fix it or uninstall {_owner(point)}"
         if "partially initialized" in str(error):  # it imports what asks for all plug-ins, itself among them
