@@ -53,7 +53,7 @@ def lead(rows: Sequence[Row]) -> str:
 def _noun(rows: Sequence[Row]) -> str:
     """What the rows that are compared with dense are."""
     compared = [row.first for row in rows if not row.is_dense]
-    return _ROUTED if all(map(requested.is_plain_routing, compared)) else "row beside dense"
+    return _ROUTED if all(map(requested.is_plain_routing, compared)) else "row other than dense"
 
 
 def scope(rows: Sequence[Row]) -> str:
@@ -86,7 +86,11 @@ def _statement(rows: list[Row]) -> str:
     best = _best(rows)
     if best is None:
         failed = [record for row in rows for record in row.not_done]
-        taught = "that its judge did not teach " if any(row.is_judged_by_teacher for row in rows) else ""
+        taught = (
+            "that was not trained towards the features that measure it "
+            if any(row.is_judged_by_teacher for row in rows)
+            else ""
+        )
         return f"No {_noun(rows)} {taught}has an FID ({plural(len(failed), 'cell')} not finished)."
     routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"

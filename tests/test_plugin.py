@@ -239,12 +239,21 @@ def test_a_method_is_listed_and_keeps_the_contract(installed: Path) -> None:
     assert run_with(installed, "-c", code) == "[]\n"
 
 
-def test_a_mistake_in_a_method_s_option_is_reported_as_any_other(installed: Path, tmp_path: Path) -> None:
-    suite = tmp_path / "typo.yaml"
-    suite.write_text((METHOD / "mean_fill.yaml").read_text(encoding="utf-8").replace("keep_own", "keep_won"))
-    command = [sys.executable, "-m", "tread_bench", "plan", str(suite)]
+@pytest.mark.parametrize(
+    ("suite", "written", "typed", "found"),
+    [
+        (METHOD / "mean_fill.yaml", "keep_own", "keep_won", ("typed.yaml:12:", "did you mean 'keep_own'")),
+        (DATA / "shapes.yaml", "count: 400", "count: 4", ("typed.yaml:6:", "data.count")),
+    ],
+    ids=["method", "data source"],
+)
+def test_a_mistake_in_an_option_is_reported_as_any_other(
+    installed: Path, tmp_path: Path, suite: Path, written: str, typed: str, found: tuple[str, ...]
+) -> None:
+    (tmp_path / "typed.yaml").write_text(suite.read_text(encoding="utf-8").replace(written, typed))
+    command = [sys.executable, "-m", "tread_bench", "plan", str(tmp_path / "typed.yaml")]
     done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
-    assert done.returncode == 2 and "typo.yaml:12:" in done.stderr and "did you mean 'keep_own'" in done.stderr
+    assert done.returncode == 2 and all(text in done.stderr for text in found), done.stderr
 
 
 @pytest.mark.slow
@@ -293,14 +302,6 @@ def test_a_data_source_is_planned_as_our_own(installed: Path) -> None:
     arguments = ("plan", DATA / "shapes.yaml", "--json", "--set", "data.image_size=16")
     rows = json.loads(run_with(installed, "-m", "tread_bench", *arguments))["rows"]
     assert [row["tokens_per_block"] for row in rows] == [[64, 64, 64, 64], [64, 32, 32, 64]]
-
-
-def test_a_mistake_in_a_data_source_s_option_is_reported_as_any_other(installed: Path, tmp_path: Path) -> None:
-    suite = tmp_path / "few.yaml"
-    suite.write_text((DATA / "shapes.yaml").read_text(encoding="utf-8").replace("count: 400", "count: 4"))
-    command = [sys.executable, "-m", "tread_bench", "plan", str(suite)]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(installed)}, capture_output=True, text=True)
-    assert done.returncode == 2 and "few.yaml:6:" in done.stderr and "data.count" in done.stderr
 
 
 @pytest.mark.slow

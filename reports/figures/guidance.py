@@ -81,15 +81,18 @@ def _line(made: Checkpoint, row: Row, rule: str, plain: float | None, places: in
 
 
 def _figure(found: Sequence[Checkpoint]) -> Figure:
+    # Which rules, each with its look, and in how many panels.
     rules = list(dict.fromkeys(sweep.rule for made in found for sweep in made.sweeps))
     looks = {
         rule: (*look, "-" if k < len(style.COLOURS) else "--")  # where colours repeat, lines differ as well
         for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
     }
-    has_published = stands_beside_published(row for made in found for sweep in made.sweeps for row in sweep.rows)
+    has_published = stands_beside_published(_guided(found))
     count = len(found) + has_published
     columns = min(_COLUMNS, count)
     lines = -(-count // columns)
+
+    # A panel for each checkpoint, and one for what was published.
     figure = Figure(figsize=(9.6, 3.5 * lines + 0.22 * (len(rules) // _IN_LEGEND + 1)), layout="constrained")
     panels = list(figure.subplots(lines, columns, squeeze=False).flat)
     for k, (made, axes) in enumerate(zip(found, panels, strict=False)):
@@ -118,9 +121,15 @@ def _published_panel(axes: Axes) -> None:
     axes.margins(y=0.12)
 
 
+def _guided(found: Sequence[Checkpoint]) -> list[Row]:
+    """The rows of every sweep."""
+    sweeps = [sweep for made in found for sweep in made.sweeps]
+    return [row for sweep in sweeps for row in sweep.rows]
+
+
 def _limit(axes: Axes, found: Sequence[Checkpoint]) -> None:
     """Logarithmic, since rules differ by factors; the seeds' values fill the height, intervals may reach beyond it."""
-    rows = [row for made in found for sweep in made.sweeps for row in sweep.rows]
+    rows = _guided(found)
     rows += [made.unguided for made in found if made.unguided]
     fids = [fid for row in rows for fid in row.scores["fid"].values()]
     low, high = max(min(fids), 1e-3), max(*fids, 1e-3)

@@ -27,7 +27,17 @@ class Silent(GuidanceOptions):
     name: Literal["silent"] = "silent"
 
 
-BLURRED = GuidanceFamily(name="blurred", options=Blurred, guides=True)
+class Unwritten(Blurred):
+    """Has blocks, and no field that a plan could write them into."""
+
+    name: Literal["unwritten"] = "unwritten"
+
+    @property
+    def routed_blocks(self):
+        return ()
+
+
+BLURRED = GuidanceFamily(name="blurred", options=Blurred)
 
 
 def test_a_rule_needs_no_more_than_its_branches():
@@ -42,6 +52,7 @@ def test_a_rule_needs_no_more_than_its_branches():
         ({"options": dict}, "must be a subclass of tread_bench.GuidanceOptions"),
         ({"name": "other"}, "must have the field name: Literal['other']"),
         ({"name": "silent", "options": Silent}, "must define branches"),
+        ({"name": "unwritten", "options": Unwritten}, "must have the field blocks, or define with_blocks"),
     ],
 )
 def test_a_rule_that_cannot_be_used_says_why(changes, message):
@@ -55,7 +66,6 @@ SETTINGS = {"sparse": {"snapshot": 3}, "autoguidance": {"row": "small", "snapsho
 def test_what_our_rules_say_of_themselves_agrees_with_their_branches(name):
     rule = guidance_rules()[name].options(**{"name": name, **SETTINGS.get(name, {})})
     branches = [branch for branch in rule.branches if branch is not None]
-    assert guidance_rules()[name].guides == (len(branches) == 2)
     assert len(rule.rates) in (0, len(branches))
     assert any(branch.other_weights for branch in branches) == (rule.weak_snapshot is not None)
     assert rule.routed_blocks is not None or not (rule.rates or any(branch.drops_path for branch in branches))

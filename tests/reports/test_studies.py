@@ -35,7 +35,7 @@ OWN = {
 
 
 SOME_STUDIES = [
-    pytest.param(name, marks=() if name in ("guidance", "methods") else pytest.mark.slow) for name in STUDIES
+    pytest.param(name, marks=() if name in ("objectives", "selection_rate") else pytest.mark.slow) for name in STUDIES
 ]
 
 
@@ -89,7 +89,7 @@ def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(drawn, nam
         assert all({*column} == {"–"} for header, column in columns.items() if "published" in header)
 
 
-@pytest.mark.parametrize("name", ["guidance", pytest.param("location_scaling", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", [pytest.param("guidance", marks=pytest.mark.slow), "location_scaling"])
 def test_the_order_of_records_changes_no_picture(drawn, name):
     again = {picture.name: picture for picture in pictures(comparison(reversed(STUDIES[name]())))}
     for own in OWN[name]:

@@ -4,13 +4,13 @@ stay as they are.
 
 from __future__ import annotations
 
-import copy
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
 from tread_bench.cli.check import Outputs, check_run
 from tread_bench.cli.clean import clean_folder
 from tread_bench.cli.sample import SampleRequest, _find
@@ -22,9 +22,6 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
-NAN, INFINITY, HALF = float("nan"), float("inf"), "\ud800"
-UNFIT = (NAN, -INFINITY, HALF, {HALF: 1}, 10**400)  # for any place at all
-KINDS = (None, True, -1, 0.5, "", "text", [], [[]], {}, {"a": [None]})
 FREE = ("hardware", "evaluations.0.protocol_details", "asked.conditions", "git")  # any JSON may stand below
 
 
@@ -55,24 +52,6 @@ def write(path, content):
     KNOWN.pop(path, None)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content))
-
-
-def fields(value, at=()):
-    """Places of a document; of a list its first entry stands for all."""
-    yield at
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from fields(part, (*at, key))
-    elif isinstance(value, list) and value:
-        yield from fields(value[0], (*at, 0))
-
-
-def changed(document, at, value):
-    if not at:
-        return value
-    copied = copy.copy(document)
-    copied[at[0]] = changed(document[at[0]], at[1:], value)
-    return copied
 
 
 def documents(folder):

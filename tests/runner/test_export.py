@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import csv
 import io
 import json
@@ -18,6 +17,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from tests.command_line import tread_bench
+from tests.json_places import KINDS, UNFIT, changed, fields
 from tests.run_folders import new_folder, put
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
@@ -318,7 +318,7 @@ def test_its_parts_have_versions_of_their_own(exported):
     exported.write_text(json.dumps(content))
     assert read_export(exported) == whole
 
-    # Those of a version to come are not, and there is no run folder to name.
+    # Those of a newer version are refused, and the message names no run folder.
     content["records"][1]["schema_version"] = SCHEMA_VERSION + 1
     exported.write_text(json.dumps(content))
     with pytest.raises(
@@ -369,29 +369,6 @@ def test_parts_that_contradict_each_other_are_refused(exported, harm):
     with pytest.raises(UserError, match=re.escape(RULES[harm])) as caught:
         read_export(exported)
     assert str(exported) in str(caught.value)
-
-
-NAN, INFINITY, HALF = float("nan"), float("inf"), "\ud800"
-UNFIT = (NAN, -INFINITY, HALF, 10**400)  # for any place at all
-KINDS = (None, True, -1, 0.5, "", "text", [], [[]], {}, {"a": [None]})
-
-
-def fields(value, at=()):
-    """Places of a document; of a list its first entry stands for all."""
-    yield at
-    if isinstance(value, dict):
-        for key, part in value.items():
-            yield from fields(part, (*at, key))
-    elif isinstance(value, list) and value:
-        yield from fields(value[0], (*at, 0))
-
-
-def changed(document, at, value):
-    if not at:
-        return value
-    copied = copy.copy(document)
-    copied[at[0]] = changed(document[at[0]], at[1:], value)
-    return copied
 
 
 def why_refused(exported: Path) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
+from tread_bench.core.config.guidance import GuidanceChoice
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.guidance import guidance_rules
+from tread_bench.core.guidance import GuidanceOptions
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.yaml import read_yaml
 
@@ -26,8 +27,7 @@ def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -
         if problems:
             raise SuiteError(problems)
         requested["guidance"] = value
-        found = guidance_rules().get(str(value.get("name") if isinstance(value, dict) else value))
-        if found is not None and not found.guides:
+        if _is_unguided(value):
             requested.setdefault("guidance_scale", 1.0)
         if sampling.guidance_scale == 1:
             del kept["guidance_scale"]
@@ -35,3 +35,12 @@ def changed_sampling(sampling: Sampling, guidance: str | None, **changes: Any) -
         return Sampling.model_validate({**kept, **requested})
     except ValidationError as error:
         raise SuiteError(replace(problem, loc=()) for problem in validation_problems(error, Sampling)) from None
+
+
+def _is_unguided(value: object) -> bool:
+    """Whether a rule as typed has no weak branch, and so no scale."""
+    try:
+        rule: GuidanceOptions = TypeAdapter(GuidanceChoice).validate_python(value)
+    except ValidationError:  # which the sampling that holds it reports
+        return False
+    return rule.branches[1] is None

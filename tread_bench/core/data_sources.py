@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.metrics import SHIPPED_EXTRACTORS
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 _SHAPE = ("image_size", "channels", "num_classes")
@@ -156,6 +155,4 @@ def data_sources() -> dict[str, DataFamily]:
 
 def find_data_source(name: str) -> DataFamily:
     """The data source of that name. Raises ValueError."""
-    if name not in data_sources():
-        raise ValueError(unknown("data", name, data_sources()))
-    return data_sources()[name]
+    return find(name, data_sources(), "data")

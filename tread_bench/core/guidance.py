@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Self, get_args
+from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.config.branches import Branch
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced
+from tread_bench.core.plugins import Kind, announced, find, wrong_options
 from tread_bench.core.routes import Route
 
 
@@ -90,11 +89,11 @@ class GuidanceOptions(Model):
         return None
 
     def with_blocks(self, blocks: Sequence[Route]) -> Self:
-        """The same rule with `routed_blocks` in block numbers."""
+        """The same rule with `routed_blocks`, which its field `blocks` holds, in block numbers."""
         return self.model_copy(update={"blocks": tuple(blocks)})
 
     def with_weights(self, row: str, iteration: int) -> Self:
-        """The same rule with the weights of its weak branch written out."""
+        """The same rule with the weights of its weak branch, its fields `row` and `snapshot`, written out."""
         named_row = {} if self.weak_row is None else {"row": row}
         return self.model_copy(update={"snapshot": iteration, **named_row})
 
@@ -106,22 +105,29 @@ class GuidanceFamily:
     Args:
         name: as a suite writes it.
         options: its typed settings, with its branches; the docstring's first line is shown by `tread-bench list`.
-        guides: it combines two branches, and so needs a scale; only "none" does not.
     """
 
     name: str
     options: type[GuidanceOptions]
-    guides: bool
     source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+# Traits that a plan writes out in numbers: what does so, and the field that it writes.
+_WRITTEN_OUT = (("routed_blocks", "with_blocks", "blocks"), ("weak_snapshot", "with_weights", "snapshot"))
 
 
 def _wrong_with(rule: GuidanceFamily) -> str:
     """By which rule it cannot be used; empty: it can."""
-    if not (isinstance(rule.options, type) and issubclass(rule.options, GuidanceOptions)):
-        return "its options must be a subclass of tread_bench.GuidanceOptions"
-    if get_args(rule.options.model_fields["name"].annotation) != (rule.name,):
-        return f"its options must have the field name: Literal[{rule.name!r}]"
-    return "" if rule.options.branches is not GuidanceOptions.branches else "its options must define branches"
+    if wrong := wrong_options(rule, GuidanceOptions):
+        return wrong
+    if rule.options.branches is GuidanceOptions.branches:
+        return "its options must define branches"
+    for trait, writer, key in _WRITTEN_OUT:
+        is_said = getattr(rule.options, trait) is not getattr(GuidanceOptions, trait)
+        is_written = getattr(rule.options, writer) is not getattr(GuidanceOptions, writer)
+        if is_said and not is_written and key not in rule.options.model_fields:
+            return f"its options define {trait}, so they must have the field {key}, or define {writer}"
+    return ""
 
 
 GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily, wrong_with=_wrong_with)
@@ -135,6 +141,4 @@ def guidance_rules() -> dict[str, GuidanceFamily]:
 
 def find_guidance(name: str) -> GuidanceFamily:
     """The rule of that name. Raises ValueError."""
-    if name not in guidance_rules():
-        raise ValueError(unknown("guidance", name, guidance_rules()))
-    return guidance_rules()[name]
+    return find(name, guidance_rules(), "guidance")

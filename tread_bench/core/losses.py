@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -91,6 +90,4 @@ def losses() -> dict[str, LossFamily]:
 
 def find_loss(name: str) -> LossFamily:
     """The loss of that name. Raises ValueError."""
-    if name not in losses():
-        raise ValueError(unknown("auxiliary", name, losses()))
-    return losses()[name]
+    return find(name, losses(), "auxiliary")

@@ -13,8 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
@@ -131,6 +130,4 @@ def methods() -> dict[str, MethodFamily]:
 
 def find_method(name: str) -> MethodFamily:
     """The method of that name. Raises ValueError."""
-    if name not in methods():
-        raise ValueError(unknown("method", name, methods()))
-    return methods()[name]
+    return find(name, methods(), "method")

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 
 class ObjectiveOptions(Model):
@@ -83,6 +82,4 @@ def objectives() -> dict[str, ObjectiveFamily]:
 
 def find_objective(name: str) -> ObjectiveFamily:
     """The objective of that name. Raises ValueError."""
-    if name not in objectives():
-        raise ValueError(unknown("objective", name, objectives()))
-    return objectives()[name]
+    return find(name, objectives(), "objective")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -124,6 +124,13 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
         source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
         object.__setattr__(description, "source", source)  # set once; `compare=False` keeps identity unaffected
     return description
+
+
+def find(name: str, among: Mapping[str, D], word: str) -> D:
+    """The one of that name. Raises ValueError."""
+    if name not in among:
+        raise ValueError(unknown(word, name, among))
+    return among[name]
 
 
 @cache

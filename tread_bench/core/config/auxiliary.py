@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
+from tread_bench.core.config.base import one_of
 from tread_bench.core.losses import LossOptions, losses
 
 
@@ -22,8 +21,7 @@ def _short_forms(value: object) -> object:
 if TYPE_CHECKING:
     Auxiliary = tuple[LossOptions, ...]
 else:
-    _ANY_OPTIONS = reduce(or_, (loss.options for loss in losses().values()))
-    AuxiliaryChoice = Annotated[_ANY_OPTIONS, Field(discriminator="name")]
+    _LOSS = one_of(loss.options for loss in losses().values())
     _NAME = Literal[tuple(losses())]
-    _READ = BeforeValidator(_short_forms, json_schema_input_type=_NAME | list[_NAME | AuxiliaryChoice])
-    Auxiliary = Annotated[tuple[AuxiliaryChoice, ...], _READ]
+    _READ = BeforeValidator(_short_forms, json_schema_input_type=_NAME | list[_NAME | _LOSS])
+    Auxiliary = Annotated[tuple[_LOSS, ...], _READ]

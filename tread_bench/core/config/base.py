@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -19,6 +22,11 @@ def no_boolean(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, not {str(value).lower()}")
     return value
+
+
+def one_of(settings: Iterable[type[Model]]) -> Any:
+    """A type for the settings of any of these, told apart by their `name`."""
+    return Annotated[reduce(or_, settings), Field(discriminator="name")]
 
 
 Int = Annotated[int, Field(le=MAX_NUMBER), BeforeValidator(no_boolean)]

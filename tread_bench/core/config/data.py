@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
+from tread_bench.core.config.base import one_of
 from tread_bench.core.data_sources import DataOptions, data_sources, find_data_source
 
 if TYPE_CHECKING:
     DataChoice = DataOptions
 else:
-    DataChoice = Annotated[reduce(or_, (data.options for data in data_sources().values())), Field(discriminator="name")]
+    DataChoice = one_of(data.options for data in data_sources().values())
 
 DEFAULT_DATA = find_data_source("digits").options()  # a suite that names none has real images, without a download

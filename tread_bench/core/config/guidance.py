@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
+from tread_bench.core.config.base import one_of
 from tread_bench.core.guidance import GuidanceOptions, find_guidance, guidance_rules
 
 
@@ -22,8 +21,7 @@ def _short_form(value: object) -> object:
 if TYPE_CHECKING:
     GuidanceChoice = GuidanceOptions
 else:
-    _ANY_OPTIONS = reduce(or_, (rule.options for rule in guidance_rules().values()))
-    _RULE = Annotated[_ANY_OPTIONS, Field(discriminator="name")]
+    _RULE = one_of(rule.options for rule in guidance_rules().values())
     GuidanceChoice = Annotated[_RULE, BeforeValidator(_short_form)]
 
 UNGUIDED = find_guidance("none").options()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
+from tread_bench.core.config.base import one_of
 from tread_bench.core.objectives import ObjectiveOptions, find_objective, objectives
 
 if TYPE_CHECKING:
     ObjectiveChoice = ObjectiveOptions
 else:
-    _ANY_OPTIONS = reduce(or_, (objective.options for objective in objectives().values()))
-    ObjectiveChoice = Annotated[_ANY_OPTIONS, Field(discriminator="name")]
+    ObjectiveChoice = one_of(objective.options for objective in objectives().values())
 
 DEFAULT_OBJECTIVE = find_objective("flow").options()

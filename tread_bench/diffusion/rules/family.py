@@ -44,7 +44,7 @@ class Guidance(GuidanceOptions):
 class ClassifierFree(Guidance):
     """Classifier-free guidance: the weak branch has no label (Ho and Salimans 2022)."""
 
-    name: Literal["cfg"]
+    name: Literal["cfg"] = "cfg"
 
     @property
     def branches(self) -> tuple[Branch, Branch]:
@@ -79,7 +79,7 @@ class Routed(Guidance):
 class SparseGuidance(Routed):
     """Sparse Guidance: a strong branch at a low rate, a weak one at a high rate (Krause et al. 2026)."""
 
-    name: Literal["sparse"]
+    name: Literal["sparse"] = "sparse"
     decay: Literal["none", "cosine"] = Field("none", description="cosine: both rates fall to 0 over the steps")
     label_weak: bool = Field(True, description="false: the weak branch has no label (CFG+SG)")
     snapshot: Moment | None = Field(
@@ -108,7 +108,7 @@ class SparseGuidance(Routed):
 class TreadGuidance(Routed):
     """TREAD's routed guidance: one routed prediction guided by a more strongly routed one, both with their label."""
 
-    name: Literal["tread"]
+    name: Literal["tread"] = "tread"
 
     @property
     def branches(self) -> tuple[Branch, Branch]:
@@ -118,7 +118,7 @@ class TreadGuidance(Routed):
 class ReleasedTreadGuidance(Routed):
     """The same as TREAD's released code has it: neither branch has the label."""
 
-    name: Literal["tread_released"]
+    name: Literal["tread_released"] = "tread_released"
 
     @property
     def branches(self) -> tuple[Branch, Branch]:
@@ -129,7 +129,7 @@ class ReleasedTreadGuidance(Routed):
 class AutoGuidance(Guidance):
     """AutoGuidance: the weak branch is an earlier or a smaller model (Karras et al. 2024)."""
 
-    name: Literal["autoguidance"]
+    name: Literal["autoguidance"] = "autoguidance"
     row: str | None = Field(None, description="row whose network is the weak one; empty: the evaluated network's own")
     snapshot: Moment | None = Field(None, description="iteration or share of its training; empty: its end")
 
@@ -155,7 +155,7 @@ class AutoGuidance(Guidance):
 class PathDrop(Guidance):
     """Path-drop guidance: the weak branch leaves out the middle blocks (SPRINT, Park et al. 2025)."""
 
-    name: Literal["path_drop"]
+    name: Literal["path_drop"] = "path_drop"
     blocks: Blocks = Field(
         (), description="START:END left out; empty: those of the cell's routes, or what the method itself drops"
     )
@@ -170,10 +170,10 @@ class PathDrop(Guidance):
         return Branch("strong"), Branch("weak", label=self.label_weak, routes=self.blocks, drops_path=True)
 
 
-NONE = GuidanceFamily(name="none", options=Unguided, guides=False)
-CFG = GuidanceFamily(name="cfg", options=ClassifierFree, guides=True)
-SPARSE = GuidanceFamily(name="sparse", options=SparseGuidance, guides=True)
-TREAD = GuidanceFamily(name="tread", options=TreadGuidance, guides=True)
-TREAD_RELEASED = GuidanceFamily(name="tread_released", options=ReleasedTreadGuidance, guides=True)
-AUTOGUIDANCE = GuidanceFamily(name="autoguidance", options=AutoGuidance, guides=True)
-PATH_DROP = GuidanceFamily(name="path_drop", options=PathDrop, guides=True)
+NONE = GuidanceFamily(name="none", options=Unguided)
+CFG = GuidanceFamily(name="cfg", options=ClassifierFree)
+SPARSE = GuidanceFamily(name="sparse", options=SparseGuidance)
+TREAD = GuidanceFamily(name="tread", options=TreadGuidance)
+TREAD_RELEASED = GuidanceFamily(name="tread_released", options=ReleasedTreadGuidance)
+AUTOGUIDANCE = GuidanceFamily(name="autoguidance", options=AutoGuidance)
+PATH_DROP = GuidanceFamily(name="path_drop", options=PathDrop)

@@ -34,6 +34,7 @@ def protocol(
     Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
     others and is not part of the fingerprint.
     """
+    # All that a figure of quality depends on, but the network and its guidance.
     metrics = cell.metrics
     details = {
         "definition": DEFINITION,

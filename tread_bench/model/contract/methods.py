@@ -63,7 +63,7 @@ class MethodSubject:
         if problems := problems_found(method, setting_of(self.cell)):
             raise ValueError("; ".join(problem.message for problem in problems))
 
-        # Its network, twice, with equal weights that are not the initial ones; and a batch.
+        # Its network, with weights that are not the initial ones, and a batch.
         self.method = method
         self.network = self.fresh()
         generator = torch.Generator().manual_seed(0)
@@ -79,9 +79,10 @@ class MethodSubject:
     def fresh(self, selector: str | None = None) -> Network:
         """The network with its initial weights, in eval mode: dropout would hide what a check looks for."""
         cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
-        method: Method = named(self.method.builder)(cell, self.family.build(self.spec, {"attention": "math"}, 0))
+        backbone = self.family.build(self.spec, {"attention": "math"}, seed=0)
+        method: Method = named(self.method.builder)(cell, backbone)
         draw_weights(method, 0, method.init_module, "method.")
-        return Network(self.family.build(self.spec, {"attention": "math"}, 0), method).eval()
+        return Network(backbone, method).eval()
 
     def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
         """A training step's prediction for some samples of the batch, none of which loses a path of its own."""
@@ -315,12 +316,15 @@ def check_method(
         ValueError: the method's own rules refuse the cell.
     """
     with torch.random.fork_rng(devices=[]):
+        # A network with the method.
         try:
             subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
         except ValueError:
             raise
         except Exception as error:
             return [Violation("step", f"builder {method.builder!r} raised {type(error).__name__}: {error}")]
-        if violations := run_check(check_step, subject):
-            return violations
-        return [violation for check in METHOD_CHECKS for violation in run_check(check, subject)]
+
+        # Without a step nothing else can be tried.
+        first, *others = METHOD_CHECKS
+        violations = run_check(first, subject)
+        return violations or [violation for check in others for violation in run_check(check, subject)]

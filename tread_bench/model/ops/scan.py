@@ -42,12 +42,15 @@ def selective_scan(
         ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit. ImportError: mamba_ssm is not
             installed with its CUDA extension, or numba is not.
     """
+    # The compiled operator has a direction of its own.
     if kernel == "numba":
         from tread_bench.model.ops.cpu.scan_operator import selective_scan_numba
 
         return selective_scan_numba(u, delta, A, B, C, D, z, delta_bias, delta_softplus, reverse)
     if kernel not in ("torch", "mamba_ssm"):
         raise ValueError(unknown("scan kernel", kernel, ("torch", "numba", "mamba_ssm")))
+
+    # The others run forwards, over a sequence that is turned round.
     if reverse:
         u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
         z = z if z is None else z.flip(1)

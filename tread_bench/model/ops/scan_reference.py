@@ -20,10 +20,13 @@ def selective_scan_reference(
     reverse: bool = False,
 ) -> Tensor:
     """`ops.scan.selective_scan` in the dtype of its inputs (give float64), differentiable any number of times."""
+    # Step sizes.
     if delta_bias is not None:
         delta = delta + delta_bias
     if delta_softplus:
         delta = F.softplus(delta)
+
+    # The recurrence h = exp(delta A) h + delta u B, y = C h, token by token.
     h_BDN = u.new_zeros(len(u), *A.shape)
     outputs = []
     steps = list(zip(u.unbind(1), delta.unbind(1), B.unbind(1), C.unbind(1), strict=True))
@@ -32,6 +35,8 @@ def selective_scan_reference(
         h_BDN = a_t * h_BDN + (delta_t * u_t)[:, :, None] * B_t[:, None, :]
         outputs.append((h_BDN * C_t[:, None, :]).sum(2))
     y = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
+
+    # The skip and the gate.
     if D is not None:
         y = y + D * u
     return y if z is None else y * F.silu(z)

@@ -29,6 +29,7 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     Raises:
         ValueError: an unknown kernel, triton on a CPU, numba on a GPU. ImportError: triton or numba is not installed.
     """
+    # In float32 or wider, by the kernel that is requested.
     wide = torch.promote_types(v.dtype, torch.float32)
     w, u, k_BTC, v_BTC = (x.to(wide).contiguous() for x in (w, u, k, v))
     if kernel == "triton":
@@ -43,6 +44,8 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
         return bi_wkv_numba(w, u, k_BTC, v_BTC)[0].to(v.dtype)
     if kernel != "torch":
         raise ValueError(unknown("wkv kernel", kernel, ("torch", "numba", "triton")))
+
+    # In PyTorch tokens come first.
     y_TBC, _, _ = bi_wkv_torch(w, u, k_BTC.transpose(0, 1).contiguous(), v_BTC.transpose(0, 1).contiguous())
     return y_TBC.transpose(0, 1).to(v.dtype)
 

@@ -33,10 +33,13 @@ def selective_scan_numba(
     reverse: bool,
 ) -> Tensor:
     """`ops.scan.selective_scan`, all of it in one operator."""
+    # What is left out, as a tensor: an operator takes no None.
     (batch, length, channels), states = u.shape, A.shape[1]
     D, delta_bias = (u.new_zeros(channels) if v is None else v for v in (D, delta_bias))
     z_shape = (batch, length, channels) if z is not None else (0, 0, 0)
     z = u.new_empty(z_shape) if z is None else z
+
+    # One kernel, over inputs of these shapes.
     expected = {
         "u": (u, u.shape),
         "delta": (delta, u.shape),

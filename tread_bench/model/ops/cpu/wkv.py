@@ -34,6 +34,8 @@ def wkv_kernels(real: type) -> tuple[Kernel, Kernel]:
                 w[start:stop], u[start:stop], k[b, :, start:stop], v[b, :, start:stop], f, terms, channel, width
             )
             _sums_before(f, terms, channel, before, sums, width)
+
+            # From the last token: sums over those behind it, its own term, and the ratio of both sums.
             for step in range(length):
                 t = length - 1 - step
                 for j in range(2):
@@ -63,6 +65,8 @@ def wkv_kernels(real: type) -> tuple[Kernel, Kernel]:
             _load(w[start:stop], u[start:stop], k[b, :, start:stop], v[b, :, start:stop], f, terms, channel, width)
             _sums_before(f, terms, channel, before, sums, width)
             gy[:], gw[:], gu[:], g_sums[:] = 0, 0, 0, 0
+
+            # From the last token: the sums again, their gradients g, and what they mean for w, u and later tokens.
             for step in range(length):
                 t = length - 1 - step
                 copy(grad[b, t, start:stop], gy)
@@ -83,6 +87,8 @@ def wkv_kernels(real: type) -> tuple[Kernel, Kernel]:
                         x[t, j, c] = g_sums[j, c] + channel[OWN, c] * g[t, j, c]
                 _add(sums, channel, f, terms, t, width)
                 _add(g_sums, channel, ones, g, t, width)
+
+            # From the first token: what g means for earlier ones; then x is that of v and k.
             g_sums[:] = 0
             for t in range(length):
                 for j in range(2):
@@ -97,6 +103,8 @@ def wkv_kernels(real: type) -> tuple[Kernel, Kernel]:
                 _add(g_sums, channel, ones, g, t, width)
                 copy(x[t, 0, : stop - start], grad_v[b, t, start:stop])
                 copy(x[t, 1, : stop - start], grad_k[b, t, start:stop])
+
+            # By the chain rule through e^-w.
             for c in range(width):
                 gw[c] *= -channel[DECAY, c]
             copy(gw[: stop - start], grad_w[b, start:stop])
