@@ -38,7 +38,11 @@ class Network(nn.Module):
         return self.backbone.num_blocks
 
     def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
-        """The prediction of a training step, with all that its loss needs."""
+        """The prediction of a training step, with all that its loss needs.
+
+        Raises:
+            TypeError: the method's step returns something else.
+        """
         # Keep the tokens behind those blocks that auxiliary losses look at.
         wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
         states: dict[int, TokenState] = {}
@@ -50,6 +54,10 @@ class Network(nn.Module):
         # Walk the blocks as the method does in training.
         start = self.backbone.start(x, t, y)
         prediction = self.method.train_forward(self.backbone, start, batch_range, keep if wanted else None)
+        if not isinstance(prediction, Prediction):
+            step, returned = f"{type(self.method).__name__}.train_forward", type(prediction).__name__
+            rule = "a training step returns a tread_bench.Prediction"
+            raise TypeError(f"{step} returned a {returned}: {rule}; write `return Prediction(output, kept)`")
         return replace(prediction, states=states)
 
     def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:
