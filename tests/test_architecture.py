@@ -20,6 +20,7 @@ from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.losses import losses
 from tread_bench.core.methods import methods
 from tread_bench.core.objectives import objectives
+from tread_bench.core.samplers import samplers
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
@@ -190,7 +191,7 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
-_PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *data_sources()}
+_PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *data_sources()}
 _NAMED = _PLUGGED_IN - {"none"}  # which other settings have too
 
 
@@ -223,6 +224,7 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
         'cell.method.name == "tread"',
         'x in ("mask", "drop")',
         'data.name != "digits"',
+        'sampling.sampler == "euler"',
         'match x:\n    case "edm":\n        pass',
     ],
 )

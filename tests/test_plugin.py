@@ -16,18 +16,20 @@ from pathlib import Path
 import pytest
 
 import tread_bench
-from tread_bench import DataFamily, MethodFamily, ObjectiveFamily
+from tread_bench import DataFamily, MethodFamily, ObjectiveFamily, SamplerFamily
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
 OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
 METHOD = CHECKOUT / "tests" / "plugin" / "method"
 DATA = CHECKOUT / "tests" / "plugin" / "data"
+SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
 DOCUMENT = CHECKOUT / "docs" / "extending.md"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
     METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
     OBJECTIVE: ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
+    SAMPLER: ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
     DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
 }
 
@@ -37,7 +39,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "--no-index"]
-    plug_ins = map(str, (PLUGIN, METHOD, OBJECTIVE, DATA))
+    plug_ins = map(str, SHOWN)
     subprocess.run([*command, "--target", str(folder), *plug_ins], check=True, capture_output=True)
     return folder
 
@@ -204,9 +206,10 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.contract import CHECKS, DATA_CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS
+    from tread_bench.contract import CHECKS, DATA_CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS, SAMPLER_CHECKS
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
+    kinds |= {"sampler": SAMPLER_CHECKS}
     for kind, checks in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
         assert rows == [check.__name__.removeprefix("check_") for check in checks]
@@ -214,12 +217,13 @@ def test_the_document_names_every_check() -> None:
 
 def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
-    for kind, family in {"method": MethodFamily, "objective": ObjectiveFamily, "data": DataFamily}.items():
+    kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
+    for kind, family in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
         assert rows == [field.name for field in fields(family) if field.name not in identity]
 
 
-PYTHON = [PLUGIN / "snake_backbone", METHOD / "mean_fill", OBJECTIVE / "trig_flow", DATA / "drawn_shapes"]
+PYTHON = [folder / Path(files[1]).parent for folder, files in SHOWN.items()]
 
 
 @pytest.mark.parametrize("folder", PYTHON, ids=lambda folder: folder.name)
@@ -285,6 +289,30 @@ def test_an_objective_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
     assert len(rows) == 2 and {row["status"] for row in rows} == {"done"}
     assert len({row["validation_loss"] for row in rows}) == 2
     assert "objective=trig" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_sampler_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "samplers", "--json"))
+    (found,) = [sampler for sampler in listed if sampler["name"] == "two_step"]
+    assert found["about"].startswith("Adams-Bashforth") and found["source"] == "two-step 0.1.0"
+    code = (
+        "from tread_bench import check_sampler\nfrom two_step.family import TWO_STEP\n"
+        "print([str(violation) for violation in check_sampler(TWO_STEP)])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+
+
+@pytest.mark.slow
+def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", SAMPLER / "two_step.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["done"] * 2
+    assert len({row["fid"] for row in rows}) == 2 and len({row["sampling_macs"] for row in rows}) == 1
+    assert "sampling.sampler=two_step" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    command = ("sample", tmp_path, "--cell", rows[0]["cell"], "--sampler", "two_step", "--num", 4, "--json")
+    made = json.loads(run_with(installed, "-m", "tread_bench", *command))
+    assert len(made["images"]) == 4 and "two_step4" in made["grid"]
 
 
 def test_a_data_source_is_listed_and_keeps_the_contract(installed: Path) -> None:

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
+    from tread_bench.core.samplers import SamplerFamily
     from tread_bench.data.contract import check_data
     from tread_bench.data.source import DataSource, ImageSet
-    from tread_bench.diffusion.contract import check_objective
+    from tread_bench.diffusion.contract.objectives import check_objective
+    from tread_bench.diffusion.contract.samplers import check_sampler
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
@@ -67,9 +69,11 @@ _NAMES_BY_MODULE = {
     "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
+    "core.samplers": ("SamplerFamily",),
     "data.contract": ("check_data",),
     "data.source": ("DataSource", "ImageSet"),
-    "diffusion.contract": ("check_objective",),
+    "diffusion.contract.objectives": ("check_objective",),
+    "diffusion.contract.samplers": ("check_sampler",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
@@ -113,6 +117,7 @@ __all__ = [
     "Problem",
     "Route",
     "RoutedNetwork",
+    "SamplerFamily",
     "TokenOrder",
     "TokenState",
     "Tokens",
@@ -124,6 +129,7 @@ __all__ = [
     "check_data",
     "check_method",
     "check_objective",
+    "check_sampler",
     "come_back",
     "create_backbone",
     "draws",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from tread_bench.core.violations import Violation, run_check
 from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
-from tread_bench.diffusion.contract import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
+from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
+from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
 from tread_bench.model.contract.run import check_backbone
@@ -22,17 +23,20 @@ __all__ = [
     "DATA_CHECKS",
     "METHOD_CHECKS",
     "OBJECTIVE_CHECKS",
+    "SAMPLER_CHECKS",
     "WRAPPED_CHECKS",
     "Check",
     "DataSubject",
     "MethodSubject",
     "ObjectiveSubject",
+    "SamplerSubject",
     "Subject",
     "Violation",
     "check_backbone",
     "check_data",
     "check_method",
     "check_objective",
+    "check_sampler",
     "check_wrapped",
     "run_check",
 ]

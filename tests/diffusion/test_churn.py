@@ -8,7 +8,7 @@ import torch
 
 from tread_bench.core.config.sampling import Churn
 from tread_bench.diffusion.samplers.churn import churned, raised
-from tread_bench.diffusion.samplers.heun import heun_step
+from tread_bench.diffusion.samplers.heun import Heun
 from tread_bench.diffusion.samplers.integrate import integrate
 
 STEPS = 192
@@ -20,7 +20,7 @@ def sampled(gaussian, churn, noise=MANY, first=0):
     edm = gaussian.objective
     perturb = churned(churn, STEPS, 0, first)
     return integrate(
-        heun_step, partial(edm.velocity, gaussian.predict), edm.prior(noise), edm.sampling_times(STEPS), perturb
+        Heun(), partial(edm.velocity, gaussian.predict), edm.prior(noise), edm.sampling_times(STEPS), perturb
     )
 
 
@@ -43,7 +43,7 @@ def test_more_noise_than_the_level_says_widens_the_samples(gaussian):
 def test_none_is_the_deterministic_sampler_bit_for_bit(gaussian):
     edm = gaussian.objective
     velocity = partial(edm.velocity, gaussian.predict)
-    plain = integrate(heun_step, velocity, edm.prior(MANY[:8]), edm.sampling_times(STEPS))
+    plain = integrate(Heun(), velocity, edm.prior(MANY[:8]), edm.sampling_times(STEPS))
     assert torch.equal(sampled(gaussian, Churn(s_churn=0), MANY[:8]), plain)
     nowhere = Churn(s_churn=30, s_min=100)
     assert torch.equal(sampled(gaussian, nowhere, MANY[:8]), plain)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
 from tread_bench.core.config.sampling import Churn, Sampling
 from tread_bench.core.families import make_spec
+from tread_bench.core.samplers import find_sampler
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
@@ -63,3 +66,11 @@ def test_without_guidance_every_velocity_is_one_call_of_the_batch(sampler):
     network = Pointwise()
     images(EDM, 10, network, sampler=sampler)
     assert network.calls == [10] * Sampling(sampler=sampler, steps=5).velocity_calls
+
+
+@pytest.mark.parametrize(("step", "amount"), [("CallsTwice", "more"), ("CallsNever", "fewer")])
+def test_a_sampler_that_makes_other_calls_than_are_costed_is_refused(step, amount, monkeypatch):
+    other = replace(find_sampler("euler"), builder=f"tests.diffusion.samplers.broken:{step}")
+    monkeypatch.setattr(Sampling, "sampler_family", other)
+    with pytest.raises(RuntimeError, match=f"sampler euler makes {amount} calls than its call_times say"):
+        images(FLOW, 10)

@@ -113,7 +113,8 @@ def test_scale_one_makes_one_call_per_evaluation_of_the_velocity(rule, sampler):
     for _ in range(4 if sampler == "euler" else 7):
         predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
     assert (network.calls, weak.calls) == (4 if sampler == "euler" else 7, 0)
-    with pytest.raises(StopIteration):
+    predict.check_complete()
+    with pytest.raises(RuntimeError, match=f"sampler {sampler} makes more calls than its call_times say"):
         predict(torch.zeros(2, 1, 4, 4), torch.ones(2))
 
 

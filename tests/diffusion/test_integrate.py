@@ -8,18 +8,23 @@ import pytest
 import torch
 
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.diffusion.generate import STEPS
+from tread_bench.core.samplers import find_sampler, samplers
+from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.integrate import integrate
 
 NOISE = torch.randn(16, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize(("sampler", "order"), [("euler", 1), ("heun", 2)])
+def sampler_of(name):
+    return build_sampler(find_sampler(name))
+
+
+@pytest.mark.parametrize(("sampler", "order"), [(one.name, one.order) for one in samplers().values()])
 def test_error_falls_with_the_order_of_the_method(gaussian, sampler, order):
     objective, errors = gaussian.objective, []
     for steps in (128, 256, 512):
         times = objective.sampling_times(steps + 1)[:-1]  # without the step to 0, which is Euler's
-        x = integrate(STEPS[sampler], partial(objective.velocity, gaussian.predict), objective.prior(NOISE), times)
+        x = integrate(sampler_of(sampler), partial(objective.velocity, gaussian.predict), objective.prior(NOISE), times)
         errors.append((x - gaussian.exact(NOISE, times[-1])).abs().max().item())
     for coarse, fine in itertools.pairwise(errors):
         assert math.log2(coarse / fine) == pytest.approx(order, abs=0.1)
@@ -29,7 +34,7 @@ def test_error_falls_with_the_order_of_the_method(gaussian, sampler, order):
 def test_noise_becomes_the_data(gaussian, sampler):
     objective = gaussian.objective
     velocity = partial(objective.velocity, gaussian.predict)
-    x = integrate(STEPS[sampler], velocity, objective.prior(NOISE), objective.sampling_times(400))
+    x = integrate(sampler_of(sampler), velocity, objective.prior(NOISE), objective.sampling_times(400))
     torch.testing.assert_close(x, gaussian.exact(NOISE, 0.0), rtol=0, atol=0.03 if sampler == "euler" else 1e-3)
 
 
@@ -42,7 +47,7 @@ def test_calls_are_as_many_as_counted_and_none_is_at_zero(gaussian, sampler, ste
         asked.append(t.unique().item())
         return objective.velocity(gaussian.predict, x, t)
 
-    x = integrate(STEPS[sampler], velocity, objective.prior(NOISE), objective.sampling_times(steps))
+    x = integrate(sampler_of(sampler), velocity, objective.prior(NOISE), objective.sampling_times(steps))
     assert x.isfinite().all()
     assert len(asked) == Sampling(sampler=sampler, steps=steps).velocity_calls
     assert min(asked) > 0

@@ -247,7 +247,7 @@ def sample(
     cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
     guidance: GuidanceOption = None,
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
-    sampler: Annotated[str | None, typer.Option("--sampler", help="euler or heun; default: the cell's")] = None,
+    sampler: Annotated[str | None, typer.Option("--sampler", help="see `list samplers`; default: the cell's")] = None,
     steps: Annotated[int | None, _number("--steps", "steps of the sampler; default: the cell's")] = None,
     num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="number of images")] = 40,
     seed: Annotated[int | None, _number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,

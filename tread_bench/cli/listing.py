@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 import typer
 from pydantic import BaseModel
@@ -12,7 +12,6 @@ from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.metrics import EXTRACTORS
-from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.costs import cost_of
 from tread_bench.core.data_sources import DataFamily, data_sources
 from tread_bench.core.families import SELECTORS, families
@@ -21,6 +20,7 @@ from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.core.losses import LossFamily, losses
 from tread_bench.core.methods import MethodFamily, methods
 from tread_bench.core.objectives import ObjectiveFamily, objectives
+from tread_bench.core.samplers import samplers
 from tread_bench.suite.load import shipped_suites
 
 
@@ -72,7 +72,9 @@ def _about(options: type[BaseModel]) -> str:
 
 
 def _samplers() -> list[dict[str, Any]]:
-    return [{"name": name} for name in get_args(Sampling.model_fields["sampler"].annotation)]
+    return [
+        {"name": one.name, "about": one.about, "order": one.order, "source": one.source} for one in samplers().values()
+    ]
 
 
 def _selectors() -> list[dict[str, Any]]:

@@ -150,7 +150,8 @@ def wrong_traits(description: Any, **expected: Any) -> str:
         value = getattr(description, name)
         if not isinstance(value, of):
             of_us = "tread_bench." if of.__module__.startswith("tread_bench.") else ""
-            return f"its {name} must be a {of_us}{of.__name__}, not {shortened(value)}"
+            kind = f"{of_us}{of.__name__}"
+            return f"its {name} must be {'an' if kind[0] in 'aeiou' else 'a'} {kind}, not {shortened(value)}"
     return ""
 
 

@@ -12,14 +12,11 @@ from tread_bench.core import draws
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import Objective, Predict
+from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.churn import churned
-from tread_bench.diffusion.samplers.euler import euler_step
-from tread_bench.diffusion.samplers.heun import heun_step
-from tread_bench.diffusion.samplers.integrate import Step, integrate
+from tread_bench.diffusion.samplers.integrate import integrate
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
-
-STEPS: dict[str, Step] = {"euler": euler_step, "heun": heun_step}
 
 
 def generate(
@@ -62,7 +59,9 @@ def generate(
         # From noise to images.
         with torch.no_grad():
             start = objective.prior(noise.double())
-            yield integrate(STEPS[sampling.sampler], velocity, start, times, perturb).float()
+            images = integrate(build_sampler(sampling.sampler_family), velocity, start, times, perturb)
+        predict.check_complete()
+        yield images.float()
 
 
 def _labels(in_turn: Sequence[int], first: int, count: int, device: torch.device) -> Tensor | None:

@@ -13,6 +13,8 @@ from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
 
+_WAY_OUT = "say, so that its costs and its guidance would be wrong: run tread_bench.contract.check_sampler on it"
+
 
 class Guided:
     """The prediction (x, t) -> (B, C, H, W) that one batch is sampled with, call after call of its sampler.
@@ -28,6 +30,7 @@ class Guided:
 
     Raises:
         ValueError: a branch without label of a model without labels, or a weak branch without its network.
+        RuntimeError: on a call, the sampler makes more of them than its description says.
     """
 
     def __init__(
@@ -50,11 +53,18 @@ class Guided:
             self._check(branch)
 
     def __call__(self, x: Tensor, t: Tensor) -> Tensor:
-        call = next(self.calls)
+        call = next(self.calls, None)
+        if call is None:
+            raise RuntimeError(f"sampler {self.sampling.sampler} makes more calls than its call_times {_WAY_OUT}")
         strong = self._predict(self.strong, call.step, x, t)
         if not call.guided or self.weak is None:
             return strong
         return torch.lerp(self._predict(self.weak, call.step, x, t), strong, self.sampling.guidance_scale)
+
+    def check_complete(self) -> None:
+        """Raises RuntimeError where the sampler has made fewer calls than its description says."""
+        if next(self.calls, None) is not None:
+            raise RuntimeError(f"sampler {self.sampling.sampler} makes fewer calls than its call_times {_WAY_OUT}")
 
     def _predict(self, branch: Branch, step: int, x: Tensor, t: Tensor) -> Tensor:
         network = self.weak_network if branch.other_weights and self.weak_network else self.network

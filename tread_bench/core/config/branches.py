@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tread_bench.core.routes import Route
@@ -58,19 +59,25 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One time at which a sampler asks for the velocity: at times[step], and whether both branches are needed."""
+    """One time at which a sampler asks for the velocity: in which step, and whether both branches are needed."""
 
     step: int
     guided: bool
 
 
 def calls(sampling: Sampling, times: Sequence[float]) -> list[Call]:
-    """What a sampler asks for, in order. A step starts at its time; Heun's second slope is taken at the next one.
+    """What a sampler asks for, in order. A call at the end of a step, as Heun's second, belongs to the next one.
 
-    Guidance applies where low < t <= high (Kynkäänniemi et al. 2024, eq. 6), t the step's time in `times`; elsewhere,
-    and at scale 1, the strong branch is the prediction.
+    Guidance applies where low < t <= high (Kynkäänniemi et al. 2024, eq. 6), t the time of the call; elsewhere, and at
+    scale 1, the strong branch is the prediction.
+
+    Args:
+        times: of the sampler, steps + 1.
     """
-    order = range(sampling.velocity_calls)
-    steps = order if sampling.sampler == "euler" else [(call + 1) // 2 for call in order]
     low, high = sampling.guidance.guided_times or (-math.inf, math.inf)
-    return [Call(step, sampling.guidance_scale != 1 and low < times[step] <= high) for step in steps]
+    is_guided = sampling.guidance_scale != 1
+    return [
+        Call(step + (time == after), is_guided and low < time <= high)
+        for step, (now, after) in enumerate(pairwise(times))
+        for time in sampling.sampler_family.call_times(now, after)
+    ]

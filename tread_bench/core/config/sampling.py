@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model
 from tread_bench.core.config.guidance import UNGUIDED, GuidanceChoice
+from tread_bench.core.samplers import SamplerFamily, find_sampler, samplers
+
+if TYPE_CHECKING:
+    SamplerName = str
+else:
+    SamplerName = Literal[tuple(samplers())]
 
 
 class Churn(Model):
@@ -28,7 +34,7 @@ class Churn(Model):
 class Sampling(Model):
     """How images are generated for the metrics."""
 
-    sampler: Literal["euler", "heun"] = "euler"
+    sampler: SamplerName = "euler"
     steps: Int = Field(50, ge=1)
     churn: Churn | None = Field(None, description="noise added while sampling, with objective edm; empty: none")
     guidance: GuidanceChoice = UNGUIDED
@@ -54,7 +60,19 @@ class Sampling(Model):
             )
         return self
 
+    @model_validator(mode="after")
+    def _sampler_takes_churn(self) -> Sampling:
+        if self.churn is not None and not self.sampler_family.takes_churn:
+            able = ", ".join(one.name for one in samplers().values() if one.takes_churn)
+            rule = f"sampler {self.sampler} takes no noise between its steps"
+            raise ValueError(f"churn: {rule}; set churn: null, or sampler to one of {able}")
+        return self
+
+    @property
+    def sampler_family(self) -> SamplerFamily:
+        return find_sampler(self.sampler)
+
     @property
     def velocity_calls(self) -> int:
-        """How often the velocity is asked for: once a step; by Heun twice, save for the last step."""
-        return self.steps if self.sampler == "euler" else 2 * self.steps - 1
+        """How often the velocity is asked for, over all steps."""
+        return self.sampler_family.num_calls(self.steps)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from tread_bench.diffusion.samplers.integrate import Velocity, batch_of
+from tread_bench.diffusion.samplers.integrate import Slope
 
 
-def euler_step(velocity: Velocity, x: Tensor, now: float, after: float) -> Tensor:
+class Euler:
     """x at `after` from x at `now`, along the slope at `now`: first order, one call."""
-    return x + (after - now) * velocity(x, batch_of(now, x))
+
+    def __call__(self, slope: Slope, x: Tensor, now: float, after: float) -> Tensor:
+        return x + (after - now) * slope(x, now)

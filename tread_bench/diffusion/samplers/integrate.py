@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 Velocity = Callable[[Tensor, Tensor], Tensor]  # (x, t), t of shape (B,) -> dx/dt
-Step = Callable[[Velocity, Tensor, float, float], Tensor]  # (velocity, x, from t, to t) -> x
+Slope = Callable[[Tensor, float], Tensor]  # (x, t) -> dx/dt, at one time for all samples
+Step = Callable[[Slope, Tensor, float, float], Tensor]  # (slope, x, from t, to t) -> x
 Perturb = Callable[[Tensor, float, int], tuple[Tensor, float]]  # (x, t, step) -> x and t that the step starts from
 
 
@@ -17,12 +18,11 @@ def integrate(
     step: Step, velocity: Velocity, x: Tensor, times: Sequence[float], perturb: Perturb | None = None
 ) -> Tensor:
     """Integrate dx/dt = velocity(x, t) from x (B, ...) at the first of `times` to the last, in the dtype of x."""
+
+    def slope(x: Tensor, time: float) -> Tensor:
+        return velocity(x, torch.full((len(x),), time, dtype=x.dtype, device=x.device))
+
     for number, (now, after) in enumerate(pairwise(times)):
         start, at = perturb(x, now, number) if perturb else (x, now)
-        x = step(velocity, start, at, after)
+        x = step(slope, start, at, after)
     return x
-
-
-def batch_of(time: float, x: Tensor) -> Tensor:
-    """The same time (B,) for every sample of x, in its dtype."""
-    return torch.full((len(x),), time, dtype=x.dtype, device=x.device)

@@ -1,0 +1,85 @@
+"""Every announced sampler keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tread_bench.contract import SAMPLER_CHECKS, check_sampler
+from tread_bench.core import samplers as registry
+from tread_bench.core.config import sampling
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.samplers import find_sampler, samplers
+
+EULER, HEUN = find_sampler("euler"), find_sampler("heun")
+
+
+def of_tests(name, family=EULER, **changes):
+    return replace(family, builder=f"tests.diffusion.samplers.broken:{name}", **changes)
+
+
+@pytest.mark.parametrize("name", samplers())
+def test_every_announced_sampler_keeps_the_contract(name):
+    assert check_sampler(samplers()[name]) == []
+
+
+def test_one_that_remembers_keeps_it_where_it_takes_no_churn():
+    assert check_sampler(of_tests("TwoStep", order=2, takes_churn=False)) == []
+
+
+BROKEN = {
+    "NotThere": (of_tests("NotThere"), {"step"}),
+    "RoundsToFloat32": (of_tests("RoundsToFloat32"), {"step"}),
+    "CallsTwice": (of_tests("CallsTwice"), {"calls"}),
+    "CallsInTheMiddle": (of_tests("CallsInTheMiddle"), {"calls"}),
+    "says one call": (replace(HEUN, call_times=EULER.call_times), {"calls"}),
+    "calls that vary": (replace(EULER, call_times=lambda now, after: (now, now) if now < 0.5 else (now,)), {"calls"}),
+    "TakesHalfOfTheSecondSlope": (of_tests("TakesHalfOfTheSecondSlope", HEUN), {"order", "churn"}),
+    "says order 2": (replace(EULER, order=2), {"order", "churn"}),
+    "StepsByTheBatch": (of_tests("StepsByTheBatch"), {"batch"}),
+    "RemembersForEver": (of_tests("RemembersForEver"), {"batch"}),
+    "TwoStep": (of_tests("TwoStep", order=2), {"churn"}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name):
+    broken, expected = BROKEN[name]
+    assert {violation.check for violation in check_sampler(broken)} == expected
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for _, expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in SAMPLER_CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"builder": "x.network.X"}, "its builder must be the text 'module:attribute', not 'x.network.X'"),
+        ({"about": None}, "its about must be a str, not None"),
+        ({"order": "second"}, "its order must be an int, not 'second'"),
+        ({"takes_churn": "no"}, "its takes_churn must be a bool, not 'no'"),
+        ({"call_times": (1.0,)}, "its call_times must be a Callable, not (1.0,)"),
+        ({"call_times": lambda now: (now,)}, "its call_times fail for the step from 2 to 1 (TypeError"),
+        ({"call_times": lambda now, after: ()}, "times above 0 in the step from 2 to 1, not []"),
+        ({"call_times": lambda now, after: (now, after)}, "times above 0 in the step from 1 to 0, not [1.0, 0.0]"),
+        ({"call_times": lambda now, after: (2 * now,)}, "times above 0 in the step from 2 to 1, not [4.0]"),
+    ],
+)
+def test_a_sampler_that_cannot_be_used_says_why(changes, message):
+    assert message in registry.SAMPLERS.wrong_with(replace(EULER, **changes))
+
+
+def test_what_has_no_default_must_be_said():
+    with pytest.raises(TypeError, match="missing 5 required keyword-only arguments: 'about', 'builder', 'call_times'"):
+        registry.SamplerFamily(name="mine")
+
+
+def test_churn_is_refused_with_a_sampler_that_takes_none(monkeypatch):
+    monkeypatch.setattr(sampling, "find_sampler", lambda name: replace(samplers()[name], takes_churn=name == "heun"))
+    monkeypatch.setattr(sampling, "samplers", lambda: {"heun": HEUN})
+    assert Sampling(sampler="heun", churn={"s_churn": 1}).churn is not None
+    with pytest.raises(ValueError, match="churn: sampler euler takes no noise between its steps"):
+        Sampling(sampler="euler", churn={"s_churn": 1})

@@ -1,0 +1,79 @@
+"""Names to samplers, found through entry points of the group `tread_bench.samplers`.
+
+A sampler takes the steps from noise to data. What the rest of the package needs to know of it, its `SamplerFamily`
+says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
+from tread_bench.core.problems import shortened
+
+_STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplerFamily:
+    """A sampler: what is known of it without torch.
+
+    Args:
+        name: as a suite writes it.
+        about: one line, which `tread-bench list samplers` shows.
+        builder: "module:attribute" of a callable () -> `Step`. One is built for each batch of samples, so that it may
+            remember the steps before.
+        call_times: (time at which a step starts, time at which it ends) -> times of its calls of the velocity, in
+            order: at the end of the step or before it, and above 0. Every step but the last, which ends at 0, makes as
+            many calls.
+        order: of convergence: with n steps the error is proportional to n^-order.
+        takes_churn: a step may start from another x, at a higher time, than the step before has reached.
+    """
+
+    name: str
+    about: str
+    builder: str
+    call_times: Callable[[float, float], Sequence[float]]
+    order: int
+    takes_churn: bool
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+    def num_calls(self, steps: int) -> int:
+        """How often the velocity is asked for in so many steps, the last of which ends at 0."""
+        each, last = (len(self.call_times(*step)) for step in _STEPS)
+        return (steps - 1) * each + last
+
+
+def _wrong_with(sampler: SamplerFamily) -> str:
+    """By which rule a sampler cannot be used; empty: it can."""
+    if wrong := (
+        wrong_builder(sampler.builder)
+        or wrong_traits(sampler, about=str, call_times=Callable, order=int, takes_churn=bool)
+    ):
+        return wrong
+    for now, after in _STEPS:
+        try:
+            times = list(sampler.call_times(now, after))
+            fits = bool(times) and all(after <= time <= now and time > 0 for time in times)
+        except Exception as error:
+            return f"its call_times fail for the step from {now:g} to {after:g} ({type(error).__name__}: {error})"
+        if not fits:
+            rule = f"must be one or more times above 0 in the step from {now:g} to {after:g}"
+            return f"its call_times {rule}, not {shortened(times)}"
+    return ""
+
+
+SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, wrong_with=_wrong_with)
+
+
+@cache
+def samplers() -> dict[str, SamplerFamily]:
+    """Every sampler that is announced and can be used, by name."""
+    return announced(SAMPLERS)
+
+
+def find_sampler(name: str) -> SamplerFamily:
+    """The sampler of that name. Raises ValueError."""
+    return find(name, samplers(), "sampler")

@@ -1,0 +1,1 @@
+"""The rules for every objective, sampler and rule of guidance, as checks."""

@@ -1,0 +1,159 @@
+"""What every sampler keeps to, as checks that its author runs.
+
+    from tread_bench.contract import check_sampler
+
+    def test_the_contract_holds():
+        assert check_sampler(SAMPLER) == []
+
+It integrates dx/dt = (1 + t) x in float64, whose solution is known: x(t) = x(s) exp(E(t) - E(s)), E(t) = t + t^2 / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.samplers import SamplerFamily
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.diffusion.samplers.build import build_sampler
+from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, integrate
+
+BATCH = 6
+LATEST, EARLIEST = 1.0, 0.25  # times between which the order is measured: a last step, to 0, may be of another order
+STEPS = (8, 16, 32, 64)
+TOLERANCE = 0.3  # of an order
+ROUNDING = 1e-12  # an error below it is not the method's
+
+
+class SamplerSubject:
+    """A sampler, and samples x (B, 1, 2, 2) to start from."""
+
+    def __init__(self, family: SamplerFamily) -> None:
+        self.family = family
+        self.x = 1 + torch.rand(BATCH, 1, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def sampled(
+        self, times: Sequence[float], velocity: Velocity | None = None, perturb: Perturb | None = None
+    ) -> Tensor:
+        """What a new sampler makes of all samples."""
+        return integrate(build_sampler(self.family), velocity or growth, self.x, times, perturb)
+
+
+def growth(x: Tensor, t: Tensor) -> Tensor:
+    """dx/dt = (1 + t) x."""
+    return (1 + t).view(-1, 1, 1, 1) * x
+
+
+def exponent(start: float, end: float) -> float:
+    """The logarithm of what x grows by between two times."""
+    return (end + end**2 / 2) - (start + start**2 / 2)
+
+
+def times_to(end: float, steps: int) -> list[float]:
+    """Descending times with shorter steps at the end, as samplers of images have them."""
+    return [end + (LATEST - end) * ((steps - step) / steps) ** 1.5 for step in range(steps + 1)]
+
+
+def check_step(subject: SamplerSubject) -> Iterator[str]:
+    """It is built, and takes x to finite numbers of its shape and type; where it does not, no other check is made."""
+    x = subject.sampled(times_to(0.0, 4))
+    if x.shape != subject.x.shape or x.dtype != subject.x.dtype or not x.isfinite().all():
+        yield f"expected finite {subject.x.dtype} of shape {tuple(subject.x.shape)}; saw {x.dtype} {tuple(x.shape)}"
+
+
+def check_calls(subject: SamplerSubject) -> Iterator[str]:
+    """It asks for the velocity as often as `call_times` says, and at these times."""
+    for steps in (1, 2, 7):
+        # What it says, and what it does.
+        times = times_to(0.0, steps)
+        stated = [time for now, after in pairwise(times) for time in subject.family.call_times(now, after)]
+        seen: list[float] = []
+
+        def velocity(x: Tensor, t: Tensor, seen: list[float] = seen) -> Tensor:
+            seen.append(float(t[0]))
+            return growth(x, t)
+
+        subject.sampled(times, velocity)
+
+        # Both agree.
+        counted = subject.family.num_calls(steps)
+        if len(stated) != counted:
+            yield f"call_times names {len(stated)} calls in {steps} steps; with as many at all but the last: {counted}"
+        if len(seen) != len(stated):
+            yield f"expected {len(stated)} calls in {steps} steps, as call_times says; saw {len(seen)}"
+        elif wrong := [(a, b) for a, b in zip(stated, seen, strict=True) if not math.isclose(a, b, rel_tol=1e-9)]:
+            yield f"call_times names a call at time {wrong[0][0]:g}; saw it at {wrong[0][1]:g}"
+
+
+def check_order(subject: SamplerSubject) -> Iterator[str]:
+    """With twice the steps the error is 2^-order of what it was."""
+    errors = []
+    for steps in STEPS:
+        exact = subject.x * math.exp(exponent(LATEST, EARLIEST))
+        errors.append(_largest_error(subject.sampled(times_to(EARLIEST, steps)), exact))
+    yield from _wrong_order(subject, errors, "")
+
+
+def check_batch(subject: SamplerSubject) -> Iterator[str]:
+    """A sample does not depend on the others of its batch, nor on what was sampled before."""
+    times = times_to(0.0, 8)
+    whole = subject.sampled(times)
+    parts = [integrate(build_sampler(subject.family), growth, part, times) for part in subject.x.split(2)]
+    if not torch.allclose(torch.cat(parts), whole, rtol=1e-9, atol=1e-12):
+        yield "the batch in parts gives other samples: take no step that depends on other samples"
+    if not torch.equal(subject.sampled(times), whole):
+        yield "the same batch twice gives two results: keep what a step remembers on the object that is built"
+
+
+def check_churn(subject: SamplerSubject) -> Iterator[str]:
+    """With `takes_churn`, its order is the same where steps start elsewhere: here at -x, at a higher time."""
+    if not subject.family.takes_churn:
+        return
+    errors = []
+    for steps in STEPS:
+        times = times_to(EARLIEST, steps)
+        raised = [now + (now - after) / 2 for now, after in pairwise(times)]
+        total = sum(exponent(now, after) for now, after in zip(raised, times[1:], strict=True))
+
+        def flipped(x: Tensor, t: float, step: int, raised: list[float] = raised) -> tuple[Tensor, float]:
+            return -x, raised[step]
+
+        exact = subject.x * (-1) ** steps * math.exp(total)
+        errors.append(_largest_error(subject.sampled(times, perturb=flipped), exact))
+    yield from _wrong_order(subject, errors, ", with noise added before each step")
+
+
+def _largest_error(found: Tensor, exact: Tensor) -> float:
+    return float((found - exact).abs().max())
+
+
+def _wrong_order(subject: SamplerSubject, errors: Sequence[float], when: str) -> Iterator[str]:
+    """The order that the errors show, from the most steps whose error is not rounding."""
+    shown = [math.log2(coarse / fine) for coarse, fine in pairwise(errors) if fine > ROUNDING]
+    if shown and not abs(shown[-1] - subject.family.order) <= TOLERANCE:
+        yield f"expected order {subject.family.order}{when}; saw {shown[-1]:.2f}"
+
+
+SAMPLER_CHECKS: tuple[Callable[[SamplerSubject], Iterator[str]], ...] = (
+    check_step,
+    check_calls,
+    check_order,
+    check_batch,
+    check_churn,
+)
+
+
+def check_sampler(family: SamplerFamily) -> list[Violation]:
+    """All that a sampler breaks of the contract, in the order of `SAMPLER_CHECKS`; empty where nothing is wrong.
+
+    Args:
+        family: what is announced in the group `tread_bench.samplers`.
+    """
+    subject = SamplerSubject(family)
+    first, *others = SAMPLER_CHECKS
+    violations = run_check(first, subject)
+    return violations or [violation for check in others for violation in run_check(check, subject)]

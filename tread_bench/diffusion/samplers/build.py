@@ -1,0 +1,13 @@
+"""A sampler by its name."""
+
+from __future__ import annotations
+
+from tread_bench.core.plugins import named
+from tread_bench.core.samplers import SamplerFamily
+from tread_bench.diffusion.samplers.integrate import Step
+
+
+def build_sampler(family: SamplerFamily) -> Step:
+    """The steps of one batch of samples."""
+    step: Step = named(family.builder)()
+    return step

@@ -1,0 +1,22 @@
+"""The samplers that come with this package, without torch."""
+
+from __future__ import annotations
+
+from tread_bench.core.samplers import SamplerFamily
+
+EULER = SamplerFamily(
+    name="euler",
+    about="Euler's method: one call a step.",
+    builder="tread_bench.diffusion.samplers.euler:Euler",
+    call_times=lambda now, after: (now,),
+    order=1,
+    takes_churn=True,
+)
+HEUN = SamplerFamily(
+    name="heun",
+    about="Heun's method as EDM has it: two calls a step, one in the last (Karras et al. 2022, Algorithm 1).",
+    builder="tread_bench.diffusion.samplers.heun:Heun",
+    call_times=lambda now, after: (now, after) if after else (now,),
+    order=2,
+    takes_churn=True,
+)
