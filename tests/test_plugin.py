@@ -309,7 +309,7 @@ def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(installed: Path, 
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["done"] * 2
     assert len({row["fid"] for row in rows}) == 2 and len({row["sampling_macs"] for row in rows}) == 1
-    assert "sampling.sampler=two_step" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "sampler=two_step" in (tmp_path / "index.html").read_text(encoding="utf-8")
     command = ("sample", tmp_path, "--cell", rows[0]["cell"], "--sampler", "two_step", "--num", 4, "--json")
     made = json.loads(run_with(installed, "-m", "tread_bench", *command))
     assert len(made["images"]) == 4 and "two_step4" in made["grid"]
