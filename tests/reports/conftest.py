@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tread_bench.core.records import Record
+from tread_bench.reports.figures.pictures import pictures
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
 
-from synthetic_records import NUMERICS, VERSIONS, render, study, write_samples
+from synthetic_records import NUMERICS, VERSIONS, render, study, without_png, write_samples
+from synthetic_studies import STUDIES, drawn
 
 
 @pytest.fixture(scope="session")
@@ -38,5 +42,25 @@ def run_dir(records: list[Record], plan: dict[str, Any], tmp_path_factory: pytes
     """A folder with the rendered report of the study."""
     folder = tmp_path_factory.mktemp("run")
     write_samples(records, folder)
-    render(records, plan, folder)
+    render(records, plan, folder, pictures=pictures)
     return folder
+
+
+@pytest.fixture
+def no_png() -> Iterator[None]:
+    with without_png():
+        yield
+
+
+@pytest.fixture(scope="session")
+def study_page(plan: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The page of a study, with the pictures that other tests look at."""
+
+    @cache
+    def write(name: str) -> Path:
+        folder, records = tmp_path_factory.mktemp(name), STUDIES[name]()
+        made = iter([[*drawn(name).values()]])  # all rows of a study stand side by side: this is used once
+        render(records, {**plan, "cells": [r.cell for r in records]}, folder, pictures=lambda *_: next(made))
+        return folder / "index.html"
+
+    return write

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from tread_bench.core.documents import RunPlan
@@ -15,6 +19,8 @@ from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Rec
 from tread_bench.core.routes import parse_routes, resolve_routes, tokens_per_block
 from tread_bench.core.statistics import paired_ratio
 from tread_bench.reports import page
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures.style import Picture, theme
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)
@@ -38,9 +44,14 @@ HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 
 def render(
-    records: Sequence[Record], plan: Mapping[str, Any], folder: Path, unreadable: Mapping[str, str] | None = None
+    records: Sequence[Record],
+    plan: Mapping[str, Any],
+    folder: Path,
+    unreadable: Mapping[str, str] | None = None,
+    *,
+    pictures: Callable[[Sequence[Row], str], list[Picture]] = lambda *_: [],
 ) -> None:
-    """The report of a run whose plan.json has these parts."""
+    """The report of a run whose plan.json has these parts. Pictures take seconds: who looks at them draws."""
     parts: dict[str, Any] = {
         "suite": {"name": "study"},
         "timing": {},
@@ -50,7 +61,26 @@ def render(
         **plan,
     }
     references = dict.fromkeys(parts["cells"], "")
-    page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(page, "pictures", pictures)
+        page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
+
+
+@contextmanager
+def without_png() -> Iterator[None]:
+    """Pictures without their PNG files, which take a third of the time, where nobody looks at these."""
+    save = Figure.savefig
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(
+            Figure, "savefig", lambda *of, format, **how: format == "png" or save(*of, format=format, **how)
+        )
+        yield
+
+
+def drawn_alone(draw: Callable[[Sequence[Row], str], Picture | None], rows: Sequence[Row]) -> Picture | None:
+    """One of the pictures of these rows, alone."""
+    with theme():
+        return draw(rows, "")
 
 
 def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:
@@ -64,6 +94,7 @@ def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigure
     )  # fmt: skip
 
 
+@cache
 def timing(speedup: float, seed: int) -> TimingFigures:
     rng = random.Random(f"time {speedup} {seed}")
     dense = [60 * rng.lognormvariate(0, 0.02) for _ in range(20)]

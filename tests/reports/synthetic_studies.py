@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
-from synthetic_records import NOTHING_MEASURED, cost, evaluation, gradient_norms, record, similarity, timing
+from synthetic_records import (
+    NOTHING_MEASURED,
+    cost,
+    evaluation,
+    gradient_norms,
+    record,
+    similarity,
+    timing,
+    without_png,
+)
 
 from tread_bench.core.records import Record, RoutedFigures, RoutedGap
+from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.tables import comparison
 
 BLOCK_COSINES = 12
 GAMMAS = tuple(k / 10 for k in range(10))
@@ -216,3 +229,10 @@ STUDIES = {
     "selection_rate": rates, "location_scaling": depths, "multi_route": multi_route, "finetune": finetune,
     "guidance": guidance, "methods": methods, "objectives": objectives, "train_inference_gap": gaps,
 }  # fmt: skip
+
+
+@cache
+def drawn(name: str) -> dict[str, Picture]:
+    """All pictures of a study."""
+    with without_png():
+        return {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic_records import render
 from synthetic_studies import STUDIES
 
 
@@ -94,10 +93,8 @@ def test_axe_finds_nothing(opened, axe_violations, scheme):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations, tmp_path, plan, name):
-    records = STUDIES[name](2)
-    render(records, {**plan, "cells": [record.cell for record in records]}, tmp_path)
-    browser.get((tmp_path / "index.html").as_uri())
+def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations, study_page, name):
+    browser.get(study_page(name).as_uri())
     for scheme in ("light", "dark"):
         assert axe_violations(browser, scheme) == []
     for width in (1280, 390):

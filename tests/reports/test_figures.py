@@ -17,6 +17,7 @@ from synthetic_records import (
     HOSTILE,
     SELECTORS,
     architectures,
+    drawn_alone,
     evaluation,
     of_family,
     record,
@@ -24,27 +25,34 @@ from synthetic_records import (
     similarity,
     study,
     timing,
+    without_png,
 )
 
-from tread_bench.reports.figures.across_times import adjacent_times
+from tread_bench.reports.figures.across_times import across_times, adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.drawing import logarithmic, tone, tones
 from tread_bench.reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
 from tread_bench.reports.figures.pictures import NAMES, pictures
+from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.style import BETTER, COLOURS, DIVERGING, MARKERS, MUTED, WORSE, clean, looks, theme
 from tread_bench.reports.published import placement_difference
 from tread_bench.reports.tables import comparison
 from tread_bench.reports.verdict import against_dense
 
+pytestmark = pytest.mark.usefixtures("no_png")
+
 
 @pytest.fixture(scope="module")
 def drawn(records):
-    return {picture.name: picture for picture in pictures(comparison(records))}
+    with without_png():
+        return {picture.name: picture for picture in pictures(comparison(records))}
 
 
 @pytest.fixture(scope="module")
 def of_families():
-    return {picture.name: picture for picture in pictures(comparison(architectures()))}
+    with without_png():
+        return {picture.name: picture for picture in pictures(comparison(architectures()))}
 
 
 def test_every_picture_is_drawn(drawn, of_families):
@@ -97,7 +105,7 @@ def test_a_row_has_a_colour_only_where_the_test_of_the_verdict_finds_a_differenc
     assert tone(own) == (MUTED if is_grey else BETTER if sign < 0 else WORSE)
     said = against_dense(own, rows, 2)
     assert ("not significant" in said) is is_grey and ("better" in said or "worse" in said) is not is_grey
-    placement = next(p for p in pictures(rows) if p.name == "route_placement")
+    placement = drawn_alone(route_placement, rows)
     has_grey = f"fill: {to_hex(DIVERGING(0.5))}" in placement.svg.decode()
     assert has_grey is (is_grey or other is STILL) and tones(rows) in placement.caption
 
@@ -170,7 +178,7 @@ def test_what_cannot_be_drawn_is_left_out():
 
 def test_one_seed_and_no_dense_are_drawn_without_intervals():
     records = [r for r in study(seeds=1) if r.row != "dense"]
-    placement = pictures(comparison(records))[0]
+    placement = drawn_alone(route_placement, comparison(records))
     assert placement.headers == ("row", "FID", "95 % interval")
     assert all(line[2] == "one seed, no interval" for line in placement.table)
 
@@ -220,7 +228,7 @@ def test_one_route_per_architecture_needs_no_placement_and_several_get_a_panel_e
     other = [
         of_family("DiT", s, "random", 2.0).model_copy(update={"routes": "0:8@0.5", "row": "early"}) for s in range(3)
     ]
-    placement = {picture.name: picture for picture in pictures(comparison(architectures() + other))}["route_placement"]
+    placement = drawn_alone(route_placement, comparison(architectures() + other))
     labels = [line[0] for line in placement.table]
     assert labels[0] == "DRWKV dense" and {"DiT 0:8@0.5 random", "DiT 2:8@0.5 random"} <= set(labels)
     assert len(labels) == 2 * len(FAMILIES) + 1
@@ -228,11 +236,11 @@ def test_one_route_per_architecture_needs_no_placement_and_several_get_a_panel_e
 
 def test_selectors_are_compared_within_each_architecture():
     rows = comparison(selectors())
-    picture = {picture.name: picture for picture in pictures(rows)}["selectors"]
-    assert len(picture.table) == 3 * len(SELECTORS)
-    assert {line[1] for line in picture.table} == set(SELECTORS)
+    table = drawn_alone(selector_differences, rows).table
+    assert len(table) == 3 * len(SELECTORS)
+    assert {line[1] for line in table} == set(SELECTORS)
     row = {row.label: row for row in rows}["ZigMa 2:8@0.5 rows"]
-    shown = {line[0]: line[3] for line in picture.table}["ZigMa 2:8@0.5 rows"]
+    shown = {line[0]: line[3] for line in table}["ZigMa 2:8@0.5 rows"]
     assert shown == f"{row.difference('fid').mean:+.2f}".replace("-", "−")
 
 
@@ -251,7 +259,7 @@ def test_times_are_called_what_they_are_under_the_objective():
     levels = similarity("").model_copy(update={"times": [0.0646972, 0.160534, 0.301194, 0.565096, 1.40218]})
     edm = {"objective": {"name": "edm"}}
     under = {
-        name: {picture.name: picture for picture in pictures(comparison([cell]))}["across_times"]
+        name: drawn_alone(across_times, comparison([cell]))
         for name, cell in (
             ("flow", record("dense", "", 0, 20.0)),
             ("edm", record("dense", "", 0, 20.0, similarity=levels, config=edm)),

@@ -27,6 +27,7 @@ from synthetic_records import (
 from tread_bench.cli.run import _print_table
 from tread_bench.core.records import DataFile
 from tread_bench.reports.cautions import SMOKE_RUN
+from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
 from tread_bench.reports.tables import comparison
 
@@ -127,15 +128,13 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     assert "No cell has a record yet" in pages[2] and "cover only the existing results" not in pages[2]
 
 
-def test_a_smoke_run_is_labelled_and_has_no_verdict(tmp_path, plan, capsys):
-    records = study(2)
-    pages, tables = [], []
-    for is_smoke in (False, True):
-        render(records, {**plan, "cells": [one.cell for one in records], "smoke": is_smoke}, tmp_path)
-        pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
-        tables.append(pd.read_csv(tmp_path / "results.csv"))
-        _print_table(records, is_smoke)
-    in_earnest, smoke = pages
+def test_a_smoke_run_is_labelled_and_has_no_verdict(records, plan, run_dir, tmp_path, capsys):
+    as_smoke = study(2)
+    render(as_smoke, {**plan, "cells": [one.cell for one in as_smoke], "smoke": True}, tmp_path, pictures=pictures)
+    in_earnest, smoke = ((folder / "index.html").read_text(encoding="utf-8") for folder in (run_dir, tmp_path))
+    tables = [pd.read_csv(folder / "results.csv") for folder in (run_dir, tmp_path)]
+    _print_table(records, is_smoke=False)
+    _print_table(as_smoke, is_smoke=True)
     for words in ("lowest FID", "has the lowest", "significant", "distinguishable", "better than", "worse than"):
         assert words not in smoke.partition('<h2 id="comparison">')[0] and "lowest FID" not in smoke
     assert '<tr class="best">' in in_earnest and '<tr class="best">' not in smoke
@@ -153,7 +152,7 @@ def test_an_fid_that_has_no_mean_or_no_logarithm_is_said_and_stops_nothing(fid, 
                for row, routes in rows for seed in range(3)]  # fmt: skip
     odd = evaluation(1200, 20.0).model_copy(update={"fid": fid})
     records[4] = records[4].model_copy(update={"evaluations": [odd]})
-    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert caution in page and "Smallest difference from the lowest FID" in page
 
@@ -188,12 +187,17 @@ def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(p
 
 def test_rendering_again_changes_no_byte(records, plan, run_dir):
     before = {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
-    render(list(reversed(records)), plan, run_dir)
+    render(list(reversed(records)), plan, run_dir, pictures=pictures)
     assert before == {path: path.read_bytes() for path in run_dir.rglob("*") if path.is_file()}
 
 
 def test_a_picture_that_is_no_longer_drawn_goes(tmp_path, plan):
-    render([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, similarity=None)], plan, tmp_path)
+    render(
+        [record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0, similarity=None)],
+        plan,
+        tmp_path,
+        pictures=pictures,
+    )
     assert (tmp_path / "figures" / "route_placement.svg").exists()
     (tmp_path / "figures" / "mine.svg").write_text("kept")
     render([], plan, tmp_path)
@@ -216,20 +220,20 @@ def test_sample_files_are_read_from_the_cells_folder_only(tmp_path, plan):
 
 
 def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
-    pictures = {row: b"\x89PNG\r\n\x1a\n" + row.encode() for row in ("dense", "2:8")}
-    told = {"samples": "grid.png", "samples_sha256": hashlib.sha256(pictures["dense"]).hexdigest()}
+    grids = {row: b"\x89PNG\r\n\x1a\n" + row.encode() for row in ("dense", "2:8")}
+    told = {"samples": "grid.png", "samples_sha256": hashlib.sha256(grids["dense"]).hexdigest()}
     one = evaluation(1200, 17.0).model_copy(update=told)
     records = [
         record(row, routes, 0, 17.0, evaluations=[one], similarity=None)
         for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))
     ]
-    for cell, picture in zip(records, pictures.values(), strict=True):
+    for cell, picture in zip(records, grids.values(), strict=True):
         path = tmp_path / "cells" / cell.cell / "grid.png"
         path.parent.mkdir(parents=True)
         path.write_bytes(picture)
     render(records, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert [base64.b64encode(picture).decode() in page for picture in pictures.values()] == [True, False]
+    assert [base64.b64encode(picture).decode() in page for picture in grids.values()] == [True, False]
     assert f"cells/{records[1].cell}/grid.png: not found, or changed since its cell wrote it" in page
 
 
@@ -284,7 +288,7 @@ def test_two_hundred_cells_can_still_be_mailed(tmp_path, plan):
     for one in records[::5]:
         path = tmp_path / "cells" / one.cell / one.last.samples
         path.write_bytes(path.read_bytes() + bytes(SAMPLE_BUDGET_BYTES // 10))
-    render(records, plan, tmp_path)
+    render(records, plan, tmp_path, pictures=pictures)
     page = (tmp_path / "index.html").read_bytes()
     assert len(page) < 1_200_000
     assert b"left out to keep this page small" in page
@@ -301,7 +305,7 @@ def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
 
 
 def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_path, plan):
-    render(architectures(), plan, tmp_path)
+    render(architectures(), plan, tmp_path, pictures=pictures)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     statements = page.partition('<dl class="families">')[2].partition("</dl>")[0]
     assert re.findall(r"<dt>([^<]*)", statements) == ["DRWKV", "DiS", "DiT", "LightningDiT", "U-ViT", "ZigMa"]

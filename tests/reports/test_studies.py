@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
 import synthetic_studies as made
-from synthetic_records import DRAWN, NOTHING_MEASURED, evaluation, record, render, study
-from synthetic_studies import STUDIES
+from synthetic_records import DRAWN, NOTHING_MEASURED, drawn_alone, evaluation, record, render, study
+from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, side_by_side
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.cost import macs_until, points_of
+from tread_bench.reports.figures.depths import depths as draw_depths
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
+from tread_bench.reports.figures.gap import gap
 from tread_bench.reports.figures.gap import points_of as gap_points
+from tread_bench.reports.figures.guidance import guidance as draw_guidance
+from tread_bench.reports.figures.methods import methods as draw_methods
 from tread_bench.reports.figures.pictures import NAMES, pictures
+from tread_bench.reports.figures.placement import route_placement
+from tread_bench.reports.figures.rates import rates as draw_rates
+from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import verdicts
@@ -39,16 +47,22 @@ SOME_STUDIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def drawn():
-    """Pictures by name, of a study when it is asked for."""
+pytestmark = pytest.mark.usefixtures("no_png")
+DRAW = {
+    "selection_rate": draw_rates,
+    "location_scaling": draw_depths,
+    "multi_route": route_placement,
+    "finetune": schedules,
+    "guidance": draw_guidance,
+    "methods": draw_methods,
+    "train_inference_gap": gap,
+}
 
-    class Drawn(dict):
-        def __missing__(self, name):
-            self[name] = {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}
-            return self[name]
 
-    return Drawn()
+@cache
+def own(name):
+    """The picture that a study is about, alone: all of them take seconds."""
+    return drawn_alone(DRAW[name], comparison(STUDIES[name]()))
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +83,19 @@ def verdict_of(rows):
     return quality, cost
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(drawn, name):
-    found = {picture.partition("-")[0] for picture in drawn[name]}
+@pytest.mark.parametrize("name", SOME_STUDIES)
+def test_a_study_gets_its_own_pictures_each_with_words_and_numbers(name):
+    found = {picture.partition("-")[0] for picture in drawn(name)}
     assert found - {*DRAWN} == OWN[name] - {*DRAWN} and OWN[name] <= found <= set(NAMES)
-    for picture in drawn[name].values():
+    for picture in drawn(name).values():
         assert picture.description and picture.caption.strip().endswith(".")
         assert all(len(line) == len(picture.headers) for line in picture.table) and picture.table
 
 
 @pytest.mark.parametrize("name", SOME_STUDIES)
-def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(drawn, name):
+def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(name):
     found = {picture.name: picture for picture in pictures(comparison(STUDIES[name](), is_smoke=True))}
-    assert found.keys() == drawn[name].keys()
+    assert found.keys() == drawn(name).keys()
     for picture in found.values():
         told = f"{picture.caption}{picture.description}{picture.svg.decode()}{picture.table}"
         assert not re.search("[Pp]ublished|paper|[Bb]est scale|significant", told)
@@ -89,19 +103,18 @@ def test_nothing_published_stands_in_a_smoke_run_and_no_scale_is_best(drawn, nam
         assert all({*column} == {"–"} for header, column in columns.items() if "published" in header)
 
 
-@pytest.mark.parametrize("name", [pytest.param("guidance", marks=pytest.mark.slow), "location_scaling"])
-def test_the_order_of_records_changes_no_picture(drawn, name):
-    again = {picture.name: picture for picture in pictures(comparison(reversed(STUDIES[name]())))}
-    for own in OWN[name]:
-        assert again[own].table == drawn[name][own].table and again[own].svg == drawn[name][own].svg
+@pytest.mark.parametrize("name", ["guidance", "location_scaling"])
+def test_the_order_of_records_changes_no_picture(name):
+    again = drawn_alone(DRAW[name], comparison(reversed(STUDIES[name]())))
+    assert again.table == own(name).table and again.svg == own(name).svg
 
 
 def test_a_run_of_routes_draws_none_of_them():
     assert {picture.name for picture in pictures(comparison(study(2)))} == {*DRAWN}
 
 
-def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones(drawn):
-    records, picture = made.rates(), drawn["selection_rate"]["rates"]
+def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones():
+    records, picture = made.rates(), own("selection_rate")
     table = {line[1]: line for line in picture.table}
     assert list(table) == ["0", "0.25", "0.5", "0.75"]
     assert [line[-1] for line in table.values()] == ["43.47", "26.50", "21.34", "49.29"]
@@ -112,11 +125,11 @@ def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones(drawn):
 
 
 def test_one_rate_is_no_line():
-    assert "rates" not in {picture.name for picture in pictures(comparison(made.rates(2, (0.5,))))}
+    assert drawn_alone(draw_rates, comparison(made.rates(2, (0.5,)))) is None
 
 
-def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(drawn):
-    records, picture = made.depths(), drawn["location_scaling"]["depths"]
+def test_depths_pair_each_rule_with_the_dense_row_of_its_depth():
+    records, picture = made.depths(), own("location_scaling")
     assert [line[:3] for line in picture.table[:3]] == [
         ("absolute", "6", "2:2@0.5"), ("absolute", "12", "2:8@0.5"), ("absolute", "18", "2:14@0.5")
     ]  # fmt: skip
@@ -126,8 +139,8 @@ def test_depths_pair_each_rule_with_the_dense_row_of_its_depth(drawn):
     assert minus("-12.09") in picture.svg.decode() and minus("-0.66") in picture.svg.decode()
 
 
-def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both(drawn):
-    table = {line[:2]: line[2:] for line in drawn["location_scaling"]["depths"].table}
+def test_a_row_where_both_rules_mean_one_route_is_a_point_of_both():
+    table = {line[:2]: line[2:] for line in own("location_scaling").table}
     assert len(table) == 6 and table["absolute", "12"] == table["relative", "12"]
 
 
@@ -152,8 +165,8 @@ def test_depths_are_in_the_order_of_their_size(rows):
     assert [part[0].architecture for part in by_architecture(members)] == [f"DiT (depth {n})" for n in (6, 12, 18)]
 
 
-def test_methods_show_what_each_adds_and_saves(drawn):
-    records, table = made.methods(), {line[1]: line for line in drawn["methods"]["methods"].table}
+def test_methods_show_what_each_adds_and_saves():
+    records, table = made.methods(), {line[1]: line for line in own("methods").table}
     assert len(table) == len(made.METHODS) - 1 and "dense" not in table
     gains = lasts(records, "repa") - lasts(records, "dense")
     assert table["dense + repa"][2].startswith(minus(f"{gains.mean():.2f} ["))
@@ -172,11 +185,10 @@ def test_a_method_with_a_loss_is_another_method_and_dense_with_one_is_not_the_re
     assert [row.name for row in rows["methods"] if row.is_dense] == ["dense"]
 
 
-@pytest.mark.slow
 def test_published_placements_are_of_tread_alone(rows):
-    assert "route_placement" not in {picture.name for picture in pictures(rows["methods"])}
+    assert drawn_alone(route_placement, rows["methods"]) is None
     mixed = comparison([*study(1), *(r for r in made.methods(1) if r.method == "drop")])
-    placement = {picture.name: picture for picture in pictures(mixed)}["route_placement"]
+    placement = drawn_alone(route_placement, mixed)
     assert not any(line[0].startswith("drop") for line in placement.table)
 
 
@@ -202,8 +214,8 @@ def test_training_cost_follows_the_schedule(rows):
     assert points_of(0, [half, dense])[-1].seconds is None and points_of(1, [half, dense])[-1].seconds
 
 
-def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(drawn, rows):
-    picture = drawn["finetune"]["schedule"]
+def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(rows):
+    picture = own("finetune")
     label = next(row.short_label for row in rows["finetune"] if row.name == "tread-dense-end")
     assert [line[3] for line in picture.table if line[0] == label] == ["1.00", "1.00", "1.00", "1.00", "0.00"]
     assert [line[3] for line in picture.table if line[0] == "dense"] == ["–"] * 5
@@ -246,8 +258,8 @@ def test_methods_rates_and_routes_have_no_such_sentence(rows, name):
     assert contrasts.lead(rows[name]) == ""
 
 
-def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance(drawn):
-    records, picture = made.guidance(), drawn["guidance"]["guidance"]
+def test_guidance_pairs_every_rule_with_its_checkpoint_without_guidance():
+    records, picture = made.guidance(), own("guidance")
     lines = {line[:3]: line for line in picture.table}
     assert len(picture.table) == 2 * (1 + len(made.RULES) * len(made.SCALES) + 1)
     gains = lasts(records, "tread-sparse-1.5") - lasts(records, "tread-none-1")
@@ -269,10 +281,10 @@ def test_a_rule_that_ran_at_one_scale_is_not_judged(rows):
     assert "best of 4 scales" in told["dense"] and "route" not in guidance.lead(rows["guidance"])
 
 
-def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_changes_no_name(rows, drawn):
+def test_a_smaller_network_that_is_a_weak_model_alone_is_no_checkpoint_and_changes_no_name(rows):
     assert {row.group.backbone for row in rows["guidance"]} > {row.group.backbone for row in rows["methods"]}
     assert [made.name for made in guidance.checkpoints(rows["guidance"])] == ["dense", "tread"]
-    lines = {line[:3]: line for line in drawn["guidance"]["guidance"].table}
+    lines = {line[:3]: line for line in own("guidance").table}
     assert (
         lines["dense", "autoguidance (weak branch by row small from iteration 1200) (best scale)", "1.8"][-1] == "1.50"
     )
@@ -316,8 +328,8 @@ def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows)
     assert cell["Ideal"].text == "–"  # it trains nothing
 
 
-def test_the_gap_is_paired_with_the_same_seed_at_rate_0(drawn):
-    table = {line[:2]: line for line in drawn["train_inference_gap"]["gap"].table}
+def test_the_gap_is_paired_with_the_same_seed_at_rate_0():
+    table = {line[:2]: line for line in own("train_inference_gap").table}
     assert len(table) == 3 * len(made.GAMMAS)
     factor = np.mean([1 + 0.05 * seed for seed in range(4)])
     assert table["dense", "0.5"][4] == f"+{factor * 0.8 * 0.25:.5f}" and table["dense", "0"][4] == "+0.00000"
@@ -325,9 +337,9 @@ def test_the_gap_is_paired_with_the_same_seed_at_rate_0(drawn):
     assert table["2:8@0.5", "0.9"][-2:] == (f"{mean:.3f}", f"{1 - 0.1 * 0.9:.3f}")
 
 
-def test_the_gap_names_marks_and_tells_the_rates_that_each_row_gives_for_sparse_guidance(rows, drawn):
+def test_the_gap_names_marks_and_tells_the_rates_that_each_row_gives_for_sparse_guidance(rows):
     """Mean loss 0.303 + 1.075 · strength γ², strong up to 5 % and weak from 50 % above 0.303."""
-    picture = drawn["train_inference_gap"]["gap"]
+    picture = own("train_inference_gap")
     rates = {"dense": (0.1, 0.5), "0:10@0.5": (0.2, 0.7), "2:8@0.5": (0.3, 0.9)}
     branch = picture.headers.index("branch of Sparse Guidance")
     named = [(line[0], line[1], line[branch]) for line in picture.table if line[branch] != "–"]
@@ -345,30 +357,30 @@ def test_the_gap_names_marks_and_tells_the_rates_that_each_row_gives_for_sparse_
 
 def test_a_network_that_no_rate_harms_gives_no_rates():
     flat = [r.model_copy(update={"gap": made._gap(0.0, r.seed)}) for r in made.gaps()]
-    (picture,) = (p for p in pictures(comparison(flat)) if p.name == "gap")
+    picture = drawn_alone(gap, comparison(flat))
     assert "dense: none, since the loss is still low at the largest rate measured" in picture.caption
     assert {line[picture.headers.index("branch of Sparse Guidance")] for line in picture.table} == {"–"}
 
 
-def test_objectives_are_judged_apart_and_their_losses_never_together(rows, drawn):
+def test_objectives_are_judged_apart_and_their_losses_never_together(rows):
     (members,) = side_by_side(rows["objectives"])
     assert [part[0].architecture for part in by_architecture(members)] == ["edm", "flow"]
     assert "under edm" in lead(members) and "validation losses are different quantities" in scope(members)
     assert "parameters" not in scope(members) and len(statements(members)) == 2
-    table = {line[0]: line for line in drawn["objectives"]["routing_gain"].table}
+    table = {line[0]: line for line in drawn("objectives")["routing_gain"].table}
     assert "SiT-B/2" in table["flow 2:8@0.5"][-1] and "DiT-B/2" in table["edm 2:8@0.5"][-1]
-    assert "noise levels σ" in drawn["objectives"]["across_times-edm"].caption
-    assert "times t" in drawn["objectives"]["across_times-flow"].caption
+    assert "noise levels σ" in drawn("objectives")["across_times-edm"].caption
+    assert "times t" in drawn("objectives")["across_times-flow"].caption
     assert all(
         {r.reference.partition("-")[0] for r in row.records} == {requested.objective(row.first)} for row in members
     )
 
 
-def test_several_routes_are_several_bars_and_the_added_loss_is_named(drawn):
-    picture = drawn["multi_route"]["route_placement"]
-    assert any("+ mae" in line[0] for line in picture.table)
-    assert "over all routes of the row" in picture.caption and "converged 9.55 times as fast" in picture.caption
-    single = {p.name: p for p in pictures(comparison(study(2)))}["route_placement"]
+def test_several_routes_are_several_bars_and_the_added_loss_is_named():
+    several = own("multi_route")
+    assert any("+ mae" in line[0] for line in several.table)
+    assert "over all routes of the row" in several.caption and "converged 9.55 times as fast" in several.caption
+    single = drawn_alone(route_placement, comparison(study(2)))
     assert "9.55" not in single.caption
 
 
@@ -412,12 +424,9 @@ def test_the_csv_tells_rows_apart():
 
 
 @pytest.mark.parametrize("name", SOME_STUDIES)
-def test_the_page_of_a_study_renders_with_every_picture_described(tmp_path, plan, name):
-    records = STUDIES[name](2)
-    render(records, {**plan, "cells": [r.cell for r in records]}, tmp_path)
-    page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    found = re.findall(r'aria-labelledby="([\w-]+)-title', page)
-    assert {one.partition("-")[0] for one in found} >= OWN[name]
+def test_the_page_of_a_study_renders_with_every_picture_described(study_page, name):
+    page = study_page(name).read_text(encoding="utf-8")
+    assert re.findall(r'<svg[^>]* aria-labelledby="([\w-]+)-title', page) == [*drawn(name)]
     assert len(page) < 700_000
 
 
@@ -425,7 +434,7 @@ def test_the_page_of_a_study_renders_with_every_picture_described(tmp_path, plan
 def test_a_study_that_failed_altogether_still_gets_its_page(tmp_path, plan, name):
     lost = [r.model_copy(update={"status": "failed", "reason": "diverged", **NOTHING_MEASURED, "gap": None})
             for r in STUDIES[name](1)]  # fmt: skip
-    render(lost, plan, tmp_path)
+    render(lost, plan, tmp_path, pictures=pictures)
     assert "No cell" in (tmp_path / "index.html").read_text(encoding="utf-8") or name in (
         "location_scaling",
         "objectives",

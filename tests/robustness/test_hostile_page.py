@@ -12,6 +12,7 @@ import pytest
 from synthetic_records import NOTHING_MEASURED, record, render, write_samples
 
 from tread_bench.core.conditions import Conditions
+from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.tables import results_frame, write_csv
 
 RUN = "window.pwned = 1; document.title = 'pwned'"
@@ -103,7 +104,7 @@ def run_dir(request, tmp_path_factory):
     made += [record("dense", "", 7, 16.0, backbone="U-ViT (depth 12)", family="U-ViT", cell=f"u{turn}")]
     made += [record("lost", "", 8, None, status="failed", reason="why", evaluations=[], timing=None, similarity=None)]
     records = [hostile_record(one, turn) for one in made]
-    render(records, hostile_plan(records, turn), folder)
+    render(records, hostile_plan(records, turn), folder, pictures=pictures)
     return folder
 
 
