@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
 import sys
 import time
-from importlib import import_module
+from functools import cache
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, NoReturn
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.robustness.warm import Warm
 
 VARIABLE = (
     "timing",
@@ -30,33 +33,21 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
     return subprocess.run(command(*arguments), cwd=cwd, env={**os.environ, **environment}, **options)
 
 
-def tread_bench_forked(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The same in a fork of this process, which has its imports: where the start of the command does not matter."""
-    import_module(f"tread_bench.cli.{arguments[0]}")
-    with TemporaryFile() as stdout, TemporaryFile() as stderr:
-        if not (pid := os.fork()):
-            _become(command(*arguments)[2:], cwd or Path.cwd(), stdout.fileno(), stderr.fileno())
-        _, status = os.waitpid(pid, 0)
-        told = [file.seek(0) or file.read().decode() for file in (stdout, stderr)]
-    return subprocess.CompletedProcess(command(*arguments), os.waitstatus_to_exitcode(status), *told)
+def tread_bench_forked(
+    *arguments: object, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The same in a fork of a process that has its imports: where the start of the command does not matter."""
+    with TemporaryDirectory() as folder:
+        about = {"limit_s": 300, "streams": Path(folder) / "told", "environment": environment}
+        ended = _warm()(*arguments, cwd=cwd or Path.cwd(), **about)
+    return subprocess.CompletedProcess(command(*arguments), ended.status, ended.stdout, ended.stderr)
 
 
-def _become(asked: list[str], cwd: Path, stdout: int, stderr: int) -> NoReturn:
-    from tread_bench.cli.rim import main
-
-    status: Any = 1
-    try:
-        os.dup2(stdout, 1)
-        os.dup2(stderr, 2)
-        os.chdir(cwd)
-        sys.argv = asked
-        main()
-    except SystemExit as end:
-        status = end.code
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(status)
+@cache
+def _warm() -> Warm:
+    started = Warm(with_torch=True)
+    atexit.register(started.close)
+    return started
 
 
 def hear_signals() -> None:

@@ -15,29 +15,11 @@ from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
 
+from warm import Attempt
+
 CHECKOUT = Path(__file__).parents[2]
 LONGEST = 5000  # characters of all messages of one command
 TRACES = ("Traceback (most recent call last)", "Exception ignored in", "Fatal Python error")
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One command, and how it ended: a status below 0 is a signal, None that it was still running at its limit."""
-
-    command: tuple[str, ...]
-    status: int | None
-    stdout: str
-    stderr: str
-    seconds: float
-
-    def __str__(self) -> str:
-        ended = "still running at its limit" if self.status is None else f"status {self.status}"
-        streams = "".join(f"--- {name}\n{text}\n" for name, text in self.streams() if text)
-        return f"tread-bench {' '.join(map(repr, self.command))}: {ended} after {self.seconds:.1f} s\n{streams}"
-
-    def streams(self) -> Iterator[tuple[str, str]]:
-        yield "stdout", self.stdout
-        yield "stderr", self.stderr
 
 
 def faults_of(attempt: Attempt, statuses: Collection[int]) -> list[str]:

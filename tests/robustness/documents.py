@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from attacks import (
-    Attempt,
     Result,
     faults_of,
     files_in,
@@ -33,7 +32,7 @@ from damage import (
 )
 from hostile_suites import HOSTILE_TEXTS, KEYS, NUMBERS
 from marked_tree import mark
-from warm import Warms
+from warm import Attempt, Warms
 
 from tread_bench.core.errors import UserError
 from tread_bench.runner.folder import RunFolder

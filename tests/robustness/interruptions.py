@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from attacks import Attempt, Result, faults_of, files_in, losses, open_to_all
+from attacks import Result, faults_of, files_in, losses, open_to_all
 from documents import OF_THE_BEGUN, Place
 from real import Real
-from warm import Warms
+from warm import Attempt, Warms
 
 INTERRUPTIONS = 200
 INTERRUPTED = (130, -2)  # a status, or the signal itself

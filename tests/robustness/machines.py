@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attacks import Attempt, Result, faults_of, files_in, losses, open_to_all
+from attacks import Result, faults_of, files_in, losses, open_to_all
 from documents import CHECKPOINTS, OF_THE_BEGUN, Place
 from real import Real
-from warm import Warms
+from warm import Attempt, Warms
 
 LIMIT_S = 150.0
 _LIBC = ctypes.CDLL(None)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attacks import Attempt
+from warm import Attempt
 
 PATIENCE_S = 10.0  # after a command has ended, before what is left of it counts as an orphan
 SCRIPT = Path(sys.executable).with_name("tread-bench")

@@ -20,13 +20,33 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from attacks import Attempt
-
 MEMORY_BYTES = 6 * 2**30  # more than any command here needs: a document that asks for terabytes gets an error
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One command, and how it ended: a status below 0 is a signal, None that it was still running at its limit."""
+
+    command: tuple[str, ...]
+    status: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+
+    def __str__(self) -> str:
+        ended = "still running at its limit" if self.status is None else f"status {self.status}"
+        streams = "".join(f"--- {name}\n{text}\n" for name, text in self.streams() if text)
+        return f"tread-bench {' '.join(map(repr, self.command))}: {ended} after {self.seconds:.1f} s\n{streams}"
+
+    def streams(self) -> Iterator[tuple[str, str]]:
+        yield "stdout", self.stdout
+        yield "stderr", self.stderr
 
 
 class Warm:
@@ -41,13 +61,22 @@ class Warm:
         with self.process:  # closes its pipes, at which it ends
             pass
 
-    def __call__(self, *arguments: object, cwd: Path, limit_s: float) -> Attempt:
-        """Run a command in `cwd`; its streams lie beside that folder."""
-        command, streams = tuple(map(str, arguments)), [f"{cwd}.stdout", f"{cwd}.stderr"]
-        request = {"command": command, "cwd": str(cwd), "streams": streams, "limit_s": limit_s}
+    def __call__(
+        self,
+        *arguments: object,
+        cwd: Path,
+        limit_s: float,
+        streams: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Attempt:
+        """Run a command in `cwd`; its streams are written beside that folder, or beside `streams`."""
+        command = tuple(map(str, arguments))
+        files = [f"{streams or cwd}.{name}" for name in ("stdout", "stderr")]
+        about = {"streams": files, "limit_s": limit_s, "environment": environment or {}}
+        request = {"command": command, "cwd": str(cwd), **about}
         print(json.dumps(request), file=self.process.stdin, flush=True)
         answer = json.loads(self.process.stdout.readline())
-        stdout, stderr = (Path(path).read_text(encoding="utf-8", errors="replace") for path in streams)
+        stdout, stderr = (Path(path).read_text(encoding="utf-8", errors="replace") for path in files)
         return Attempt(command, answer["status"], stdout, stderr, answer["seconds"])
 
 
@@ -107,6 +136,7 @@ def become(request: dict[str, Any]) -> None:
     """Make this process the command that was asked for."""
     os.setsid()
     os.chdir(request["cwd"])
+    os.environ.update(request["environment"])
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     opened = [os.open("/dev/null", os.O_RDONLY)]
     opened += [os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644) for path in request["streams"]]
