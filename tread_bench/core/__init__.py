@@ -1,1 +1,1 @@
-"""The words that everything speaks: routes, families, configuration, costs, records, draws. No torch, no processes."""
+"""Definitions shared by all rooms: routes, families, configuration, costs, records, draws. No torch, no processes."""

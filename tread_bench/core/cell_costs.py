@@ -1,4 +1,4 @@
-"""What the network of a cell weighs and costs: its backbone, its method and its auxiliary losses, over its schedule."""
+"""Parameters and MACs of a cell's network: backbone, method and auxiliary losses, averaged over its schedule."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What modules beside the backbone weigh, and what they cost one image beyond it under the same routes."""
+    """Parameters and MACs per image that modules add to the backbone, under the same routes."""
 
     params: int = 0
-    removed_params: int = 0  # of the backbone, which a method does without
+    removed_params: int = 0  # backbone parameters that the method does not use
     forward: Macs = field(default_factory=Macs)
     train_step: int = 0
 
@@ -37,19 +37,19 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Expected MACs of a cell, for whoever places cells or asks how long they take: nothing that is recorded.
+    """Expected MACs of a cell, used to place cells and to estimate their duration; never recorded.
 
-    Rates are their means over the schedule, and guided calls count twice. What extracts features from images is left
-    out, and so are modules beside the backbone, which take torch to count.
+    Rates are averaged over the schedule, and guided calls count twice. Two costs are left out: feature extraction from
+    images, and modules outside the backbone, which can only be counted with torch.
     """
 
     training_step: int
     evaluation: int
-    iterations: int  # 0: nothing is trained
-    at: tuple[int, ...]  # iterations at which it is evaluated
+    iterations: int  # 0: no training
+    at: tuple[int, ...]  # iterations of the evaluations
 
     def until(self, iteration: int) -> int:
-        """Up to that iteration, before it is evaluated."""
+        """Return the MACs up to `iteration`, before the evaluation there."""
         return iteration * self.training_step + sum(at < iteration for at in self.at) * self.evaluation
 
     @property
@@ -58,7 +58,7 @@ class Work:
 
 
 def expected_work(cell: Cell) -> Work:
-    """Without torch where the family states closed forms."""
+    """Estimate the work of a cell, without torch if the family states its cost in closed form."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     training, sampling, metrics = cell.training, cell.sampling, cell.metrics
     routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
@@ -74,12 +74,12 @@ def expected_work(cell: Cell) -> Work:
 
 
 def expected_macs(cell: Cell) -> int:
-    """Of all that is computed for a cell, about: training steps, generated images, validation; see `Work`."""
+    """Return the approximate MACs of a whole cell: training steps, generated images and validation; see `Work`."""
     return expected_work(cell).total
 
 
 def cell_cost(cell: Cell) -> CostFigures:
-    """What a record keeps of a cell: its backbone, its method and its auxiliary losses."""
+    """Return the costs that a cell's record stores: backbone, method and auxiliary losses."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     figures = cost_figures(family, spec, cell.routes, cell.selector)
     routed = _backbone(cell, family, spec, 1.0)
@@ -105,7 +105,7 @@ def cell_cost(cell: Cell) -> CostFigures:
 
 
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
-    """At a share of the rates; where samples skip blocks as a whole, the mean over them."""
+    """The backbone's cost at a share of the rates; the mean over samples if whole samples skip blocks."""
     if cell.method.family.tokens is not Tokens.SKIP_AS_A_WHOLE:
         return cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
     dense = cost_of(family, spec)
@@ -143,7 +143,7 @@ def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> 
 
 
 def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> list[int]:
-    """Image tokens behind each block; those that bypass have come back behind a route's last."""
+    """Image tokens after each block; after a route's last block, bypassed tokens are back."""
     blocks = family.num_blocks(spec)
     routes = resolve_routes([route.at_share(share) for route in cell.routes], blocks)
     tokens = tokens_per_block(routes, blocks, spec.num_tokens)
@@ -157,7 +157,7 @@ def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float)
 
 
 def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    """Over the schedule; what a method's modules cost is affine in the number of tokens that bypass."""
+    """The mean over the schedule; the cost of a method's modules is affine in the number of bypassed tokens."""
     iterations, schedule = cell.training.iterations, cell.schedule
     dense, routed = (_method(cell, family, spec, share).train_step for share in (0.0, 1.0))
 

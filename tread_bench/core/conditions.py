@@ -1,4 +1,4 @@
-"""The conditions under which figures came about, and which of them change figures. No torch."""
+"""The conditions under which figures were measured, and which of these conditions can change figures. No torch."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pydantic import (
     model_serializer,
 )
 
-# Draws come from numpy, layers from timm, metrics from torch-fidelity, fused scans from mamba-ssm, and all else from
-# this program and torch, which is a numerical choice already: another version may give other bits. Python, pandas and
-# scikit-learn's digits do not.
+# Another version of these may give other bits: draws come from numpy, layers from timm, metrics from torch-fidelity,
+# fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and
+# scikit-learn's digits do not change figures.
 _FIGURES_DEPEND_ON = ("tread-bench", "numpy", "timm", "torch-fidelity", "mamba-ssm")
-# A measurement, how many cells run at a time, and how many threads of one draw what any number of them draws alike.
+# A measurement, the number of cells that run at a time, and the number of data workers, which leaves draws the same.
 _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
 
-# OpenBLAS chooses its kernels by the microarchitecture, which neither the name of a CPU nor its capability tells. The
-# last digits of figures that pass through NumPy's linear algebra depend on them, so these compare within a tolerance.
+# OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
+# last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
 BLAS_KERNELS = "blas_kernels"
-LINEAR_ALGEBRA = ("fid", "kid")  # among the figures of an evaluation; all others come from torch
+LINEAR_ALGEBRA = ("fid", "kid")  # figures of an evaluation; all others come from torch
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
 
 
 class Numerics(BaseModel):
-    """Numerical choices and the machine that they were made on. What a document does not say is not written either."""
+    """Numerical choices and the machine where they were made. Values missing from a document are not written back."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
@@ -55,7 +55,7 @@ class Numerics(BaseModel):
     kernels: dict[str, str] = Field(default_factory=dict)
 
     def stated(self) -> dict[str, Any]:
-        """The values that were given, by name; no defaults."""
+        """Return the values that were given, by name, without defaults."""
         return {name: value for name, value in self if name in self.model_fields_set}
 
     @model_serializer(mode="wrap")
@@ -65,41 +65,41 @@ class Numerics(BaseModel):
 
 
 class RunNumerics(Numerics):
-    """Those of a run: what its processes need is there."""
+    """Numerical choices of a run, with the values that its processes need."""
 
     device: Literal["cpu", "cuda"]
     threads: PositiveInt
 
 
 class Conditions(Numerics):
-    """Numerical choices and versions that figures came about under."""
+    """Numerical choices and versions under which figures were measured."""
 
     versions: dict[str, str] = Field(default_factory=dict)
-    begun_under: list[Conditions] = Field(default_factory=list)  # in a record: those of its first steps
-    timed_under: Conditions | None = None  # in a record: those of its timing, where they are others
+    begun_under: list[Conditions] = Field(default_factory=list)  # in a record: the conditions of its first steps
+    timed_under: Conditions | None = None  # in a record: the conditions of its timing, if different
 
     @classmethod
     def of(cls, numerics: Numerics, versions: dict[str, str]) -> Conditions:
-        """Those of a machine."""
+        """Create the conditions of a machine."""
         return cls(**numerics.stated(), versions=versions)
 
 
 def decisive(conditions: Conditions) -> dict[str, JsonValue]:
-    """What changes figures by more than the last digits of linear algebra, flat; versions by package."""
+    """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
     return chosen | {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
 
 
 def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
-    """Whether two values of a figure are what equal conditions give: equal bits, but for the kernels of a BLAS."""
+    """Return whether two values agree as under equal conditions: bit for bit, or within a tolerance for BLAS."""
     if a is None or b is None or name not in LINEAR_ALGEBRA:
         return a == b
     return math.isclose(a, b, rel_tol=LINEAR_ALGEBRA_TOLERANCE)
 
 
 def by_file_name(value: Any) -> Any:
-    """The same JSON with every file by its name, wherever it lies on a machine."""
+    """Return the same JSON with each path reduced to its file name, since paths differ between machines."""
     if isinstance(value, list):
         return [by_file_name(part) for part in value]
     if isinstance(value, dict):
@@ -108,20 +108,20 @@ def by_file_name(value: Any) -> Any:
 
 
 def differences(before: Conditions, now: Conditions) -> list[str]:
-    """In words, all that changes figures and is not the same."""
+    """Describe every difference that changes figures."""
     old, new = decisive(before), decisive(now)
     keys = sorted(old.keys() | new.keys())
     return [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in keys if old.get(key) != new.get(key)]
 
 
 def all_of(conditions: Conditions) -> list[Conditions]:
-    """A record's conditions, with those that it was begun or timed under."""
+    """Return a record's conditions, with those of its first steps and of its timing."""
     timed = [conditions.timed_under] if conditions.timed_under else []
     return [conditions, *conditions.begun_under, *timed]
 
 
 def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
-    """Every decisive condition that is not the same in all of `found`, with its values."""
+    """Return every decisive condition that differs within `found`, with its values."""
     flat = [decisive(one) for one in found]
     keys = sorted({key for one in flat for key in one})
     values = {key: sorted({str(one.get(key)) for one in flat}) for key in keys}

@@ -1,4 +1,4 @@
-"""What a backbone weighs and costs, dense or routed: by its family's closed form, where it states one."""
+"""Parameters and MACs of a backbone, dense or routed, in closed form if its family states one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tread_bench.core.routes import RoutesLike, resolve_routes, tokens_per_block
 
 
 def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
-    """The closed form where the family states one, else counted."""
+    """Return the family's cost in closed form, or count it if the family states none."""
     if family.cost is None:
         return named("tread_bench.measure.macs:count_cost")(family, spec, routes, selector)
     blocks = family.num_blocks(spec)
@@ -23,7 +23,7 @@ def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selecto
 
 
 def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1) -> Macs:
-    """One image's forward pass in a branch of guidance, at one step of sampling."""
+    """Return the MACs of one image's forward pass in a guidance branch, at one sampling step."""
     cell, family, spec = setting
     if not cell.method.family.is_plain_backbone:
         return named("tread_bench.measure.macs:count_judged")(cell, family, spec, shallow=branch.drops_path)
@@ -32,11 +32,11 @@ def branch_cost(setting: Setting, branch: Branch, step: int = 0, steps: int = 1)
 
 
 def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None = None) -> int:
-    """MACs of one generated image: over all calls of the sampler, of the branches that each call needs.
+    """Return the MACs of one generated image: all calls of the sampler, with the branches that each call needs.
 
     Args:
-        times: of the sampler, steps + 1.
-        weak: whose network the weak branch is, where it has weights of its own.
+        times: the sampler's times, steps + 1.
+        weak: the weak branch's cell, if it has weights of its own.
     """
     sampling = judged.cell.sampling
     strong_branch, weak_branch = sampling.guidance.branches
@@ -53,7 +53,7 @@ def sampling_macs(judged: Setting, times: Sequence[float], weak: Setting | None 
 
 
 def cost_figures(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> CostFigures:
-    """What a record keeps."""
+    """Return the costs that a record stores."""
     resolved = family.resolve(spec, routes, selector)
     cost, dense = cost_of(family, spec, resolved, selector), cost_of(family, spec)
     prefix = family.num_prefix(spec)

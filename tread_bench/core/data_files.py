@@ -1,7 +1,7 @@
-"""The files that cells read, known by what is in them: one that has changed since its run began is refused by name.
+"""The files that cells read, identified by content: a file that changed since the run began is refused by name.
 
-A look takes the size, and the first and last bytes, where formats keep their headers. The content is hashed in the
-background; its hash is cached by path, size and time.
+A look reads the size and the first and last bytes, where formats keep their headers. The content is hashed in the
+background, and the hash is cached by path, size and time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from tread_bench.core.files import read_plain, write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.records import DataFile, Part
 
-ENDS_BYTES = 2**16  # at each end of a file
-_SETTLED_S = 2.0  # a file written later than this before its hash may be written again under the same time
+ENDS_BYTES = 2**16  # read at each end of a file
+_SETTLED_S = 2.0  # a file modified this recently may change again with the same time stamp
 
 Files = Mapping[str, DataFile]  # by path
 
 
 class ChangedDataError(UserError):
-    """A file that is not what it was when the run, or the cell, began."""
+    """A file that changed since the run, or the cell, began."""
 
 
 class _Entry(Part):
-    """Of the cache."""
+    """An entry of the cache."""
 
     path: str
     bytes: int
@@ -42,10 +42,10 @@ class _Entry(Part):
 
 
 def look_at(paths: Iterable[str]) -> dict[str, DataFile]:
-    """Size and ends of each file, and the hash of its content where that is cached.
+    """Read the size and ends of each file, and the hash of its content if that is cached.
 
     Raises:
-        UserError: one cannot be read.
+        UserError: a file cannot be read.
     """
     return {path: _look(path) for path in paths}
 
@@ -63,7 +63,7 @@ def _look(path: str) -> DataFile:
 
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:
-    """Raises ChangedDataError naming each file that both know and that differs."""
+    """Raise ChangedDataError, naming each file that is in both mappings and differs."""
     found = [
         f"{path} has changed since {since} ({how})"
         for path in before.keys() & now.keys()
@@ -87,43 +87,43 @@ def _difference(before: DataFile, now: DataFile) -> str:
 
 
 def joined(before: Files, now: Files) -> dict[str, DataFile]:
-    """All that either knows; hashes of contents from the one that has them. They must not contradict each other."""
+    """Merge two mappings of the same files, with the content hashes of both. They must not contradict each other."""
     both = {**now, **before}
     return {path: both[path] if both[path].sha256 else now.get(path, both[path]) for path in both}
 
 
 class DataFiles:
-    """What a cell reads, from its first look on; contents are hashed by a thread of their own.
+    """The files that a cell reads, checked from the first look on; a thread hashes their contents.
 
     Args:
-        paths: of the files.
-        expected: what they were when the run began.
+        paths: paths of the files.
+        expected: their state when the run began.
 
     Raises:
-        ChangedDataError: they are not that any more.
-        UserError: one cannot be read.
+        ChangedDataError: a file has changed since then.
+        UserError: a file cannot be read.
     """
 
     def __init__(self, paths: Iterable[str], expected: Files) -> None:
         self._paths = list(dict.fromkeys(paths))
-        self._expected: list[tuple[Files, str]] = []  # with words for since when
+        self._expected: list[tuple[Files, str]] = []  # expected state, and a text that says since when
         self._found = look_at(self._paths)
         self.expect(expected, "its run began")
         self._thread = threading.Thread(target=self._hash, daemon=True)
         self._thread.start()
 
     def expect(self, before: Files, since: str) -> None:
-        """From here on they must be what they were `before`. Raises ChangedDataError."""
+        """From now on, require the files to be as in `before`. Raises ChangedDataError."""
         self._expected.append((before, since))
         check_unchanged(before, self._found, since)
 
     def verified(self) -> dict[str, DataFile]:
-        """What is known of them, before something is written that depends on them.
+        """Return what is known of the files; call it before writing something that depends on them.
 
-        Waits for the hashes of contents where it is known what they should be.
+        Waits for the content hashes of files whose hash is already known from before.
 
         Raises:
-            ChangedDataError: one is not what it was.
+            ChangedDataError: a file has changed.
         """
         if any(before[path].sha256 for before, _ in self._expected for path in before.keys() & self._found.keys()):
             self._thread.join()
@@ -133,7 +133,7 @@ class DataFiles:
         return self._found
 
     def hashed(self) -> dict[str, DataFile]:
-        """The same with the hashes of all contents, once more of those that have been written to since."""
+        """Like `verified`, with the hashes of all contents; files written to in the meantime are hashed again."""
         self._thread.join()
         found = self.verified()
         contents = {path: file.model_copy(update={"sha256": content_sha256(path)}) for path, file in found.items()}
@@ -148,7 +148,7 @@ class DataFiles:
 
 
 def content_sha256(path: str) -> str:
-    """Of the whole file; processes that ask at the same time hash it once. Raises OSError."""
+    """Return the hash of the whole file; concurrent processes hash it only once. Raises OSError."""
     entry = _entry_path(path)
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +171,7 @@ def _hashed(path: str) -> str:
 
 
 def _cached(path: str, about: os.stat_result) -> str:
-    """ "" where it is not known."""
+    """Return the cached hash, or "" if it is not known."""
     try:
         entry = _Entry.model_validate(json.loads(read_plain(_entry_path(path))))
     except (OSError, ValueError, ValidationError):

@@ -1,7 +1,7 @@
-"""Names to data sources, found through entry points of the group `tread_bench.data_sources`.
+"""Lookup of data sources by name, through entry points of the group `tread_bench.data_sources`.
 
-A data source has samples to train on and others held out. What the rest of the package needs to know of it, its
-`DataFamily` says; nobody compares its name.
+A data source has training samples and held-out samples. Its `DataFamily` states what the rest of the package needs to
+know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes") 
 
 
 class DataOptions(Model):
-    """A data source's settings in a suite. Each subclass has its source's name: `name: Literal["mine"] = "mine"`.
+    """A data source's settings in a suite. A subclass states its source's name: `name: Literal["mine"] = "mine"`.
 
     Each has `image_size` (pixels on a side), `channels` and `num_classes` (0: no labels), as fields or as properties.
     """
@@ -43,18 +43,18 @@ class DataOptions(Model):
 
     @property
     def picture_shape(self) -> tuple[int, int]:
-        """Channels and side of the images that generated samples become."""
+        """Channels and side length of the images that generated samples become."""
         decoding = self.family.decoding(self)
         return (3, decoding.image_size) if decoding else (self.channels, self.image_size)
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How generated samples become images, where they are latents.
+    """How generated latents are decoded to images.
 
     Args:
-        path: a torch.export program of 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1].
-        scale: a network learns scale * latent.
+        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1].
+        scale: the network learns scale * latent.
         image_size: S.
     """
 
@@ -64,42 +64,42 @@ class Decoding:
 
 
 def no_files(options: Any, generates: bool) -> Iterable[tuple[Place, str]]:
-    """The source reads no files."""
+    """Return no files, for a source that reads none."""
     return ()
 
 
 def always_comparable(options: Any) -> str:
-    """Generated samples are images, and the source has real ones."""
+    """Return no objection, for a source of real images whose generated samples are images."""
     return ""
 
 
 def no_decoding(options: Any) -> Decoding | None:
-    """Generated samples are images."""
+    """Return None, for a source whose generated samples are images."""
     return None
 
 
 def never_flipped(options: Any) -> bool:
-    """Images are trained on as they are."""
+    """Return False, for a source whose training images are never mirrored."""
     return False
 
 
 def nothing_decoded(options: Any) -> int:
-    """The source keeps nothing in the run folder."""
+    """Return 0, for a source that keeps nothing in the run folder."""
     return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFamily:
-    """A data source: what is known of it without torch.
+    """Torch-free description of a data source.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list datasets` shows.
         builder: "module:attribute" of a callable (options, folder) -> `DataSource`. `folder` is where a run keeps
             decoded images, or None; a source that decodes nothing ignores it.
         files: (options, whether samples are generated) -> place in the options and path of each file that is read.
             A run notices when one of them changes.
-        not_comparable: options -> why generated samples cannot be compared with real images; empty: they can.
+        not_comparable: options -> why generated samples cannot be compared with real images; empty if they can.
         extractor: the feature network that ships for such images, by its name in `tread-bench list extractors`; None:
             a suite names one.
         check_files: "module:attribute" of a callable (options, whether samples are generated) -> a message for each
@@ -123,11 +123,11 @@ class DataFamily:
     decoded_bytes: Callable[[Any], int] = nothing_decoded
     has_published_fids: bool = False
     note: str = ""
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 def _wrong_with(data: DataFamily) -> str:
-    """By which rule a data source cannot be used; empty: it can."""
+    """The rule that the data source breaks; empty if none."""
     wrong = (
         wrong_options(data, DataOptions)
         or wrong_builder(data.builder)
@@ -149,10 +149,10 @@ DATA_SOURCES = Kind(word="data source", group="tread_bench.data_sources", of=Dat
 
 @cache
 def data_sources() -> dict[str, DataFamily]:
-    """Every data source that is announced and can be used, by name."""
+    """Return every announced data source that can be used, by name."""
     return announced(DATA_SOURCES)
 
 
 def find_data_source(name: str) -> DataFamily:
-    """The data source of that name. Raises ValueError."""
+    """Return the data source of that name. Raises ValueError."""
     return find(name, data_sources(), "data")

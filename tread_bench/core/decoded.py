@@ -1,4 +1,4 @@
-"""What a run keeps of decoded images, so that each of its cells need not decode them again: where, and how much."""
+"""Where, and up to which size, a run keeps decoded images, so that its cells need not decode them again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 FOLDER = "decoded"  # in the run folder
 LOCK = ".decoded"  # beside it
-MOST_BYTES = 2 * 2**30  # of a run; what goes beyond is decoded by every cell
+MOST_BYTES = 2 * 2**30  # per run; beyond this limit, every cell decodes for itself
 
 
 def is_kept(folder: Path, size: int) -> bool:
-    """Whether a run keeps `size` bytes beyond what it has in `folder`."""
+    """Return whether a run keeps `size` more bytes in addition to those in `folder`."""
     kept = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     return kept + size <= MOST_BYTES

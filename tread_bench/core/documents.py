@@ -1,4 +1,4 @@
-"""What every stored JSON document must look like, checked where it is read, so that nobody behind meets a surprise."""
+"""Models of all stored JSON documents, validated when they are read."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ from tread_bench.core.identity import Identity
 from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
-DEEPEST = 50  # of lists and objects inside each other
-LARGEST = 2**63  # integers lie below: tables hold 64 bits
-_NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack what nobody reads
+DEEPEST = 50  # nesting of lists and objects
+LARGEST = 2**63  # exclusive bound of integers: tables hold 64 bits
+_NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack unread keys
 _LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
 _BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
-EXPORT_VERSION: Literal[1] = 1  # of exports, whose parts have versions of their own
+EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"
 Model = TypeVar("Model", bound=BaseModel)
-SHOWN = 5  # problems of one document that its message names
+SHOWN = 5  # problems of one document that a message lists
 
 
 class Document(BaseModel):
-    """What is read of a document; keys that nobody reads may stand beside it."""
+    """The keys of a document that are read; others are allowed."""
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
 
 def _time(text: str) -> str:
-    """Raises ValueError where the text is not a time, or one that no clock shows."""
+    """Raise ValueError if the text is not a valid time."""
     try:
         datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
@@ -73,7 +73,7 @@ class GitState(Document):
 
 
 class Choices(Document):
-    """Numerical choices and versions of a run, as they are where its cells run."""
+    """Numerical choices and versions of a run, on the machines where its cells run."""
 
     numerics: RunNumerics
     versions: dict[str, str]
@@ -81,7 +81,7 @@ class Choices(Document):
 
     @property
     def conditions(self) -> Conditions:
-        """Those of every cell that runs on such a machine."""
+        """The conditions of every cell on such a machine."""
         return Conditions.of(self.numerics, self.versions)
 
 
@@ -105,7 +105,7 @@ class RunPlan(Document):
 
     @property
     def conditions(self) -> Conditions:
-        """Those of the run's cells, on machines like the one that began it."""
+        """The conditions of the run's cells, on machines like the one where the run began."""
         return Conditions.of(self.numerics, self.versions)
 
     @model_validator(mode="after")
@@ -115,11 +115,11 @@ class RunPlan(Document):
         return self
 
 
-Reads = Literal["network", "weak"]  # what a cell reads weights for: what it judges, and guidance's weak branch
+Reads = Literal["network", "weak"]  # what a cell reads weights for: evaluation, and guidance's weak branch
 
 
 class WeightsRef(Document):
-    """Weights of another cell that a cell reads; `run` is "" for its own run."""
+    """Reference to weights of another cell; `run` is "" for the same run."""
 
     cell: str
     iteration: PositiveInt
@@ -141,12 +141,12 @@ class CellRequest(Document):
 
     @cached_property
     def configuration(self) -> Cell:
-        """`config`, validated. Raises ValidationError."""
+        """Return `config`, validated. Raises ValidationError."""
         return Cell.model_validate(self.config)
 
     @property
     def identity(self) -> Identity:
-        """What the cell's files say of themselves."""
+        """The identity that is stamped on the cell's files."""
         return Identity.of(self.cell, self.config)
 
 
@@ -156,7 +156,7 @@ class TimingRequest(Document):
 
 
 class RowTiming(Document):
-    """timings/<row>.json: speed and memory that a row's seeds share."""
+    """timings/<row>.json: speed and memory of a row, shared by its seeds."""
 
     row_key: str = ""  # "": written by an older version
     asked: TimingRequest
@@ -165,14 +165,14 @@ class RowTiming(Document):
 
 
 class MeasuredSpeed(Document):
-    """What a process that timed steps hands back."""
+    """The result of a process that timed steps."""
 
     timing: TimingFigures
     conditions: Conditions
 
 
 class MeasuredMemory(Document):
-    """What a process that measured memory hands back."""
+    """The result of a process that measured memory."""
 
     peak_memory_mib: PositiveFloat | None
     memory_kind: MemoryKind | None
@@ -185,16 +185,18 @@ class OwnAttempts(Document):
 
 
 class Attempts(RootModel[OwnAttempts | list[str]]):
-    """attempts.json: how each attempt at a cell that was broken off has ended; a list as older versions wrote it."""
+    """attempts.json: how each interrupted attempt at a cell ended; a list, as older versions wrote it."""
 
 
 class Export(Part):
-    """A run as it is sent and published: what a report reads, without weights, images and logs, files by their names.
+    """A run in the form in which it is shared: what a report reads, without weights, images and logs, and with file
+    names instead of paths.
 
-    `unreadable` says of cells why their records could not be read. `version` is that of the program that wrote it.
+    `unreadable` gives, for each such cell, the reason why its record could not be read. `version` is that of the
+    program that wrote the export.
     """
 
-    generator: Literal["tread-bench export"]  # the first key of the file, by which it is known
+    generator: Literal["tread-bench export"]  # first key of the file, which identifies it
     schema_version: Literal[1]
     version: str
     plan: RunPlan
@@ -213,7 +215,7 @@ class Export(Part):
 
 
 def parsed(content: Any, model: type[Model]) -> Model | list[str]:
-    """`content` (what `json.loads` gave) as such a document, or every reason why it is none; the fields are named.
+    """Validate `content` (the result of `json.loads`) as such a document; return it, or all mistakes with their fields.
 
     Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
     """
@@ -228,7 +230,7 @@ def parsed(content: Any, model: type[Model]) -> Model | list[str]:
 
 
 def _config_problems_of(document: BaseModel) -> list[str]:
-    """Of the configurations that a document holds."""
+    """Mistakes in the configurations of a document."""
     match document:
         case Record():
             return _record_problems(document)
@@ -241,7 +243,7 @@ def _config_problems_of(document: BaseModel) -> list[str]:
 
 
 def _record_problems(record: Record) -> list[str]:
-    """Of the configuration in a record, perhaps of another version, which knew other keys."""
+    """Mistakes in a record's configuration, which may be of another version with other keys."""
     config = {**_NOT_ASKED, **record.config}
     try:
         return _config_problems(config, Cell.model_validate(config))
@@ -263,12 +265,12 @@ def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...
 
 
 def _config_problems(config: dict[str, JsonValue], cell: Cell) -> list[str]:
-    """Why that is not the configuration of a cell, written out as this program does."""
+    """Why `config` is not a cell's configuration as this program writes it."""
     return [*_other_kinds(config, cell.model_dump(mode="json"), ("config",)), *_size_problems(cell)]
 
 
 def _other_kinds(written: Any, full: Any, at: tuple[str | int, ...]) -> Iterator[str]:
-    """Where a suite's short forms stand for an object or a list, or a text for a number."""
+    """Values in a short form of a suite instead of an object or list, and texts instead of numbers."""
     if at == ("config", "sampling", "guidance") and isinstance(written, str):  # as version 1 wrote it
         return
     if _kind(written) != _kind(full):
@@ -298,22 +300,22 @@ def _size_problems(cell: Cell) -> list[str]:
 
 
 def _plain_text(content: Any) -> str | None:
-    """The JSON of what surely holds no unfit value, found without a look at each; else None."""
+    """Return the JSON of content that surely has no unfit value, without looking at each; else None."""
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False)
         text.encode()
-    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, nested without end
+    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, or endless nesting
         return None
     if _LONG_NUMBER.search(text):
         return None
     brackets = _BETWEEN_BRACKETS.sub("", text)
-    for _ in range(DEEPEST // 2):  # each turn removes one level or two
+    for _ in range(DEEPEST // 2):  # each iteration removes one or two levels
         brackets = brackets.replace("[]", "").replace("{}", "")
     return None if brackets else text
 
 
 def unfit_values(content: Any) -> Iterator[str]:
-    """Whatever no document may hold: numbers that are not finite or too large, texts that are not Unicode."""
+    """Yield what no document may hold: numbers that are not finite or too large, and texts that are not Unicode."""
     left: list[tuple[tuple[str | int, ...], Any]] = [((), content)]
     while left:
         at, value = left.pop()

@@ -1,9 +1,9 @@
 """Every random number of a study, as a pure function of (seed, stream, sample index).
 
-A stream is an endless table of uniform 32-bit words with one row per sample; a batch is a slice of its rows. Nothing
-is carried from step to step, so there is no generator state to save, and the draws do not depend on the batch size,
-the number of workers or the point at which a run was broken off. The generator is Philox (Salmon et al., SC 2011),
-counter-based, through NumPy.
+A stream is an endless table of uniform 32-bit words with one row per sample; a batch is a slice of its rows. Nothing is
+carried from step to step, so there is no generator state to save, and the draws do not depend on the batch size, the
+number of workers or the point of interruption. The generator is Philox (Salmon et al., SC 2011), counter-based, through
+NumPy.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-_WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit, that is eight 32-bit, words
+_WORDS_PER_COUNT = 8  # one Philox4x64 count gives four 64-bit words, that is eight of 32 bits
 _LARGEST_RAW = 2**64 - 1
-_NORMALS_AT_A_TIME = 2**15  # so that what they are made from stays in a core's cache
-_ORDER_LOCK = Lock()  # threads that begin an epoch together make its order once
+_NORMALS_AT_A_TIME = 2**15  # so that the words stay in a core's cache
+_ORDER_LOCK = Lock()  # threads that begin an epoch together compute its order once
 
 
 def key_of(*parts: object) -> int:
-    """A 128-bit key from the parts' texts; different parts give independent streams."""
+    """Return a 128-bit key derived from the texts of the parts; different parts give independent streams."""
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=16).digest(), "little")
 
 
 def words(seed: int, stream: str, first: int, count: int, per_row: int) -> NDArray[np.uint32]:
-    """Rows `first` .. `first + count - 1` of a stream: (count, per_row) uniform 32-bit words."""
+    """Return rows `first` .. `first + count - 1` of a stream: (count, per_row) uniform 32-bit words."""
     counts_per_row = -(-per_row // _WORDS_PER_COUNT)
     philox = np.random.Philox(key=key_of(seed, stream)).advance(first * counts_per_row)
-    # The raw words, as `random_raw` gives them; that would hold Python's interpreter lock.
+    # The same raw words as `random_raw`, which would hold Python's interpreter lock.
     raw = np.random.Generator(philox).integers(
         _LARGEST_RAW, size=count * counts_per_row * 4, dtype=np.uint64, endpoint=True
     )
@@ -39,13 +39,13 @@ def words(seed: int, stream: str, first: int, count: int, per_row: int) -> NDArr
 
 
 def uniform(seed: int, stream: str, first: int, count: int, shape: tuple[int, ...] = ()) -> NDArray[np.float32]:
-    """(count, *shape) numbers uniform in [0, 1), multiples of 2^-24 so that float32 holds them exactly."""
+    """Draw (count, *shape) uniform numbers in [0, 1), multiples of 2^-24 so that float32 holds them exactly."""
     drawn = words(seed, stream, first, count, math.prod(shape))
     return ((drawn >> 8) * np.float32(2**-24)).astype(np.float32).reshape(count, *shape)
 
 
 def normal(seed: int, stream: str, first: int, count: int, shape: tuple[int, ...] = ()) -> NDArray[np.float32]:
-    """(count, *shape) standard normal numbers (Box and Muller 1958, in float64)."""
+    """Draw (count, *shape) standard normal numbers (Box and Muller 1958, in float64)."""
     size = math.prod(shape)
     found = np.empty((count, size), dtype=np.float32)
     rows = max(1, _NORMALS_AT_A_TIME // max(size, 1))
@@ -56,7 +56,7 @@ def normal(seed: int, stream: str, first: int, count: int, shape: tuple[int, ...
 
 
 def _box_muller(drawn: NDArray[np.uint32], found: NDArray[np.float32]) -> None:
-    """Two normal numbers from each pair of words: those of a row's first half and of its second."""
+    """Fill `found` with two normal numbers per pair of words, from the first and second half of each row."""
     pairs, size = drawn.shape[1] // 2, found.shape[1]
     unit = drawn.astype(np.float64)
     unit += 0.5
@@ -68,13 +68,13 @@ def _box_muller(drawn: NDArray[np.uint32], found: NDArray[np.float32]) -> None:
 
 
 def integers(seed: int, stream: str, first: int, count: int, high: int) -> NDArray[np.int64]:
-    """(count,) integers in [0, high), by multiply-shift: the bias is below high / 2^32."""
+    """Draw (count,) integers in [0, high) by multiply-shift, whose bias is below high / 2^32."""
     drawn = words(seed, stream, first, count, 1)[:, 0].astype(np.uint64)
     return ((drawn * np.uint64(high)) >> np.uint64(32)).astype(np.int64)
 
 
 def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArray[np.int64]:
-    """Which of `size` items the samples `first` .. are: every epoch runs through all items in an order of its own."""
+    """Return the item of each sample from `first` on; every epoch visits all `size` items in its own order."""
     index = np.arange(first, first + count)
     epochs, places = np.divmod(index, size)
     items = np.empty(count, dtype=np.int64)
@@ -85,7 +85,7 @@ def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArr
 
 
 def epoch_order(seed: int, stream: str, epoch: int, size: int) -> NDArray[np.int64]:
-    """(size,) the items in the order of one epoch, read-only; the latest two are kept, 8 bytes an item."""
+    """Return the items (size,) in the order of one epoch, read-only; the latest two are cached, 8 bytes an item."""
     with _ORDER_LOCK:
         return _epoch_order(seed, stream, epoch, size)
 

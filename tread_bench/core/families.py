@@ -1,6 +1,6 @@
-"""Names to backbone families, found through entry points of the group `tread_bench.backbones`.
+"""Lookup of backbone families by name, through entry points of the group `tread_bench.backbones`.
 
-The module that holds a family's network is imported by `Family.build`.
+`Family.build` imports the module that holds a family's network.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
 class TokenOrder(StrEnum):
     """What the order of the tokens means to a backbone."""
 
-    SET = "set"  # attention, positions inside the tokens: any order gives the same result
-    SEQUENCE = "sequence"  # scans: the order along the sequence counts
-    GRID = "grid"  # two-dimensional shifts: neighbours on the grid count
+    SET = "set"  # attention with positions inside the tokens: any order gives the same result
+    SEQUENCE = "sequence"  # scans: the order along the sequence matters
+    GRID = "grid"  # two-dimensional shifts: neighbours on the grid matter
 
 
-# Name -> token orders it serves. Kept ids ascend whatever chose them, which is all that a scan asks of them; a shift on
-# the grid looks its neighbours up among the kept ids, so no choice of tokens is silently wrong.
+# Name -> token orders it serves. Kept ids always ascend, which is all that a scan needs; a shift on the grid looks its
+# neighbours up among the kept ids. So no choice of tokens is silently wrong.
 SELECTORS: dict[str, frozenset[TokenOrder]] = {
     name: frozenset(TokenOrder) for name in ("random", "rows", "columns", "blocks", "strided")
 }
 
 
 def keeps_grid(selector: str, rate: float, grid: tuple[int, int]) -> bool:
-    """Whether the kept tokens always are all crossings of some rows and some columns, by `ops.selecting`'s definitions.
+    """Return whether the kept tokens always form a grid: every crossing of some rows and some columns.
 
-    Fewer tokens than one row, column or window hold count as no grid.
+    Follows the definitions in `ops.selecting`. If fewer tokens are kept than one row, column or window holds, they do
+    not count as a grid.
     """
     rows, columns = grid
     kept = Route(0, 0, rate).kept(rows * columns)
@@ -78,18 +79,18 @@ class BackboneSpec(BaseModel):
 
     @property
     def num_tokens(self) -> int:
-        """Image tokens, prefix tokens not among them."""
+        """Number of image tokens, without prefix tokens."""
         rows, columns = self.grid
         return rows * columns
 
     @property
     def patch_values(self) -> int:
-        """Numbers in a patch."""
+        """Number of values in a patch."""
         return self.patch**2 * self.channels
 
     @property
     def context_shape(self) -> tuple[int, int] | None:
-        """(M, E), the text features that y holds for each sample; None: y holds labels, or there is none."""
+        """(M, E), the shape of one sample's text features in y; None if y holds labels or nothing."""
         return None
 
 
@@ -115,10 +116,10 @@ class Macs:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a backbone weighs and what one forward pass of one image costs, by closed form.
+    """Parameters of a backbone and MACs of one forward pass of one image, in closed form.
 
-    `blocks` holds one entry per block, `outside` everything before, between and after the blocks; `inputs` is the part
-    of `outside` in layers whose input is data, so that their backward pass has no gradient of the input.
+    `blocks` holds one entry per block, `outside` everything before, between and after the blocks. `inputs` is the part
+    of `outside` in layers whose input is data, so that their backward pass computes no gradient of the input.
     """
 
     params: int
@@ -133,41 +134,41 @@ class Cost:
 
     @property
     def train_step(self) -> int:
-        """MACs of forward and backward of one image: each product has two gradients, but that of a datum."""
+        """MACs of forward and backward for one image: each product has two gradients, or one if its input is data."""
         return 3 * self.forward.total - self.inputs
 
 
 def no_skips(spec: BackboneSpec) -> tuple[tuple[int, int], ...]:
-    """No block reads what another one saved."""
+    """Return no long skips, for a family without any."""
     return ()
 
 
 def mirrored_skips(num_blocks: int) -> tuple[tuple[int, int], ...]:
-    """A long skip from each block of the first half to its mirror image in the second, as in a U-Net."""
+    """Return a long skip from each block of the first half to its mirror image in the second, as in a U-Net."""
     return tuple((block, num_blocks - 1 - block) for block in range(num_blocks // 2))
 
 
 def no_extra_rule(spec: BackboneSpec, routes: Sequence[Route], selector: str) -> None:
-    """Routes that `resolve_routes` accepts suit this family."""
+    """Accept all routes that `resolve_routes` accepts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """A family of backbones: what is known of it without torch.
+    """Torch-free description of a family of backbones.
 
     Args:
         name, aliases: as the papers write them; looked up without regard to case.
         spec: the typed sizes.
         published: sizes by published name ("DiT-S/2").
         token_order: what the order of tokens means.
-        num_blocks: the number that routes index.
+        num_blocks: number of blocks, which routes index.
         builder: "module:attribute" of a callable (spec, kernels) -> Backbone.
-        num_prefix: tokens in front that carry conditioning and never route.
-        time_scale: the objective's time t is multiplied by this before it is embedded.
+        num_prefix: number of leading tokens that carry conditioning and are never routed.
+        time_scale: factor of the objective's time t before it is embedded.
         cost: closed form (spec, tokens per block with prefix) -> Cost; None: counted on the meta device.
-        selectors: names of the selectors that this family can be routed with; None: all that serve its token order.
-        long_skips: (block that saves, block that reads) of each skip that goes around run_block's streams.
-        check_routes: raises ValueError, with the rule and a working alternative, where a route would be wrong.
+        selectors: names of the selectors that work with this family; None: all that serve its token order.
+        long_skips: (block that saves, block that reads) for each skip outside run_block's streams.
+        check_routes: raises ValueError, with the rule and a working alternative, if a route would be wrong.
     """
 
     name: str
@@ -183,20 +184,20 @@ class Family:
     selectors: tuple[str, ...] | None = None
     long_skips: Callable[[Any], Sequence[tuple[int, int]]] = no_skips
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
     def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None) -> Backbone:
-        """The network; imports torch.
+        """Build the network; imports torch.
 
         Args:
-            seed: of the initial weights. The constructor runs under a generator of its own, seeded by it, and
-                `Backbone.initialise` follows; None: as the constructor leaves them.
+            seed: seed of the initial weights. The constructor runs under its own generator with this seed, and
+                `Backbone.initialise` follows; None: weights stay as the constructor draws them.
         """
         model: Backbone = named("tread_bench.model.backbone:build_backbone")(self, spec, dict(kernels or {}), seed)
         return model
 
     def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[ResolvedRoute, ...]:
-        """Routes in block numbers, checked against this family's rules. Raises ValueError."""
+        """Convert routes to block numbers, checked against this family's rules. Raises ValueError."""
         resolved = resolve_routes(routes, self.num_blocks(spec))
         if resolved:
             self.check_selector(selector)
@@ -204,7 +205,7 @@ class Family:
         return resolved
 
     def check_selector(self, selector: str) -> None:
-        """Raises ValueError where the selector is unknown or does not serve this family."""
+        """Raise ValueError if the selector is unknown or does not work with this family."""
         if selector not in SELECTORS:
             raise ValueError(unknown("selector", selector, SELECTORS))
         served = self.selectors or [name for name, orders in SELECTORS.items() if self.token_order in orders]
@@ -213,7 +214,7 @@ class Family:
 
 
 def _wrong_with(family: Family) -> str:
-    """By which rule a family cannot be used; empty: it can."""
+    """The rule that the family breaks; empty if none."""
     if not (isinstance(family.spec, type) and issubclass(family.spec, BackboneSpec)):
         return "its spec must be a subclass of tread_bench.BackboneSpec"
     if wrong := wrong_builder(family.builder) or wrong_traits(family, token_order=TokenOrder):
@@ -237,12 +238,12 @@ BACKBONES = Kind(
 
 @cache
 def families() -> dict[str, Family]:
-    """Every family that is announced and can be used, by name."""
+    """Return every announced family that can be used, by name."""
     return announced(BACKBONES)
 
 
 def find_family(name: str) -> tuple[Family, dict[str, Any]]:
-    """The family and the published sizes behind a family name, an alias or a published name. Raises ValueError."""
+    """Return the family and the published sizes for a family name, an alias or a published name. Raises ValueError."""
     wanted = str(name).casefold()
     for family in families().values():
         if wanted in (n.casefold() for n in (family.name, *family.aliases)):
@@ -255,7 +256,7 @@ def find_family(name: str) -> tuple[Family, dict[str, Any]]:
 
 
 def make_spec(name: str, **sizes: Any) -> tuple[Family, BackboneSpec]:
-    """A family and its validated sizes. Raises ValueError (pydantic's `ValidationError` for wrong sizes)."""
+    """Return a family and its validated sizes. Raises ValueError (pydantic's `ValidationError` for wrong sizes)."""
     family, published = find_family(name)
     return family, family.spec(**{**published, **sizes})
 
@@ -267,9 +268,9 @@ def create_backbone(
 
     Args:
         name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
-        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing one is the
+        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing kind gets the
             formulation that runs on any device.
-        seed: of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
+        seed: seed of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
 
     Raises:
         ValueError: an unknown name or a size that does not fit, with the rule.

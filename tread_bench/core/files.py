@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and JSON documents read from them."""
+"""Atomic writes of files, and JSON documents read from them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tread_bench.core.errors import UserError, printable
 from tread_bench.core.outputs import refuse_irregular
 
 TEMPORARY = ".tread-bench-{}.tmp"
-TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # the latter older
-WAY_OUT = "restore it, or move it away and run its suite again"  # of a document that is damaged
+TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # second: old versions
+WAY_OUT = "restore it, or move it away and run its suite again"  # for a damaged document
 
 
 class StoreError(UserError):
-    """A run folder that cannot be used, with the way out."""
+    """A run folder that cannot be used; the text names the way out."""
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write to a temporary name, flush to the disk, rename: a reader sees the old file or the new one.
+    """Write to a temporary file, flush it to disk and rename it: a reader sees the old file or the new one.
 
-    Makes no folder: a run folder that was moved away while its run is under way must not come back at its old place.
+    Creates no folder: a run folder that is moved away during its run must not reappear at its old place.
 
     Raises:
         OutputError: `path` is a link, a device or a folder.
-        OSError: the disk is full or broken, say; it names `path`, and nothing is left of the attempt.
+        OSError: for example, the disk is full; the error names `path`, and no temporary file is left.
     """
     with replacing(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -40,7 +40,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A file to write, which takes the place of `path` in the end. Raises as `write_atomically`, and what is raised."""
+    """Yield a temporary file that replaces `path` at the end. Raises what `write_atomically` or the body raises."""
     refuse_irregular(path)
     prefix, _, suffix = TEMPORARY.partition("{}")
     try:
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _flush(path: Path) -> None:
-    """A file, or the names in a folder, to the disk."""
+    """Flush a file, or the names in a folder, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -71,23 +71,23 @@ def _flush(path: Path) -> None:
 
 
 def temporaries(folder: Path) -> list[Path]:
-    """What killed writers of this program have left anywhere in a folder; nothing for a link."""
+    """List the temporary files that killed writers left in a folder and below; none if the folder is a link."""
     return [path for path in files_in(folder) if TEMPORARIES.fullmatch(path.name)] if not folder.is_symlink() else []
 
 
 def files_in(folder: Path) -> list[Path]:
-    """All plain files in a folder and in those within it; no link, and nothing behind one."""
+    """List all plain files in a folder and below, without links and what they point to."""
     found = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Indented JSON; NaN and infinity are refused, since JSON has none."""
+    """Write indented JSON; refuses NaN and infinity, which JSON does not have."""
     write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
-    """The file's JSON, or None where there is no file. Raises StoreError where it is damaged."""
+    """Return the file's JSON, or None if there is no file. Raises StoreError if the file is damaged."""
     try:
         content = json.loads(read_plain(path).decode())
     except FileNotFoundError:
@@ -103,14 +103,14 @@ def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
 
 
 def read_plain(path: Path) -> bytes:
-    """A file's content. Raises OSError, also for a device or a pipe, which may have no end."""
+    """Return a file's content. Raises OSError, also for a device or a pipe, which may never end."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is not a file", str(path))
     return path.read_bytes()
 
 
 def fit_document(path: Path, content: Any, model: type[Model], way_out: str = WAY_OUT) -> Model:
-    """The document whose JSON `content` was read from `path`. Raises StoreError with what is wrong with it."""
+    """Validate the JSON `content` of `path` as a document. Raises StoreError with what is wrong."""
     found = parsed(content, model)
     if isinstance(found, list):
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""

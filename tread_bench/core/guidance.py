@@ -1,7 +1,7 @@
-"""Names to rules of guidance, found through entry points of the group `tread_bench.guidance`.
+"""Lookup of guidance rules by name, through entry points of the group `tread_bench.guidance`.
 
-A rule says which two branches are combined, and at which times; `config/branches.py` has the formula. It needs no
-torch: what the rest of the package needs to know of a rule, its options say; nobody compares its name.
+A rule states which two branches are combined, and at which times; `config/branches.py` has the formula. It needs no
+torch: its options state what the rest of the package needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _read_blocks(value: object) -> object:
 
 
 Blocks = Annotated[
-    tuple[Route, ...],  # with rate 0: a rule gives its own rates
+    tuple[Route, ...],  # with rate 0, since a rule has its own rates
     BeforeValidator(_read_blocks, json_schema_input_type=str),
     PlainSerializer(lambda routes: ",".join(str(route).partition("@")[0] for route in routes), return_type=str),
 ]
@@ -49,75 +49,75 @@ Moment = Annotated[Int | Float, AfterValidator(_iteration_or_share), BeforeValid
 
 
 def iteration_at(moment: float, iterations: int) -> int:
-    """The iteration of a moment: itself, or the share of `iterations`, rounded, at least 1."""
+    """Return the iteration of a moment: the moment itself, or a share of `iterations`, rounded, at least 1."""
     return moment if isinstance(moment, int) else max(1, round(moment * iterations))
 
 
 class GuidanceOptions(Model):
-    """A rule with its settings. Each subclass has its rule's name: `name: Literal["mine"] = "mine"`."""
+    """A guidance rule with its settings. A subclass states its rule's name: `name: Literal["mine"] = "mine"`."""
 
     name: str = ""
 
     @property
     def branches(self) -> tuple[Branch, Branch | None]:
-        """The strong branch, and the weak one that it is guided by; None: the strong one alone is the prediction."""
+        """The strong branch, and the weak one that guides it; None: the strong branch alone is the prediction."""
         raise NotImplementedError
 
     @property
     def guided_times(self) -> tuple[float, float] | None:
-        """Guided at low < t <= high, the objective's times; None: at all."""
+        """The objective's times low < t <= high at which guidance applies; None: all times."""
         return None
 
     @property
     def routed_blocks(self) -> tuple[Route, ...] | None:
-        """What tokens bypass, or a branch leaves out; empty: the blocks of the cell's routes; None: nothing."""
+        """Blocks that tokens bypass or a branch leaves out; empty: those of the cell's routes; None: no blocks."""
         return None
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Shares of the tokens that bypass `routed_blocks`, in the order of the branches; empty: all tokens do."""
+        """Shares of the tokens that bypass `routed_blocks`, one per branch, in order; empty: all tokens bypass them."""
         return ()
 
     @property
     def weak_row(self) -> str | None:
-        """The row whose network is the weak branch's, where that has other weights; None: the evaluated one's."""
+        """The row whose network is the weak branch, if it has other weights; None: the evaluated row's."""
         return None
 
     @property
     def weak_snapshot(self) -> int | float | None:
-        """The iteration of these weights, or the share of their training; None: the end."""
+        """The iteration of the weak branch's weights, or the share of their training; None: the end."""
         return None
 
     def with_blocks(self, blocks: Sequence[Route]) -> Self:
-        """The same rule with `routed_blocks`, which its field `blocks` holds, in block numbers."""
+        """Return the same rule with `routed_blocks` (its field `blocks`) in block numbers."""
         return self.model_copy(update={"blocks": tuple(blocks)})
 
     def with_weights(self, row: str, iteration: int) -> Self:
-        """The same rule with the weights of its weak branch, its fields `row` and `snapshot`, written out."""
+        """Return the same rule with the weak branch's weights (its fields `row` and `snapshot`) written out."""
         named_row = {} if self.weak_row is None else {"row": row}
         return self.model_copy(update={"snapshot": iteration, **named_row})
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuidanceFamily:
-    """A rule of guidance.
+    """Torch-free description of a guidance rule.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings, with its branches; the docstring's first line is shown by `tread-bench list`.
     """
 
     name: str
     options: type[GuidanceOptions]
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
-# Traits that a plan writes out in numbers: what does so, and the field that it writes.
+# Traits that a plan writes out in numbers, each with the method that does it and the field that it sets.
 _WRITTEN_OUT = (("routed_blocks", "with_blocks", "blocks"), ("weak_snapshot", "with_weights", "snapshot"))
 
 
 def _wrong_with(rule: GuidanceFamily) -> str:
-    """By which rule it cannot be used; empty: it can."""
+    """The rule that the description breaks; empty if none."""
     if wrong := wrong_options(rule, GuidanceOptions):
         return wrong
     if rule.options.branches is GuidanceOptions.branches:
@@ -135,10 +135,10 @@ GUIDANCE = Kind(word="guidance", group="tread_bench.guidance", of=GuidanceFamily
 
 @cache
 def guidance_rules() -> dict[str, GuidanceFamily]:
-    """Every rule that is announced and can be used, by name."""
+    """Return every announced guidance rule that can be used, by name."""
     return announced(GUIDANCE)
 
 
 def find_guidance(name: str) -> GuidanceFamily:
-    """The rule of that name. Raises ValueError."""
+    """Return the guidance rule of that name. Raises ValueError."""
     return find(name, guidance_rules(), "guidance")

@@ -1,4 +1,4 @@
-"""Whose a stored file is: the cell, its configuration and, where there is one, its iteration."""
+"""The owner of a stored file: its cell, the cell's configuration and, if applicable, the iteration."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _STAMP = ("cell", "config_sha256", "iteration")
 
 
 class StrangerError(UserError):
-    """A file in the place of one that belongs to another cell, another configuration or another iteration."""
+    """A file that belongs to another cell, configuration or iteration than its place says."""
 
 
 def cell_id(row: str, seed: int, row_key: str) -> str:
-    """The id of a row's cell, which is also the name of its folder."""
+    """Return the id of a row's cell, which is also the name of its folder."""
     slug = re.sub(r"[^a-z0-9_.]+", "-", row.lower())[:48].strip("-_.")
     return f"{slug}-s{seed}-{row_key}"
 
 
 def canonical_json(value: object) -> str:
-    """The one text of a JSON value: sorted keys, no spaces, ASCII."""
+    """Return the canonical text of a JSON value: sorted keys, no spaces, ASCII."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -38,20 +38,20 @@ class Identity:
     """A cell of a run: its id and the hash of its configuration."""
 
     cell: str
-    config_sha256: str  # of the canonical JSON of the resolved cell
+    config_sha256: str  # hash of the resolved cell's canonical JSON
 
     @classmethod
     def of(cls, cell: str, config: Mapping[str, JsonValue]) -> Self:
-        """From a cell's id and its resolved configuration, as cell.json and records hold them."""
+        """Create an identity from a cell's id and its resolved configuration, as in cell.json and records."""
         return cls(cell, hashlib.sha256(canonical_json(config).encode()).hexdigest())
 
     def stamp(self, iteration: int | None = None) -> dict[str, str]:
-        """What a stored file says of itself: texts, since the metadata of safetensors are texts."""
+        """Return the stamp of a stored file; all values are text, as the metadata of safetensors must be."""
         about = {"cell": self.cell, "config_sha256": self.config_sha256}
         return about if iteration is None else {**about, "iteration": str(iteration)}
 
     def check(self, stamp: Mapping[str, str], path: Path, iteration: int | str | None = None) -> None:
-        """Raises StrangerError where the file at `path` says with its `stamp` that it is not this cell's."""
+        """Raise StrangerError if the `stamp` of the file at `path` does not match this cell."""
         check_cell(stamp.get("cell"), path, self.cell)
         if stamp.get("config_sha256") != self.config_sha256:
             raise StrangerError(
@@ -66,12 +66,12 @@ class Identity:
 
 
 def iteration_of(checkpoint: Path) -> str:
-    """As its name `step-000000008.safetensors` says it."""
+    """Return the iteration in a checkpoint's name, such as `step-000000008.safetensors`."""
     return checkpoint.stem.removeprefix("step-").lstrip("0")
 
 
 def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") -> None:
-    """Raises StrangerError where the file at `path` is not that cell's, or that of another `kind` of owner."""
+    """Raise StrangerError if the file at `path` belongs to another cell, or to another `kind` of owner."""
     if owner != cell_id:
         raise StrangerError(
             f"{path} belongs to {kind} {owner}, not to {cell_id}: files were exchanged or copied. Put each back where "
@@ -80,7 +80,7 @@ def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") 
 
 
 def stamp_of(path: Path) -> dict[str, str]:
-    """What a safetensors file says of itself; {} where an older version wrote it, or it cannot be read. No torch."""
+    """Return a safetensors file's stamp; {} if an older version wrote it, or it cannot be read. No torch."""
     try:
         with safe_open(path, "np") as file:
             return read_stamp(file.metadata())
@@ -89,5 +89,5 @@ def stamp_of(path: Path) -> dict[str, str]:
 
 
 def read_stamp(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """The stamp among a file's metadata."""
+    """Return the stamp in a file's metadata."""
     return {key: value for key, value in (metadata or {}).items() if key in _STAMP}

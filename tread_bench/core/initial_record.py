@@ -1,4 +1,4 @@
-"""A record before anything came of its cell."""
+"""The record of a cell before it has any results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _REQUESTED = ("cell", "suite", "row", "seed", "reference", "backbone", "config")
 
 
 def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record:
-    """What was requested and under which conditions; `status` failed until `fields` say otherwise.
+    """Create a record of what was requested, under which conditions; `status` is failed unless `fields` say otherwise.
 
     Args:
-        request: a cell's cell.json; plan: the run's plan.json.
+        request: the cell's cell.json.
+        plan: the run's plan.json.
     """
     cell = request.configuration
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)

@@ -1,4 +1,4 @@
-"""Formulations of the costly operations, and whether this machine has them."""
+"""Formulations of the costly operations, and which of them this machine supports."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ KERNELS: dict[str, dict[str, str]] = {
         "triton": "Bi-WKV in Triton, CUDA",
     },
 }
-_AUTO = {  # device -> the first available
+_AUTO = {  # device -> preference; the first available one is used
     "cpu": {"attention": ("math",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
     "cuda": {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
 }
-_MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> what it imports
-_DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on one alone
+_MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> its import
+_DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on only one device type
 
 
 def missing(name: str, device_type: str) -> str | None:
-    """Why a formulation cannot be used on that kind of device; None where it can."""
+    """Return why a formulation cannot be used on that type of device; None if it can."""
     if _DEVICE.get(name, device_type) != device_type:
         return "needs a CUDA device" if _DEVICE[name] == "cuda" else "needs a CPU"
     module = _MODULES.get(name)
@@ -42,10 +42,10 @@ def missing(name: str, device_type: str) -> str | None:
 
 
 def resolve_kernels(chosen: Mapping[str, str], device_type: str) -> dict[str, str]:
-    """A name for every kind in place of `auto`; nothing falls back once a name was asked for.
+    """Replace `auto` by a name for every kind; a requested name never falls back to another.
 
     Raises:
-        ValueError: an unknown name, or one that this machine does not have, with the way out.
+        ValueError: the name is unknown or unavailable on this machine; the message names the way out.
     """
     resolved = {}
     for kind, known in KERNELS.items():

@@ -1,4 +1,4 @@
-"""Locks on files, which the kernel releases when the process that holds one dies."""
+"""File locks, which the kernel releases when the process that holds them dies."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import IO
 
 from tread_bench.core.outputs import open_plain
 
-LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to see whether somebody has it
+LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to test it
 
 
 @contextmanager
 def waited_for(path: Path) -> Iterator[None]:
-    """Hold the lock in a file, which is made where it is missing; the second process waits. Raises OutputError."""
+    """Hold a file's lock, creating the file if needed; other processes wait. Raises OutputError."""
     with open_plain(path, "a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -27,8 +27,8 @@ def try_lock(file: IO[str], shared: bool = False) -> None:
     """Lock an open file until it is closed.
 
     Raises:
-        BlockingIOError: another holds it for longer than a look at it takes.
-        OSError: its file system has no locks.
+        BlockingIOError: another process holds the lock for longer than a test of it takes.
+        OSError: the file system does not support locks.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     for left in reversed(range(LOOKS)):
@@ -41,7 +41,7 @@ def try_lock(file: IO[str], shared: bool = False) -> None:
 
 
 def is_at(file: IO[str], path: Path) -> bool:
-    """Whether an open file is still the one of this name."""
+    """Return whether an open file is still the one at `path`."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
     except FileNotFoundError:
@@ -49,8 +49,8 @@ def is_at(file: IO[str], path: Path) -> bool:
 
 
 def is_locked(path: Path) -> bool | None:
-    """Whether a process holds the lock in a file; None where the file system cannot tell."""
-    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only what is open for writing
+    """Return whether a process holds a file's lock; None if the file system cannot tell."""
+    mode = "r+" if os.access(path, os.W_OK) else "r"  # NFS locks only files that are open for writing
     try:
         with open(path, mode) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

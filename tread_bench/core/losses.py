@@ -1,7 +1,7 @@
-"""Names to auxiliary losses, found through entry points of the group `tread_bench.losses`.
+"""Lookup of auxiliary losses by name, through entry points of the group `tread_bench.losses`.
 
-An auxiliary loss is added to the training loss of any method. What the rest of the package needs to know of it, its
-`LossFamily` says; nobody compares its name.
+An auxiliary loss is added to the training loss of any method. Its `LossFamily` states what the rest of the package
+needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LossOptions(Model):
-    """A loss's settings in a suite. Each subclass has its loss's name: `name: Literal["mine"] = "mine"`."""
+    """A loss's settings in a suite. A subclass states its loss's name: `name: Literal["mine"] = "mine"`."""
 
     name: str = ""
     weight: Float = Field(gt=0)
@@ -33,29 +33,29 @@ class LossOptions(Model):
 
 
 def no_further_rule(setting: Setting, options: Any) -> Iterable[Problem]:
-    """What all losses keep to is enough."""
+    """Return no problems, for a loss without rules of its own."""
     return ()
 
 
 def no_files(options: Any) -> Iterable[tuple[str, str]]:
-    """The loss reads no files."""
+    """Return no files, for a loss that reads none."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class LossFamily:
-    """An auxiliary loss: what is known of it without torch.
+    """Torch-free description of an auxiliary loss.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list losses` shows.
         builder: "module:attribute" of a callable (options, cell, backbone) -> `Auxiliary`.
-        needs_absent_tokens: it is computed over tokens that were absent inside a route, and predicted all the same.
-        reads_tokens: it reads the tokens behind a block (`Auxiliary.block`), of every sample.
-        extra_cost: "module:attribute" of a callable (options, family, spec, image tokens behind each block) -> `Extra`;
+        needs_absent_tokens: it is computed over tokens that were absent inside a route but are still predicted.
+        reads_tokens: it reads every sample's tokens after a block (`Auxiliary.block`).
+        extra_cost: "module:attribute" of a callable (options, family, spec, image tokens after each block) -> `Extra`;
             None: it has neither parameters nor matrix products.
-        check: what else is wrong with a cell that has it, as problems with their keys in the loss's options.
-        files: key of the options -> file that it reads.
+        check: finds further problems of a cell with this loss; their keys are those of the loss's options.
+        files: key of the options -> file that the loss reads.
     """
 
     name: str
@@ -66,11 +66,11 @@ class LossFamily:
     extra_cost: str | None
     check: Callable[[Setting, Any], Iterable[Problem]] = no_further_rule
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 def _wrong_with(loss: LossFamily) -> str:
-    """By which rule a loss cannot be used; empty: it can."""
+    """The rule that the loss breaks; empty if none."""
     return (
         wrong_options(loss, LossOptions)
         or wrong_builder(loss.builder)
@@ -84,10 +84,10 @@ LOSSES = Kind(word="auxiliary loss", group="tread_bench.losses", of=LossFamily, 
 
 @cache
 def losses() -> dict[str, LossFamily]:
-    """Every auxiliary loss that is announced and can be used, by name."""
+    """Return every announced auxiliary loss that can be used, by name."""
     return announced(LOSSES)
 
 
 def find_loss(name: str) -> LossFamily:
-    """The loss of that name. Raises ValueError."""
+    """Return the loss of that name. Raises ValueError."""
     return find(name, losses(), "auxiliary")

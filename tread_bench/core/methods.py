@@ -1,7 +1,7 @@
-"""Names to methods, found through entry points of the group `tread_bench.methods`.
+"""Lookup of methods by name, through entry points of the group `tread_bench.methods`.
 
-A method walks the blocks of a backbone in a training step. What the rest of the package needs to know of it, its
-`MethodFamily` says; nobody compares its name.
+A method decides how a training step walks the blocks of a backbone. Its `MethodFamily` states what the rest of the
+package needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ class Tokens(StrEnum):
     """What a method does with the tokens that do not pass the blocks of a route."""
 
     ALL_PASS = "all pass"  # the method takes no routes
-    BYPASS = "bypass"  # they are absent inside the route, and come back behind it with the value that they had
-    DROP = "drop"  # they are absent inside the route, and something else takes their place behind it
-    SKIP = "skip"  # at each block some do not pass, and stay among the others
-    SKIP_AS_A_WHOLE = "skip as a whole"  # all tokens of a sample pass the route, or none
+    BYPASS = "bypass"  # they are absent inside the route and return after it with the value they had
+    DROP = "drop"  # they are absent inside the route and are replaced after it
+    SKIP = "skip"  # some skip each block but stay in the sequence
+    SKIP_AS_A_WHOLE = "skip as a whole"  # either all tokens of a sample pass the route or none
 
 
 class Evaluated(StrEnum):
-    """How a method's network makes the samples and the validation losses that it is evaluated with."""
+    """How a method's network computes the samples and validation losses of an evaluation."""
 
     DENSE = "dense"  # all tokens pass all blocks
     ROUTED = "routed"  # as in a training step at full rates
 
 
 class MethodOptions(Model):
-    """A method's settings in a suite. Each subclass has its method's name: `name: Literal["mine"] = "mine"`."""
+    """A method's settings in a suite. A subclass states its method's name: `name: Literal["mine"] = "mine"`."""
 
     name: str = ""
 
@@ -48,25 +48,25 @@ class MethodOptions(Model):
 
 
 def no_further_rule(setting: Setting) -> Iterable[Problem]:
-    """What all methods keep to is enough."""
+    """Return no problems, for a method without rules of its own."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFamily:
-    """A method: what is known of it without torch.
+    """Torch-free description of a method.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list methods` shows.
         builder: "module:attribute" of a callable (cell, backbone) -> `Method`.
         tokens: what happens to the tokens that do not pass the blocks of a route.
         evaluated: how its network is evaluated.
         has_modules: it has parameters of its own: they are counted, and the trained network is not the plain backbone.
-        chooses_tokens: it chooses itself what passes a block, so that a cell has no selector.
+        chooses_tokens: it chooses itself which tokens pass a block, so a cell has no selector.
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
-        check: what else is wrong with a cell, as problems with their keys in the cell.
-        own_losses: auxiliary losses that it has itself -> the option with their weight.
+        check: finds further problems of a cell with this method; their keys are those of the cell.
+        own_losses: auxiliary losses that the method includes -> the option with their weight.
     """
 
     name: str
@@ -79,7 +79,7 @@ class MethodFamily:
     has_shallow_path: bool
     check: Callable[[Setting], Iterable[Problem]] = no_further_rule
     own_losses: Mapping[str, str] = field(default_factory=dict)
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
     def takes_routes(self) -> bool:
@@ -87,7 +87,7 @@ class MethodFamily:
 
     @property
     def predicts_absent_tokens(self) -> bool:
-        """Whether tokens that do not see a route's blocks are predicted all the same."""
+        """Whether tokens that do not pass a route's blocks are still predicted."""
         return self.tokens in (Tokens.BYPASS, Tokens.DROP)
 
     @property
@@ -97,12 +97,12 @@ class MethodFamily:
 
     @property
     def is_plain_routing(self) -> bool:
-        """Whether it is nothing but routes: a row is told by where its tokens leave and come back."""
+        """Whether the method is nothing but routes, so that a row is identified by where tokens leave and return."""
         return self.tokens is Tokens.BYPASS and not self.has_modules
 
 
 def _wrong_with(method: MethodFamily) -> str:
-    """By which rule a method cannot be used; empty: it can."""
+    """The rule that the method breaks; empty if none."""
     return (
         wrong_options(method, MethodOptions)
         or wrong_builder(method.builder)
@@ -124,10 +124,10 @@ METHODS = Kind(word="method", group="tread_bench.methods", of=MethodFamily, wron
 
 @cache
 def methods() -> dict[str, MethodFamily]:
-    """Every method that is announced and can be used, by name."""
+    """Return every announced method that can be used, by name."""
     return announced(METHODS)
 
 
 def find_method(name: str) -> MethodFamily:
-    """The method of that name. Raises ValueError."""
+    """Return the method of that name. Raises ValueError."""
     return find(name, methods(), "method")

@@ -1,4 +1,4 @@
-"""Near matches: what a misspelt name was probably meant to be."""
+"""Near matches: the name that a misspelt one probably meant."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from difflib import get_close_matches
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name nearest to `name`, whatever its case, or None where nothing is near."""
+    """Return the known name nearest to `name`, ignoring case, or None if none is near."""
     by_folded = {candidate.casefold(): candidate for candidate in known}
     match = get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.6)
     return by_folded[match[0]] if match else None
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> str:
-    """The message for an unknown name: the value, the nearest known one, and the list."""
+    """Return the message for an unknown name: the value, the nearest known name, and the list of all."""
     known = list(known)
     meant = nearest(str(name), known)
     hint = f"did you mean {meant!r}? " if meant else ""

@@ -1,7 +1,7 @@
-"""Names to objectives, found through entry points of the group `tread_bench.objectives`.
+"""Lookup of objectives by name, through entry points of the group `tread_bench.objectives`.
 
-An objective says how data are corrupted and what a network learns of them. What the rest of the package needs to know
-of it, its `ObjectiveFamily` says; nobody compares its name.
+An objective defines how data are corrupted and what a network learns to predict. Its `ObjectiveFamily` states what the
+rest of the package needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong
 
 
 class ObjectiveOptions(Model):
-    """An objective's settings in a suite. Each subclass has its name: `name: Literal["mine"] = "mine"`."""
+    """An objective's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`."""
 
     name: str = ""
 
@@ -24,24 +24,24 @@ class ObjectiveOptions(Model):
 
     @property
     def time_range(self) -> tuple[float, float]:
-        """The lowest and the highest time of training and sampling, 0 aside."""
+        """The lowest and the highest time of training and sampling, apart from 0."""
         raise NotImplementedError
 
     def sampling_time(self, step: int, steps: int) -> float:
-        """The time at which step `step` of `steps` starts; they descend, and step `steps` is at 0."""
+        """Return the time at which step `step` of `steps` starts; times descend, and step `steps` is at 0."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectiveFamily:
-    """An objective: what is known of it without torch.
+    """Torch-free description of an objective.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list objectives` shows.
         builder: "module:attribute" of a callable (options) -> `Objective`.
-        times: what its times are, on the axes of figures.
-        has_noise_levels: its times are standard deviations of the noise that was added to data, which stochastic
+        times: name of its times, for the axes of figures.
+        has_noise_levels: its times are standard deviations of the noise added to the data, which stochastic
             sampling can raise.
     """
 
@@ -50,11 +50,11 @@ class ObjectiveFamily:
     builder: str
     times: str
     has_noise_levels: bool
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 def _wrong_with(objective: ObjectiveFamily) -> str:
-    """By which rule an objective cannot be used; empty: it can."""
+    """The rule that the objective breaks; empty if none."""
     if wrong := (
         wrong_options(objective, ObjectiveOptions)
         or wrong_builder(objective.builder)
@@ -66,7 +66,7 @@ def _wrong_with(objective: ObjectiveFamily) -> str:
 
 
 def _defined(options: type[ObjectiveOptions]) -> set[str]:
-    """What classes between it and `ObjectiveOptions` define."""
+    """Names defined by the options' classes below `ObjectiveOptions`."""
     own = options.__mro__[: options.__mro__.index(ObjectiveOptions)]
     return {name for one in own for name in vars(one)}
 
@@ -76,10 +76,10 @@ OBJECTIVES = Kind(word="objective", group="tread_bench.objectives", of=Objective
 
 @cache
 def objectives() -> dict[str, ObjectiveFamily]:
-    """Every objective that is announced and can be used, by name."""
+    """Return every announced objective that can be used, by name."""
     return announced(OBJECTIVES)
 
 
 def find_objective(name: str) -> ObjectiveFamily:
-    """The objective of that name. Raises ValueError."""
+    """Return the objective of that name. Raises ValueError."""
     return find(name, objectives(), "objective")

@@ -1,4 +1,4 @@
-"""Modules that plug-ins imported before they moved: their old names still work, with a warning, for one version."""
+"""Old names of modules that plug-ins may import: for one version they still work, with a warning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-# Old name -> new name; what stands below an old name has moved with it.
+# Old name -> new name; submodules have moved with their package.
 MOVED = {
     "tread_bench.backbone": "tread_bench.model.backbone",
     "tread_bench.draws": "tread_bench.core.draws",
@@ -21,7 +21,7 @@ MOVED = {
 
 
 class _SameModule(Loader):
-    """Gives the module of the new name under the old one, so that there is one copy of everything in it."""
+    """Loads the module of the new name under the old one, so that everything in it exists once."""
 
     def __init__(self, new: str) -> None:
         self.new = new
@@ -32,7 +32,7 @@ class _SameModule(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self.own_spec  # the import system has put the old name's in its place
+        module.__spec__ = self.own_spec  # the import system has replaced it with the old name's
 
 
 class _OldNames(MetaPathFinder):
@@ -51,6 +51,9 @@ class _OldNames(MetaPathFinder):
 
 
 def redirect_old_names() -> None:
-    """Let `import` find old names: first, since below a moved package the import system would load modules anew."""
+    """Make `import` find the old names.
+
+    Our finder comes first: below a moved package, the import system would otherwise load modules a second time.
+    """
     if not any(isinstance(finder, _OldNames) for finder in sys.meta_path):
         sys.meta_path.insert(0, _OldNames())

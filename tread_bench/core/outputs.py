@@ -1,4 +1,4 @@
-"""What this program may write over: its own files, in the folder that it was given, and nothing behind a link."""
+"""Which files may be overwritten: only the program's own, in the folder it was given, and never through a link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tread_bench.core.errors import UserError
 
-_HEAD_BYTES = 2**16  # in which a file says what wrote it
+_HEAD_BYTES = 2**16  # the part of a file that says which program wrote it
 _OWN = re.compile(
     rb'\A(?:<!doctype html>.*?<meta name="generator" content="tread-bench">'
     rb'|<\?xml.*?<testsuites name="tread-bench (?:check|regress): '
@@ -24,20 +24,21 @@ _OWN = re.compile(
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )
-_NAMED = 5  # paths in a message
+_NAMED = 5  # paths that a message lists
 _OTHER = "give another path, or move it away"
 
 
 class OutputError(UserError):
-    """A place that is not written to, with the reason."""
+    """A place that cannot or must not be written to; the text gives the reason."""
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file says in its first bytes that this program wrote it: pages, pictures, tables, findings, exports,
-    feature networks.
+    """Return whether this program wrote the file, as its first bytes say.
+
+    Own files are pages, pictures, tables, findings, exports and feature networks.
 
     Raises:
-        OutputError: it cannot be read.
+        OutputError: the file cannot be read.
     """
     try:
         with open(path, "rb", opener=_not_through_a_link) as file:
@@ -47,7 +48,7 @@ def is_own(path: Path) -> bool:
 
 
 def refuse_irregular(path: Path, option: str = "") -> None:
-    """Raises OutputError where `path` is there and is not a plain file: a link, a device, a folder."""
+    """Raise OutputError if `path` exists and is not a plain file: a link, a device, a folder."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -60,9 +61,9 @@ def refuse_irregular(path: Path, option: str = "") -> None:
 
 
 def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
-    """Before any work for them: raises OutputError where one of the files is there and this program did not write it.
+    """Raise OutputError if one of the files exists and was not written by this program; call it before any work.
 
-    An empty file holds nothing that could be lost.
+    An empty file is accepted, since nothing can be lost.
     """
     foreign = []
     for path in paths:
@@ -76,7 +77,7 @@ def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
 
 
 def refuse_linked(folders: Iterable[Path]) -> None:
-    """Raises OutputError where one of the folders is a link: what is written there would lie elsewhere."""
+    """Raise OutputError if one of the folders is a link, so that output would end up elsewhere."""
     for folder in folders:
         if folder.is_symlink():
             raise OutputError(
@@ -86,14 +87,14 @@ def refuse_linked(folders: Iterable[Path]) -> None:
 
 
 def make_below(root: Path, folder: Path) -> None:
-    """Make a folder and those between it and `root`. Raises FileNotFoundError where `root` is not there."""
+    """Make a folder and its parents below `root`. Raises FileNotFoundError if `root` does not exist."""
     depth = len(folder.relative_to(root).parts)
     for place in reversed([folder, *folder.parents][:depth]):
         place.mkdir(exist_ok=True)
 
 
 def try_file(option: str, path: Path) -> None:
-    """Before any work for a file: raises OutputError where it cannot be written."""
+    """Raise OutputError if a file cannot be written; call it before the work that produces the file."""
     refuse_irregular(path, option)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +104,7 @@ def try_file(option: str, path: Path) -> None:
 
 
 def open_plain(path: Path, mode: str, **options: Any) -> IO[Any]:
-    """Open a plain file, or make it. Raises OutputError for a link or a device."""
+    """Open or create a plain file. Raises OutputError for a link or a device."""
     refuse_irregular(path)
     return open(path, mode, opener=_not_through_a_link, **options)
 

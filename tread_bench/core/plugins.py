@@ -1,7 +1,7 @@
-"""What others announce: descriptions found through entry points, and code that is named as text, "module:attribute".
+"""Plug-ins: descriptions found through entry points, and code named as text, "module:attribute".
 
-A description is small and knows no torch, so that listing, validating and planning stay instant; what it describes is
-named as text and imported when it is needed. The package's own come the same way as a third party's.
+A description is small and torch-free, so that listing, validating and planning stay instant; what it describes is named
+as text and imported when needed. The package's own plug-ins are found in the same way as a third party's.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from tread_bench.core.names import unknown
 from tread_bench.core.problems import Problem, shortened
 from tread_bench.core.signals import ctrl_c
 
-_OWN = "tread-bench"  # the distribution of this package
-_GROUPS = "tread_bench."  # what the entry point groups of all kinds begin with
+_OWN = "tread-bench"  # name of this package's distribution
+_GROUPS = "tread_bench."  # common prefix of all entry point groups
 
-_log = logging.getLogger(__name__)  # without a handler of the user's, warnings go to stderr
+_log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
 
 
 class Description(Protocol):
-    """What a plug-in says of what it brings."""
+    """What a plug-in announces."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def source(self) -> str:
-        """The distribution that announces it; empty until it is found."""
+        """Distribution that announces it; empty until it is found."""
         ...
 
 
@@ -44,13 +44,13 @@ D = TypeVar("D", bound=Description)
 
 @dataclass(frozen=True)
 class Kind(Generic[D]):
-    """Something that plugs in.
+    """A kind of plug-in.
 
     Args:
-        word: what messages call it.
-        group: of the entry points that announce it.
-        of: the class of its descriptions.
-        wrong_with: by which rule a description cannot be used; empty: it can.
+        word: its name in messages.
+        group: entry point group that announces it.
+        of: class of its descriptions.
+        wrong_with: returns the rule that a description breaks; empty if none.
         names: all names by which a description is found.
     """
 
@@ -62,19 +62,19 @@ class Kind(Generic[D]):
 
 
 def named(target: str) -> Any:
-    """What "module:attribute" names, imported now.
+    """Import and return the object named by "module:attribute".
 
     Raises:
-        ImportError: there is no such module; AttributeError: it has no such attribute.
+        ImportError: the module does not exist; AttributeError: it has no such attribute.
     """
     module, _, attribute = target.partition(":")
     return getattr(import_module(module), attribute)
 
 
 def announced(kind: Kind[D]) -> dict[str, D]:
-    """Every description that is announced and can be used, by name; a warning names the distribution of each other one.
+    """Return every announced description that can be used, by name; warn of each other one, naming its distribution.
 
-    A name that several announce is this package's own, if it is one of them, and else nobody's.
+    If several distributions announce a name, it is this package's own if that is one of them, and otherwise left out.
     """
     _check_groups()
 
@@ -87,7 +87,7 @@ def announced(kind: Kind[D]) -> dict[str, D]:
             if all(description != other for _, other in claims.get(name, ())):
                 claims.setdefault(name, []).append((point, description))
 
-    # Leave out all foreign ones of a name that is claimed twice.
+    # Leave out third-party claims to a name that is claimed twice.
     left_out = set()
     for name, claimed in claims.items():
         foreign = [description for point, description in claimed if not _is_own(point)]
@@ -99,7 +99,7 @@ def announced(kind: Kind[D]) -> dict[str, D]:
 
 
 def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
-    """What a plug-in announces; None, after a warning, where that is not a usable description."""
+    """Load what a plug-in announces; warn and return None if it is not a usable description."""
     plugin = f"{kind.word} plug-in {point.name} = {point.value} of {_owner(point)}"
     without_torch = "torch" not in sys.modules
     try:
@@ -107,10 +107,10 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
             description = point.load()
     except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
         is_interrupt = isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed
-        if is_interrupt or ctrl_c.heard_at is not None:  # also where an import has made another exception of Ctrl-C
+        if is_interrupt or ctrl_c.heard_at is not None:  # also if an import turned Ctrl-C into another exception
             raise
         way_out = f"fix it or uninstall {_owner(point)}"
-        if "partially initialized" in str(error):  # it imports what asks for all plug-ins, itself among them
+        if "partially initialized" in str(error):  # it imports code that looks up all plug-ins, itself included
             way_out = f"keep the description in a module of its own, without what needs torch; {way_out}"
         _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); {way_out}")
         return None
@@ -127,7 +127,7 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
 
 
 def find(name: str, among: Mapping[str, D], word: str) -> D:
-    """The one of that name. Raises ValueError."""
+    """Return the description of that name. Raises ValueError."""
     if name not in among:
         raise ValueError(unknown(word, name, among))
     return among[name]
@@ -135,7 +135,7 @@ def find(name: str, among: Mapping[str, D], word: str) -> D:
 
 @cache
 def _check_groups() -> None:
-    """Warn, once, of what is announced in a group that begins as the package's own do, and is none of them."""
+    """Warn, once, of entry point groups that start with our prefix but are not one of ours."""
     points = {point for distribution in metadata.distributions() for point in distribution.entry_points}
     own = sorted({point.group for point in points if _is_own(point) and point.group.startswith(_GROUPS)})
     for point in sorted(points, key=str):
@@ -145,7 +145,7 @@ def _check_groups() -> None:
 
 
 def wrong_traits(description: Any, **expected: Any) -> str:
-    """By which rule one of its fields is of a type that cannot be used; empty: all can."""
+    """Return the rule by which a field's type cannot be used; empty if all can."""
     for name, of in expected.items():
         value = getattr(description, name)
         if not isinstance(value, of):
@@ -156,7 +156,7 @@ def wrong_traits(description: Any, **expected: Any) -> str:
 
 
 def wrong_options(description: Any, base: type) -> str:
-    """By which rule its options cannot be used; empty: they can."""
+    """Return the rule by which the options cannot be used; empty if they can."""
     options, name = description.options, description.name
     if not (isinstance(options, type) and issubclass(options, base)):
         return f"its options must be a subclass of tread_bench.{base.__name__}"
@@ -167,14 +167,14 @@ def wrong_options(description: Any, base: type) -> str:
 
 
 def wrong_builder(target: object, field: str = "builder") -> str:
-    """By which rule a field that names code as text cannot be used; empty: it can."""
+    """Return the rule by which a field that names code as text cannot be used; empty if it can."""
     if isinstance(target, str) and all(target.partition(":")):
         return ""
     return f"its {field} must be the text 'module:attribute', not {shortened(target)}"
 
 
 def problems_found(description: Any, *arguments: Any) -> list[Problem]:
-    """What a description's own `check` finds. Where that of a third party fails, this is the problem."""
+    """Return what a description's own `check` finds; if a third party's check fails, that is the problem."""
     try:
         problems = list(description.check(*arguments))
         if others := [one for one in problems if not isinstance(one, Problem)]:

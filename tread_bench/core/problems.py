@@ -1,4 +1,4 @@
-"""What is wrong with a suite, in the user's words: problems with their place, made from pydantic's errors."""
+"""Mistakes in a suite, each with its place and in the user's terms, also those that pydantic finds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A spot in a source; lines and columns count from 1, and 0 means that the source is one argument."""
+    """A position in a source; lines and columns count from 1, and 0 means that the source is a single argument."""
 
     source: str
     line: int = 0
@@ -30,7 +30,7 @@ class Place:
 
     @property
     def excerpt(self) -> str:
-        """The source line with a caret under the column; nothing where it would be hard to read."""
+        """The source line with a caret under the column; empty if that would be hard to read."""
         if not self.text.strip() or len(self.text) > 140 or not (self.text.isascii() and self.text.isprintable()):
             return ""
         return f"\n    {self.text}\n    {' ' * (self.column - 1)}^"
@@ -40,7 +40,7 @@ class Place:
 class Problem:
     """One mistake: what is wrong, the rule and the way out.
 
-    `loc` is where in the suite; `at_key` means the key there, not its value.
+    `loc` is its location in the suite; with `at_key`, the mistake is in the key there, not in its value.
     """
 
     message: str
@@ -56,7 +56,7 @@ class Problem:
 
 
 class SuiteError(UserError):
-    """All mistakes of a suite at once; `problems` holds each exactly once."""
+    """All mistakes of a suite; `problems` lists each exactly once."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(dict.fromkeys(problems))
@@ -76,7 +76,7 @@ class Places:
     keys: dict[Loc, Place] = field(default_factory=dict)
 
     def find(self, problem: Problem) -> Place | None:
-        """The place of the problem's own spot, or else of the nearest one around it."""
+        """Return the place of the problem's location, or of the nearest enclosing one."""
         for length in range(len(problem.loc), -1, -1):
             loc = problem.loc[:length]
             if problem.at_key and loc in self.keys:
@@ -86,7 +86,7 @@ class Places:
         return self.values.get(())
 
     def replace(self, loc: Loc, place: Place) -> None:
-        """What stands at `loc` and below was written at `place`."""
+        """Record that `loc` and everything below it was written at `place`."""
         for known in (self.values, self.keys):
             for old in [old for old in known if old[: len(loc)] == loc]:
                 del known[old]
@@ -103,7 +103,7 @@ def shortened(value: object) -> str:
 
 
 def validation_problems(error: ValidationError, model: type[BaseModel], above: Loc = ()) -> Iterator[Problem]:
-    """One problem per error of pydantic, with keys in place of union tags and the nearest known name."""
+    """Yield one problem per pydantic error, with keys instead of union tags, and the nearest known name."""
     for found in error.errors(include_url=False):
         yield _problem(found, model, above)
 
@@ -135,7 +135,7 @@ def _problem(found: Mapping[str, Any], model: type[BaseModel], above: Loc) -> Pr
 
 
 def _locate(raw: Loc, model: type[BaseModel]) -> tuple[Loc, list[type[BaseModel]], str]:
-    """Pydantic's location without union tags, the models that hold its last key, and that field's description."""
+    """Pydantic's location as keys without union tags, the models of the last key, and that field's description."""
     loc: list[str | int] = []
     holders, below, description = [model], [model], ""
     for part in raw:
@@ -160,7 +160,7 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def _quoted(text: str) -> list[str]:
-    """The values in pydantic's list of what it expects: "'a', 'b' or 3"."""
+    """The values in pydantic's list of expected values: "'a', 'b' or 3"."""
     return [word.strip().strip("'") for word in re.split(r", | or ", text)]
 
 

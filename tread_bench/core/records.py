@@ -1,4 +1,4 @@
-"""What is remembered of a cell: one JSON document, its schema, and the rows of results.csv that follow from it."""
+"""The record of a cell: one JSON document, its schema, and the source of its row in results.csv."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ from pydantic import (
 from tread_bench.core.conditions import Conditions
 from tread_bench.core.routes import parse_routes
 
-SCHEMA_VERSION: Literal[2] = 2  # of record.json, plan.json and cell.json; migrations.py reads the older ones
+SCHEMA_VERSION: Literal[2] = 2  # version of record.json, plan.json and cell.json; migrations.py reads older ones
 Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
 
 
 class Part(BaseModel):
-    """Frozen; an unknown key is an error, so that a record of another version is noticed, and so is NaN."""
+    """A frozen model that refuses unknown keys (so a record of another version is noticed) and NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class CostFigures(Part):
-    """Parameters and MACs of one image; `tokens_per_block` counts prefix tokens.
+    """Parameters and MACs of one image; `tokens_per_block` includes prefix tokens.
 
-    Those of a training step are under the routes as configured, `mean_train_step_macs` over the schedule. `params`
-    holds what the network is judged with or a method adds, `auxiliary_params` what auxiliary losses add.
+    Training step costs are those of the routes as configured, and `mean_train_step_macs` is the mean over the schedule.
+    `params` counts the network that is evaluated and what the method adds, `auxiliary_params` what auxiliary losses
+    add.
     """
 
     params: NonNegativeInt
@@ -48,10 +49,10 @@ class CostFigures(Part):
     scan_macs: NonNegativeInt
     train_step_macs: PositiveInt  # forward and backward of one image
     block_macs: list[NonNegativeInt]
-    method_params: NonNegativeInt = 0  # those of `params` that the backbone does not have
+    method_params: NonNegativeInt = 0  # part of `params` that the backbone does not have
     auxiliary_params: NonNegativeInt = 0
-    mean_train_step_macs: PositiveInt | None = None  # None: as train_step_macs
-    judged_forward_macs: PositiveInt | None = None  # of one call when sampling; None: as dense_forward_macs
+    mean_train_step_macs: PositiveInt | None = None  # None: equal to train_step_macs
+    judged_forward_macs: PositiveInt | None = None  # of one call in sampling; None: equal to dense_forward_macs
 
     @model_validator(mode="after")
     def _count_every_block(self) -> CostFigures:
@@ -61,40 +62,40 @@ class CostFigures(Part):
 
     @property
     def stored_params(self) -> int:
-        """Parameters that a checkpoint holds, each with its average and moments."""
+        """Number of parameters in a checkpoint, each stored with its average and moments."""
         return self.params + self.auxiliary_params
 
     @property
     def ideal_speedup(self) -> float:
-        """Dense over routed forward MACs: what a routed step without overhead would gain."""
+        """Dense over routed forward MACs: the speed-up of a routed step without overhead."""
         return self.dense_forward_macs / self.forward_macs
 
 
 class GpuConditions(Part):
-    """What NVML says of a GPU at one moment; None: the device does not tell."""
+    """State of a GPU at one moment, according to NVML; None: the device does not report it."""
 
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: int | None = None
-    throttle_reasons: list[str] | None = None  # why clocks are not higher; names of measure/gpu_conditions.py
+    throttle_reasons: list[str] | None = None  # what limits the clocks; names of measure/gpu_conditions.py
     power_limit_w: float | None = None  # enforced
-    other_processes: int | None = None  # that hold a compute context on it
+    other_processes: int | None = None  # processes with a compute context on this GPU
 
 
 class TimingFigures(Part):
-    """Training steps timed alone, their batches ready, interleaved with the dense reference on the same machine."""
+    """Training steps timed alone, with batches ready, interleaved with the dense reference on the same machine."""
 
     step_time_ms: PositiveFloat  # median
     step_time_low_ms: PositiveFloat  # 95 % bootstrap interval of the median
     step_time_high_ms: PositiveFloat
     images_per_s: PositiveFloat
-    speedup: PositiveFloat  # median of the pairs' dense / routed; the dense row against itself is the control
+    speedup: PositiveFloat  # median of dense / routed over the pairs; the dense row against itself is the control
     speedup_low: PositiveFloat
     speedup_high: PositiveFloat
-    step_times_ms: list[PositiveFloat] = Field(min_length=1)  # every sample, in order
+    step_times_ms: list[PositiveFloat] = Field(min_length=1)  # all measurements, in order
     reference_step_times_ms: list[PositiveFloat]
     loop_time_ms: PositiveFloat | None = None  # mean time of a step in the training loop, alone; None: not measured
-    data_wait_share: Share | None = None  # of it, in which the device waited for a batch
+    data_wait_share: Share | None = None  # share of loop_time_ms in which the device waited for a batch
     batch: PositiveInt
     warmup: NonNegativeInt
     probe_ms: PositiveFloat | None = None  # fixed work (measure/probe.py), timed in the same process just before
@@ -114,7 +115,7 @@ class Evaluation(Part):
     """Figures of a cell at one iteration, dense unless the study is about routed sampling."""
 
     iteration: NonNegativeInt
-    train_seconds: NonNegativeFloat  # spent in training steps up to here
+    train_seconds: NonNegativeFloat  # time spent in training steps so far
     validation_loss: float
     validation_loss_per_time: dict[str, float]
     fid: float | None = None
@@ -126,15 +127,15 @@ class Evaluation(Part):
     num_samples: NonNegativeInt | None = None
     protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
     protocol_details: dict[str, Any] = Field(default_factory=dict)
-    samples: str | None = None  # path of the grid of samples, relative to the cell's folder
-    samples_sha256: str = ""  # of that file; "": written by an older version
+    samples: str | None = None  # path of the sample grid, relative to the cell's folder
+    samples_sha256: str = ""  # hash of that file; "": written by an older version
 
 
 class Similarity(Part):
-    """Mean cosine similarity of block outputs over tokens and samples, run without routing.
+    """Mean cosine similarity of block outputs over tokens and samples, computed without routing.
 
     `matrix` (L x L) compares the outputs of two blocks at one time and is averaged over the T `times`; `across_times`
-    (L x T x T) compares the outputs of one block at two times, which is what caching a layer between steps relies on.
+    (L x T x T) compares the outputs of one block at two times, which matters for caching a layer between steps.
     """
 
     matrix: list[list[float]]
@@ -157,16 +158,16 @@ def _is_square(matrix: list[list[float]], size: int) -> bool:
 
 
 class RoutedFigures(Part):
-    """The trained network run routed at one rate, beside itself run dense on the same inputs."""
+    """The trained network run routed at one rate, compared with itself run dense on the same inputs."""
 
     rate: Share
     validation_loss: float
     validation_loss_per_time: dict[str, float]
-    cosine: list[float]  # of each block's routed to its dense output, mean over the tokens present, images and times
+    cosine: list[float]  # of each block's routed and dense outputs, mean over the tokens present, images and times
 
 
 class RoutedGap(Part):
-    """What separates training from inference: one network at several rates, on held-out images."""
+    """The gap between training and inference: one network run at several rates, on held-out images."""
 
     blocks: str  # START:END, ...
     selector: str
@@ -183,9 +184,9 @@ class RoutedGap(Part):
 
 
 class GradientNorms(Part):
-    """Norm of the loss gradient over each block's parameters, mean over the next training batches after the last step.
+    """Norm of the loss gradient over each block's parameters, averaged over further batches after the last step.
 
-    `training` is the cell's own loss (routed, where it routes), `dense` that of the same weights without routes.
+    `training` is the cell's own loss (routed, if it routes), `dense` that of the same weights without routes.
     """
 
     training: list[NonNegativeFloat]
@@ -200,15 +201,15 @@ class GradientNorms(Part):
 
 
 class DataFile(Part):
-    """What tells a file from one of the same name: see data_files.py."""
+    """What distinguishes a file from others of the same name; see data_files.py."""
 
     bytes: int
-    ends_sha256: str  # of its first and last bytes, where formats keep their headers
-    sha256: str = ""  # of its content; "": not known
+    ends_sha256: str  # hash of the first and last bytes, where formats keep their headers
+    sha256: str = ""  # hash of the content; "": not known
 
 
 class Record(Part):
-    """One cell: what was requested, what came out, and under which conditions."""
+    """One cell: what was requested, the results, and the conditions."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     cell: str
@@ -217,31 +218,31 @@ class Record(Part):
     seed: NonNegativeInt
     status: Literal["done", "failed", "skipped"]
     reason: str = ""
-    attempts: list[str] = Field(default_factory=list)  # how each ended, in order; empty where it was not kept
+    attempts: list[str] = Field(default_factory=list)  # how each attempt ended, in order; empty if not recorded
     config: dict[str, Any]  # the resolved cell
-    backbone: str  # as a person names it: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
+    backbone: str  # readable name: DiT-S/2, or DiT (depth 12, hidden 64, heads 4, patch 2)
     family: str
     method: str
     routes: str = ""  # resolved block numbers, "2:8@0.5"
     selector: str = ""
     num_blocks: PositiveInt | None = None
-    reference: str = ""  # the dense cell of the same seed and architecture that this one is compared with
+    reference: str = ""  # dense cell of the same seed and architecture, for comparison
     cost: CostFigures | None = None
     timing: TimingFigures | None = None
     evaluations: list[Evaluation] = Field(default_factory=list)
     similarity: Similarity | None = None
     gradient_norms: GradientNorms | None = None
     gap: RoutedGap | None = None
-    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the last entry)
+    train_loss: list[tuple[int, float]] = Field(default_factory=list)  # (iteration, mean since the previous entry)
     train_seconds: NonNegativeFloat | None = None
-    data_wait_seconds: NonNegativeFloat | None = None  # those of them in which the device waited for a batch
-    target_features_sha256: str = ""  # of the network that REPA aligns tokens with
-    skipped_steps: NonNegativeInt = 0  # whose float16 gradients overflowed: they left the weights as they were
+    data_wait_seconds: NonNegativeFloat | None = None  # seconds in which the device waited for a batch
+    target_features_sha256: str = ""  # hash of the network that REPA aligns tokens with
+    skipped_steps: NonNegativeInt = 0  # steps whose float16 gradients overflowed, so that the weights stayed the same
     initial_weights_sha256: str = ""
     final_weights_sha256: str = ""
-    sampling_macs: PositiveInt | None = None  # of one generated image: all calls, both branches of guidance
+    sampling_macs: PositiveInt | None = None  # per generated image: all calls, both guidance branches
     weights: dict[str, str] = Field(default_factory=dict)  # iteration -> SHA-256 of weights/<iteration>.safetensors
-    data_files: dict[str, DataFile] = Field(default_factory=dict)  # that it was made from, by path
+    data_files: dict[str, DataFile] = Field(default_factory=dict)  # files that the cell has read, by path
     conditions: Conditions = Field(default_factory=Conditions)
 
     @field_validator("routes")
@@ -252,7 +253,7 @@ class Record(Part):
 
     @model_validator(mode="after")
     def _has_one_number_of_blocks(self) -> Record:
-        """Of whatever is measured block by block, and within it the routes."""
+        """Check that all per-block figures have the same number of blocks, and that routes fit."""
         found: dict[str, int] = {}
         if self.num_blocks is not None:
             found["num_blocks"] = self.num_blocks
@@ -272,7 +273,7 @@ class Record(Part):
 
     @property
     def rate(self) -> str:
-        """Bypass rates in route order, as results.csv writes them."""
+        """Bypass rates in route order, as in results.csv."""
         return ",".join(route.rpartition("@")[2] for route in self.routes.split(",") if route)
 
     @property

@@ -1,4 +1,4 @@
-"""Rules for running a trained network routed or without some blocks: guidance, the gap of training to inference."""
+"""Rules for running a trained network routed or without some blocks: guidance and the training-inference gap."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Setting(NamedTuple):
     spec: BackboneSpec
 
     def at_rate(self, blocks: Sequence[Route], rate: float) -> tuple[ResolvedRoute, ...]:
-        """`blocks`, or those of the cell's routes, at that rate and in block numbers. Raises ValueError."""
+        """Resolve `blocks`, or those of the cell's routes, at that rate. Raises ValueError."""
         routes = [Route(route.start, route.end, rate) for route in blocks or self.cell.routes]
         return self.family.resolve(self.spec, routes, self.cell.selector)
 
 
 def setting_of(cell: Cell) -> Setting:
-    """Of a resolved cell."""
+    """Return the setting of a resolved cell."""
     return Setting(cell, cell.backbone.family(), cell.backbone.spec(cell.data))
 
 
 def with_blocks(setting: Setting) -> Cell | list[Problem]:
-    """The cell with every `blocks` of its guidance and its metrics in block numbers, or what is wrong with them."""
+    """Return the cell with every `blocks` of guidance and metrics in block numbers, or what is wrong with them."""
     problems = [*_guidance_problems(setting), *_gap_problems(setting)]
     if problems:
         return problems
@@ -94,7 +94,7 @@ def _interval_problems(cell: Cell) -> Iterator[Problem]:
 
 
 def _around(cell: Cell, time: float) -> tuple[int, int]:
-    """The last step whose time is above, and the first whose time is not."""
+    """The last step whose time is above `time`, and the first whose time is not."""
     steps = cell.sampling.steps
     step = bisect_left(range(steps), -time, key=lambda step: -cell.objective.sampling_time(step, steps))
     return max(0, step - 1), step
@@ -113,7 +113,7 @@ def _gap_problems(setting: Setting) -> Iterator[Problem]:
 def _block_problems(
     setting: Setting, what: str, blocks: Sequence[Route], rates: Sequence[float], loc: Loc
 ) -> Iterator[Problem]:
-    """Blocks that are missing, that the backbone has not, or that its rules refuse at one of the rates."""
+    """Blocks that are missing, outside the backbone, or refused by its rules at one of the rates."""
     method = setting.cell.method
     if method.family.has_shallow_path and not rates:
         if blocks:
@@ -134,7 +134,7 @@ def _block_problems(
 
 
 def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]:
-    """Why no network is left without the blocks of these routes."""
+    """Why removing the blocks of these routes leaves no valid network."""
     dropped = Branch("weak", routes=routes, drops_path=True).dropped_blocks
     last = setting.family.num_blocks(setting.spec) - 1
     skips = setting.family.long_skips(setting.spec)
@@ -151,7 +151,7 @@ def _not_removable(setting: Setting, routes: tuple[Route, ...]) -> Iterator[str]
 
 
 def _decay_problems(setting: Setting) -> Iterator[Problem]:
-    """The first rate that a family refuses on the way down."""
+    """The first rate that a family refuses while the rate decays."""
     rule = setting.cell.sampling.guidance
     branches = [branch for branch in rule.branches if branch is not None and branch.decays]
     if not branches or setting.family.check_routes is no_extra_rule:
@@ -166,7 +166,7 @@ def _decay_problems(setting: Setting) -> Iterator[Problem]:
 
 
 def _rates(setting: Setting, branch: Branch, rate: float) -> Iterator[float]:
-    """`rate` over the steps of sampling, once for each number of tokens that is kept."""
+    """`rate` over the sampling steps, once for each number of kept tokens."""
     tokens, steps = setting.spec.num_tokens, setting.cell.sampling.steps
 
     def kept(step: int) -> int:

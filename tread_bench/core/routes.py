@@ -1,7 +1,7 @@
-"""Routes: which tokens leave the network, before which block, and after which block they come back.
+"""Routes: which tokens leave the network, before which block they leave, and after which block they return.
 
 A route is TREAD's i -> j (Krause et al., arXiv 2501.04765, section 3): before block `start` a share `rate` of the
-tokens leaves, after block `end` it comes back with the value it left with. Both ends are inclusive.
+tokens leaves, after block `end` it returns with the values it left with. Both ends are inclusive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Self
 
 Position = int | Fraction
-_DIGITS = r"[0-9]{1,18}"  # as many as 64 bits hold
+_DIGITS = r"[0-9]{1,18}"  # as many as fit 64 bits
 _NUMBER = rf"-?{_DIGITS}(?:\.{_DIGITS})?(?:/{_DIGITS})?"
 _ROUTE = re.compile(rf"\s*(?P<start>{_NUMBER})\s*:\s*(?P<end>{_NUMBER})\s*@\s*(?P<rate>(?:[0-9]+\.|\.)?[0-9]+)\s*")
 _WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
@@ -24,16 +24,16 @@ _WRITTEN = "write START:END@RATE, such as 2:8@0.5, 2:-4@0.5 or 1/6:2/3@0.5"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Route:
-    """Tokens leave before block `start` and come back after block `end`; a share `rate` of them bypasses.
+    """Tokens leave before block `start` and return after block `end`; a share `rate` of them bypasses.
 
     Args:
         start, end: block numbers from 0, both inclusive. Negative: counted from the number of blocks, so that -4 is
             TREAD's absolute rule j = B - 4. A fraction (`Fraction` or float in [0, 1]): TREAD's relative rule,
             block = round(fraction * number of blocks).
-        rate: share of the tokens that bypasses, in [0, 1). Kept are N - int(N * rate) of N.
+        rate: share of the tokens that bypasses, in [0, 1). N - int(N * rate) of N tokens are kept.
 
     Raises:
-        ValueError: a position or a rate that cannot be meant, with the rule.
+        ValueError: an impossible position or rate; the message names the rule.
     """
 
     start: Position
@@ -59,7 +59,7 @@ class Route:
 
     @property
     def is_absolute(self) -> bool:
-        """Both ends are plain block numbers, so that the route means the same blocks in every backbone."""
+        """Whether both ends are plain block numbers, so that the route means the same blocks in every backbone."""
         return all(isinstance(p, int) and p >= 0 for p in (self.start, self.end))
 
     @classmethod
@@ -75,7 +75,7 @@ class Route:
         return f"{_written(self.start)}:{_written(self.end)}@{rate}"
 
     def resolve(self, num_blocks: int) -> ResolvedRoute:
-        """The same route in block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
+        """Convert to the block numbers of a backbone with `num_blocks` blocks. Raises ValueError."""
         start, end = (_block(p, num_blocks) for p in (self.start, self.end))
         if not (0 <= start < num_blocks and 0 <= end < num_blocks):
             raise ValueError(
@@ -87,35 +87,35 @@ class Route:
         return ResolvedRoute(start, end, self.rate)
 
     def at_share(self, share: float) -> Self:
-        """The same blocks at that share of the rate."""
+        """Return the same route at a share of its rate."""
         return replace(self, rate=self.rate * share)
 
     def kept(self, num_tokens: int) -> int:
-        """How many of `num_tokens` are processed inside the route: N - int(N * rate), as in TREAD's code."""
+        """Return how many of `num_tokens` stay inside the route: N - int(N * rate), as in TREAD's code."""
         return num_tokens - int(num_tokens * self.rate)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResolvedRoute(Route):
-    """A route in block numbers of one backbone, which `Route.resolve` gives. It equals the `Route` of these numbers."""
+    """A route in one backbone's block numbers, created by `Route.resolve`. It equals the `Route` of these numbers."""
 
     start: int
     end: int
 
     @property
     def blocks(self) -> range:
-        """The blocks that tokens bypass."""
+        """Blocks that the tokens bypass."""
         return range(self.start, self.end + 1)
 
 
-RoutesLike = str | Route | Iterable[str | Route]  # what `as_routes` reads
+RoutesLike = str | Route | Iterable[str | Route]  # input of `as_routes`
 
 
 def as_routes(routes: RoutesLike) -> tuple[Route, ...]:
-    """Routes in the order given: several or one, each a `Route` or text, or one text with commas between them.
+    """Convert to routes in the given order: several or one, each a `Route` or text, or one comma-separated text.
 
     Raises:
-        ValueError: something else, or a text that is not a route.
+        ValueError: the value is something else, or a text that is not a route.
     """
     if isinstance(routes, str):
         return parse_routes(routes)
@@ -133,7 +133,7 @@ def _one_route(value: object) -> Route:
 
 
 def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[ResolvedRoute, ...]:
-    """Routes in block numbers and ascending order. Raises ValueError where two of them share a block."""
+    """Convert routes to block numbers, in ascending order. Raises ValueError if two of them share a block."""
     resolved = sorted((route.resolve(num_blocks) for route in as_routes(routes)), key=lambda route: route.start)
     for before, after in pairwise(resolved):
         if after.start <= before.end:
@@ -146,19 +146,19 @@ def resolve_routes(routes: RoutesLike, num_blocks: int) -> tuple[ResolvedRoute, 
 
 @lru_cache(maxsize=1024)
 def parse_routes(text: str) -> tuple[Route, ...]:
-    """Read routes separated by commas; the empty text is no route. Raises ValueError."""
+    """Read routes separated by commas; an empty text has no routes. Raises ValueError."""
     return tuple(Route.parse(part) for part in text.split(",")) if text.strip() else ()
 
 
 def format_routes(routes: RoutesLike) -> str:
-    """What `parse_routes` reads."""
+    """Write routes as text that `parse_routes` reads."""
     return ",".join(str(route) for route in as_routes(routes))
 
 
 def tokens_per_block(
     routes: Iterable[ResolvedRoute], num_blocks: int, num_tokens: int, num_prefix: int = 0
 ) -> list[int]:
-    """Tokens that each block processes, prefix tokens included (they never route)."""
+    """Return the number of tokens that each block processes, including prefix tokens, which are never routed."""
     counts = [num_prefix + num_tokens] * num_blocks
     for route in routes:
         for block in route.blocks:

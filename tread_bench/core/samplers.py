@@ -1,7 +1,7 @@
-"""Names to samplers, found through entry points of the group `tread_bench.samplers`.
+"""Lookup of samplers by name, through entry points of the group `tread_bench.samplers`.
 
-A sampler takes the steps from noise to data. What the rest of the package needs to know of it, its `SamplerFamily`
-says; nobody compares its name.
+A sampler takes the steps from noise to data. Its `SamplerFamily` states what the rest of the package needs to know
+about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one
 
 @dataclass(frozen=True, kw_only=True)
 class SamplerFamily:
-    """A sampler: what is known of it without torch.
+    """Torch-free description of a sampler.
 
     Args:
-        name: as a suite writes it.
-        about: one line, which `tread-bench list samplers` shows.
-        builder: "module:attribute" of a callable () -> `Step`. One is built for each batch of samples, so that it may
-            remember the steps before.
+        name: its name in a suite.
+        about: one line that `tread-bench list samplers` shows.
+        builder: "module:attribute" of a callable () -> `Step`. One is built for each batch of samples, so it may
+            remember earlier steps.
         call_times: (time at which a step starts, time at which it ends) -> times of its calls of the velocity, in
-            order: at the end of the step or before it, and above 0. Every step but the last, which ends at 0, makes as
-            many calls.
-        order: of convergence: with n steps the error is proportional to n^-order.
-        takes_churn: a step may start from another x, at a higher time, than the step before has reached.
+            order: at the end of the step or before it, and above 0. Every step makes the same number of calls, except
+            the last, which ends at 0.
+        order: order of convergence: with n steps, the error is proportional to n^-order.
+        takes_churn: a step may start from another x, at a higher time, than the previous step reached.
     """
 
     name: str
@@ -38,16 +38,16 @@ class SamplerFamily:
     call_times: Callable[[float, float], Sequence[float]]
     order: int
     takes_churn: bool
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
     def num_calls(self, steps: int) -> int:
-        """How often the velocity is asked for in so many steps, the last of which ends at 0."""
+        """Return the number of velocity calls in `steps` steps, the last of which ends at 0."""
         each, last = (len(self.call_times(*step)) for step in _STEPS)
         return (steps - 1) * each + last
 
 
 def _wrong_with(sampler: SamplerFamily) -> str:
-    """By which rule a sampler cannot be used; empty: it can."""
+    """The rule that the sampler breaks; empty if none."""
     if wrong := (
         wrong_builder(sampler.builder)
         or wrong_traits(sampler, about=str, call_times=Callable, order=int, takes_churn=bool)
@@ -70,10 +70,10 @@ SAMPLERS = Kind(word="sampler", group="tread_bench.samplers", of=SamplerFamily, 
 
 @cache
 def samplers() -> dict[str, SamplerFamily]:
-    """Every sampler that is announced and can be used, by name."""
+    """Return every announced sampler that can be used, by name."""
     return announced(SAMPLERS)
 
 
 def find_sampler(name: str) -> SamplerFamily:
-    """The sampler of that name. Raises ValueError."""
+    """Return the sampler of that name. Raises ValueError."""
     return find(name, samplers(), "sampler")

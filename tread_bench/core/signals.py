@@ -1,4 +1,4 @@
-"""Ctrl-C, and the signals that end a command as Ctrl-C does."""
+"""Ctrl-C, and the signals that end a command like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-STATUS = 130  # of a command that was interrupted, as shells have it for SIGINT
-GRACE_S = 3.0  # in which what was begun is put away and a second Ctrl-C changes nothing; a later one ends at once
+STATUS = 130  # exit status of an interrupted command, as in shells
+GRACE_S = 3.0  # time for cleaning up, in which a second Ctrl-C is ignored; a later one ends at once
 _SHOW_CURSOR = b"\x1b[?25h"  # a progress display hides it
 
 
 class Interrupts:
-    """What Ctrl-C does to a command, by how far the command is.
+    """Handles Ctrl-C according to how far a command has come.
 
-    While it starts, nothing has to be put away and the process ends at once: an exception in the middle of an import
-    may be swallowed, or come out as another one. While it works, the first one raises KeyboardInterrupt. Once its
-    status is known, that stays.
+    During start-up nothing needs cleaning up and the process ends at once: an exception in the middle of an import may
+    be swallowed or turned into another one. While the command works, the first Ctrl-C raises KeyboardInterrupt. Once
+    its exit status is known, Ctrl-C no longer changes it.
     """
 
     def __init__(self) -> None:
         self.is_installed = self.works = False
         self.heard_at: float | None = None  # on the monotonic clock
-        self.status = STATUS  # of a process that ends at once
+        self.status = STATUS  # exit status if the process ends at once
 
     def install(self) -> None:
-        """Take over Ctrl-C, unless the process was started to ignore it, and interrupts that Python cannot raise."""
+        """Handle Ctrl-C (unless the process was started to ignore it) and interrupts that Python cannot raise."""
         self.is_installed = True
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, self)
-        # While the interpreter is taken down no handler runs; registered first, this is called last.
+        # No handler runs while the interpreter shuts down; registered first, this is called last.
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
         before = sys.unraisablehook
 
@@ -53,11 +53,11 @@ class Interrupts:
 
     @property
     def may_have_been_pressed(self) -> bool:
-        """Whether a KeyboardInterrupt may come from the keyboard; False: code has raised it for itself."""
+        """Whether a KeyboardInterrupt may come from the keyboard; False: code has raised it itself."""
         return not self.is_installed or self.heard_at is not None
 
     def end_at_once(self) -> None:
-        """End without putting anything away: the processes of a run end with their runner, however that ends."""
+        """End without cleaning up; the processes of a run end with their runner, however it ends."""
         if self.status == STATUS:
             shown = _SHOW_CURSOR if self.works and os.isatty(2) else b""
             with suppress(OSError):  # nobody listens
@@ -65,7 +65,7 @@ class Interrupts:
         os._exit(self.status)
 
     def finish(self, status: int) -> None:
-        """The command is over."""
+        """Note that the command is over, with its exit status."""
         self.works, self.status = False, status
 
 
@@ -74,7 +74,7 @@ ctrl_c = Interrupts()  # of this process's command line
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """SIGTERM and a lost terminal end what is inside as Ctrl-C does: children first, nothing half written."""
+    """Let SIGTERM and a lost terminal end the body like Ctrl-C: children first, nothing half written."""
 
     def interrupt(number: int, frame: object) -> None:
         of_ctrl_c = signal.getsignal(signal.SIGINT)
@@ -82,7 +82,7 @@ def signals_interrupt() -> Iterator[None]:
             return of_ctrl_c(number, frame)
         raise KeyboardInterrupt
 
-    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # as nohup has it
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]  # as under nohup
     before = {number: signal.signal(number, interrupt) for number in heard}
     try:
         yield

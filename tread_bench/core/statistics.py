@@ -1,4 +1,4 @@
-"""How sure we are: intervals, paired comparisons, and which rows may be the best. No torch, no pandas."""
+"""Uncertainty of results: intervals, paired comparisons, and which rows may be the best. No torch, no pandas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy import optimize, stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-STRONG_EXCESS, WEAK_EXCESS = 0.05, 0.5  # of a loss over the smallest: what costs little, and what is clearly worse
+STRONG_EXCESS, WEAK_EXCESS = 0.05, 0.5  # excess of a loss over the smallest: costs little, and clearly worse
 _RESAMPLES = 9999
 
 Seeds = Mapping[Any, float]  # seed -> value
@@ -22,7 +22,7 @@ Seeds = Mapping[Any, float]  # seed -> value
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over `n` values and its interval; a single value has none."""
+    """A mean over `n` values and its confidence interval; a single value has none."""
 
     mean: float
     low: float | None
@@ -31,16 +31,16 @@ class Estimate:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """(low, high), or None where there is no interval."""
+        """(low, high), or None without an interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def excludes(self, value: float) -> bool:
-        """Whether there is an interval and `value` lies outside it."""
+        """Return whether there is an interval and `value` lies outside it."""
         return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
 
 
 def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Estimate:
-    """Mean and two-sided Student-t interval: mean +- t_{n-1} s / sqrt(n). Raises ValueError without values."""
+    """Return the mean and its Student-t interval: mean +- t_{n-1} s / sqrt(n). Raises ValueError without values."""
     sample = _sample(values, at_least=1)
     n, mean = len(sample), float(sample.mean())
     if n == 1:
@@ -50,28 +50,28 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Estimate
 
 
 def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Estimate | None:
-    """Interval of the mean of a - b over the seeds that both have; None where they share none."""
+    """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
     differences = _differences(a, b)
     return mean_interval(differences, confidence) if differences else None
 
 
 def paired_p_value(a: Seeds, b: Seeds) -> float | None:
-    """Two-sided paired t-test over the shared seeds; None with fewer than two of them."""
+    """Return the p-value of a two-sided paired t-test over the shared seeds; None with fewer than two of them."""
     differences = _differences(a, b)
     if len(differences) < 2:
         return None
     mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
-    if spread == 0:  # every seed shows the same difference
+    if spread == 0:  # all seeds have the same difference
         return 1.0 if mean == 0 else 0.0
     n = len(differences)
     return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
 
 
 def median_interval(values: ArrayLike, confidence: float = CONFIDENCE, seed: int = 0) -> tuple[float, float, float]:
-    """Median and its percentile bootstrap interval (Efron 1979): (median, low, high).
+    """Return the median and its percentile bootstrap interval (Efron 1979): (median, low, high).
 
     Raises:
-        ValueError: with fewer than two values, of which no interval can be had.
+        ValueError: fewer than two values, which have no interval.
     """
     sample = _sample(values, at_least=2)
     drawn = np.random.default_rng(seed).integers(len(sample), size=(_RESAMPLES, len(sample)))
@@ -83,12 +83,12 @@ def median_interval(values: ArrayLike, confidence: float = CONFIDENCE, seed: int
 def paired_ratio(
     a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE, seed: int = 0
 ) -> tuple[float, float, float]:
-    """Ratio a / b of paired positive measurements: exp of the median log ratio, with its bootstrap interval.
+    """Return the ratio a / b of paired positive measurements: exp of the median log ratio, with its bootstrap interval.
 
     For a speed-up, `a` holds the dense step times and `b` the routed ones, pair by pair.
 
     Raises:
-        ValueError: lengths that differ, fewer than two pairs, or a measurement that is not positive.
+        ValueError: different lengths, fewer than two pairs, or a measurement that is not positive.
     """
     above, below = _sample(a, at_least=2), _sample(b, at_least=2)
     if len(above) != len(below):
@@ -100,7 +100,7 @@ def paired_ratio(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values in the order given (Holm 1979): the k-th smallest of m times m - k + 1, never decreasing."""
+    """Return adjusted p-values (Holm 1979) in the given order: the k-th smallest of m times m-k+1, never falling."""
     adjusted = [0.0] * len(p_values)
     largest = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -113,9 +113,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class AgainstBest:
     """Which of several rows may have the lowest expected value.
 
-    `names` are in the order of the rows' means, the lowest first; `is_worse` (k, k) says of row i whether it is
-    significantly worse than row j. `smallest` is the smallest difference from the lowest that could have been
-    significant, a share of the value where `is_relative`; None where nothing could.
+    `names` is in the order of the rows' means, lowest first; `is_worse` (k, k) states whether row i is significantly
+    worse than row j. `smallest` is the smallest difference from the lowest that could have been significant, as a share
+    of the value if `is_relative`; None if no difference could have been.
     """
 
     names: tuple[str, ...]
@@ -124,19 +124,19 @@ class AgainstBest:
     is_relative: bool
 
     def best(self, among: Collection[str] | None = None) -> tuple[str, ...]:
-        """The rows that are not significantly worse than another one, the lowest mean first; of all, or of some."""
+        """Return the rows (all, or those `among`) that are not significantly worse than another, lowest mean first."""
         chosen = [k for k, name in enumerate(self.names) if among is None or name in among]
         return tuple(self.names[k] for k in chosen if not self.is_worse[k, chosen].any())
 
 
 def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
-    """Multiple comparisons with the best (Hsu 1984), where lower is better and seeds are blocks.
+    """Compare all rows with the best (Hsu 1984); lower is better, and seeds are blocks.
 
-    log(score) = row + seed + residual, by least squares over the scores that there are; the scores themselves where one
-    is not positive. Row i is significantly worse than row j where its effect is higher by d standard errors of that
-    difference or more (`_critical_value`). Their variance is the pooled residual one, or the mean of the two rows' own
-    where that is larger: rows of larger spread are not lost for it. Rows without a score are left out; rows that share
-    no seed, directly or through others, cannot be compared.
+    log(score) = row + seed + residual is fitted by least squares to the available scores, or the scores themselves if
+    one is not positive. Row i is significantly worse than row j if its effect is higher by at least d standard errors
+    of that difference (`_critical_value`). The variance is the pooled residual variance, or the mean of the two rows'
+    own variances if that is larger, so a row with a larger spread is not falsely excluded. Rows without a score are
+    left out; rows that share no seed, directly or through other rows, cannot be compared.
 
     Args:
         scores: row -> seed -> value.
@@ -160,13 +160,13 @@ def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
         return nothing
     values = np.log(values) if is_relative else values
 
-    # Variances: of the residuals, pooled and of each row by its share of the degrees of freedom.
+    # Residual variances: pooled, and of each row by its share of the degrees of freedom.
     squares = design[:, :k].T @ np.column_stack([(values - hat @ values) ** 2, left])
     pooled = float(squares[:, 0].sum() / freedom)
     own = np.array([square / share if share > _NEGLIGIBLE else pooled for square, share in squares])
     variance = np.maximum(pooled, (own[:, None] + own) / 2)
 
-    # Differences of effects, their variance over that of a residual, and whether the seeds allow one at all.
+    # Differences of effects, their variance relative to a residual's, and whether the seeds allow a comparison.
     effects, covariance = (inverse @ values)[:k], (inverse @ inverse.T)[:k, :k]
     unknown = (np.eye(design.shape[1]) - inverse @ design)[:k]
     is_known = (np.abs(unknown[:, None] - unknown).max(axis=2) < _NEGLIGIBLE) & ~np.eye(k, dtype=bool)
@@ -181,13 +181,13 @@ def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
     return AgainstBest(names, is_worse, math.expm1(smallest) if is_relative else smallest, is_relative)
 
 
-_NEGLIGIBLE = 1e-9  # what rounding leaves of 0
+_NEGLIGIBLE = 1e-9  # 0 up to rounding
 
 
 def _observations(
     scores: Mapping[str, Seeds], names: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """(N,) each: the place of the row, the place of the seed, the value."""
+    """Index of the row, index of the seed, and value of each observation, (N,) each."""
     places = {seed: place for place, seed in enumerate(dict.fromkeys(seed for name in names for seed in scores[name]))}
     found = [(row, places[seed], value) for row, name in enumerate(names) for seed, value in scores[name].items()]
     rows, seeds, values = zip(*found, strict=True) if found else ((), (), ())
@@ -197,7 +197,7 @@ def _observations(
 def _smallest_correlation(
     covariance: NDArray[np.float64], scale: NDArray[np.float64], is_known: NDArray[np.bool_]
 ) -> float:
-    """Of two differences to the same row: 1/2 where no score is missing."""
+    """Smallest correlation of two differences to the same row: 1/2 if no score is missing."""
     k = len(covariance)
     found = [0.5]
     for i in range(k):
@@ -212,9 +212,9 @@ def _smallest_correlation(
 def _critical_value(k: int, freedom: int, correlation: float) -> float:
     """How many standard errors a difference from the best of k rows must have: the larger of two 95 % points.
 
-    Dunnett's (1955), one-sided: of the maximum over k - 1 t variables of equal correlation. Where the correlations
-    differ, the smallest gives an upper bound (Slepian 1962). And the two-sided point of a single t, which is larger for
-    up to three rows: of two rows that are equally good, one is called the only best in at most 5 %.
+    The first is Dunnett's (1955), one-sided: the maximum of k - 1 t variables of equal correlation. If the correlations
+    differ, the smallest gives an upper bound (Slepian 1962). The second is the two-sided point of a single t, which is
+    larger for up to three rows: of two equally good rows, one is called the only best in at most 5 % of cases.
     """
     z, weights = np.polynomial.hermite_e.hermegauss(64)
     u, shares = np.polynomial.legendre.leggauss(256)
@@ -235,21 +235,21 @@ class GuidanceRates(NamedTuple):
 
     strong: float
     weak: float
-    is_clearly_weak: bool  # else the weak rate is the largest that there is
+    is_clearly_weak: bool  # False: the weak rate is the largest available
 
 
 def guidance_rates(losses: Mapping[float, float]) -> GuidanceRates | None:
-    """Rates for Sparse Guidance, read off one network's validation loss at several rates.
+    """Choose rates for Sparse Guidance from one network's validation loss at several rates.
 
-    Our reading, since the paper searches them by FID: the strong branch bypasses as much as costs little, the largest
-    rate whose loss exceeds the smallest by at most the share `STRONG_EXCESS`; the weak one is clearly worse, the
-    smallest rate above it whose loss exceeds the smallest by `WEAK_EXCESS` or more, else the largest of all.
+    This is our reading; the paper searches them by FID. The strong branch uses the largest rate that costs little: its
+    loss exceeds the smallest by at most the share `STRONG_EXCESS`. The weak branch is clearly worse: it uses the
+    smallest higher rate whose loss exceeds the smallest by at least `WEAK_EXCESS`, or else the largest rate.
 
     Args:
         losses: rate -> loss.
 
     Returns:
-        None where no rate is left for a weak branch.
+        the rates, or None if no rate is left for a weak branch.
     """
     best = min(losses.values())
     strong = max(rate for rate, loss in losses.items() if loss <= best * (1 + STRONG_EXCESS))

@@ -1,4 +1,4 @@
-"""What the contract checks of plug-ins find."""
+"""Findings of the contract checks for plug-ins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tried = TypeVar("Tried")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a plug-in breaks: the check that says so, what it expected and what it saw."""
+    """A rule that a plug-in breaks: the check that reports it, what was expected and what was found."""
 
     check: str
     message: str
@@ -21,11 +21,11 @@ class Violation:
 
 
 def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
-    """What one check finds; an error that the plug-in raises is a finding."""
+    """Run one check and return its findings; an error that the plug-in raises is a finding."""
     found: list[Violation] = []
     name = check.__name__.removeprefix("check_")
     try:
         found.extend(Violation(name, message) for message in check(subject))
-    except Exception as error:  # whatever a plug-in raises, the other checks go on
+    except Exception as error:  # whatever a plug-in raises, the other checks still run
         found.append(Violation(name, f"raised {type(error).__name__}: {error}"))
     return found

@@ -1,1 +1,1 @@
-"""What a cell and a suite are made of: frozen, validated models, a module per part; `suite.py` has the whole."""
+"""Configuration of cells and suites: frozen, validated models, one module per part; `suite.py` combines them."""

@@ -1,4 +1,4 @@
-"""The auxiliary losses of a cell: the settings of those that are announced."""
+"""The auxiliary losses of a cell: settings of any announced loss."""
 
 from __future__ import annotations
 

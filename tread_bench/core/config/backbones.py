@@ -1,4 +1,4 @@
-"""Which backbone, by name or by sizes, and which routes."""
+"""The choice of a backbone, by published name or by sizes, and its routes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BackboneChoice(Model):
 
     @property
     def label(self) -> str:
-        """As a person names it: DiT-S/2, or DiT (depth 12, hidden 64)."""
+        """A readable name: DiT-S/2, or DiT (depth 12, hidden 64)."""
         sizes = ", ".join(f"{key} {value}" for key, value in self.sizes.items())
         return f"{self.name} ({sizes})" if sizes else self.name
 
@@ -44,6 +44,6 @@ class BackboneChoice(Model):
         return find_family(self.name)[0]
 
     def spec(self, data: DataChoice) -> BackboneSpec:
-        """The validated sizes for that data. Raises pydantic's ValidationError."""
+        """Return the validated sizes for that data. Raises pydantic's ValidationError."""
         shape = {"image_size": data.image_size, "channels": data.channels, "num_classes": data.num_classes}
         return make_spec(self.name, **{**shape, **self.sizes})[1]

@@ -1,4 +1,4 @@
-"""What every model of a configuration has in common."""
+"""The base of all configuration models."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-MAX_NUMBER = 10**9  # of anything that is counted
+MAX_NUMBER = 10**9  # maximum of anything that is counted
 
 
 class Model(BaseModel):
-    """Frozen; an unknown key and a number that is not finite are errors."""
+    """A frozen model that refuses unknown keys and numbers that are not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -25,7 +25,7 @@ def no_boolean(value: object) -> object:
 
 
 def one_of(settings: Iterable[type[Model]]) -> Any:
-    """A type for the settings of any of these, told apart by their `name`."""
+    """Return a union type of the given settings, distinguished by their `name`."""
     return Annotated[reduce(or_, settings), Field(discriminator="name")]
 
 

@@ -1,9 +1,9 @@
-"""Guidance as one rule of two branches: D = D_weak + s (D_strong - D_weak), branch by branch and call by call.
+"""Guidance as one formula over two branches: D = D_weak + s (D_strong - D_weak), evaluated at each call.
 
-A branch is the network under other conditions: without its label, with tokens that bypass blocks, with other weights,
-without its middle blocks. Outputs are combined at one (x, t); a flow velocity, an EDM denoiser and the slope of the
-probability flow are affine in the output at fixed (x, t), and the two factors, s and 1 - s, add up to 1, so combining
-any of the four gives the same.
+A branch is the network under changed conditions: without its label, with tokens that bypass blocks, with other weights,
+or without its middle blocks. Outputs are combined at one (x, t). A flow velocity, an EDM denoiser and the slope of the
+probability flow are affine in the output at fixed (x, t), and the two factors, s and 1 - s, sum to 1, so combining any
+of the four gives the same result.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the two predictions.
+    """One of the two predictions that guidance combines.
 
     Args:
-        name: its stream of random numbers.
-        label: whether it has the label.
-        routes: blocks that a share of the tokens bypasses, with the rate at the first step.
-        decays: that rate falls to 0 over the steps, as half a cosine.
-        other_weights: those of the weak network, not of the judged one.
-        drops_path: every token bypasses the blocks of `routes`; where there are none, the method's own shallow path.
+        name: name of its random stream.
+        label: whether it is conditioned on the label.
+        routes: routes whose tokens bypass blocks, with the rate at the first step.
+        decays: whether that rate falls to 0 over the steps, following half a cosine.
+        other_weights: whether it uses the weights of the weak network instead of the evaluated network.
+        drops_path: whether every token bypasses the blocks of `routes`; without routes, the method's own shallow path
+            is used.
     """
 
     name: str
@@ -41,17 +42,17 @@ class Branch:
     drops_path: bool = False
 
     def routes_at(self, step: int, steps: int) -> tuple[Route, ...]:
-        """The routes of step `step` (from 0) of `steps`, those at rate 0 left out."""
+        """Return the routes at step `step` (from 0) of `steps`, without routes at rate 0."""
         share = 0.0 if self.drops_path else self.share_at(step, steps)
         return tuple(route.at_share(share) for route in self.routes if route.rate * share)
 
     def share_at(self, step: int, steps: int) -> float:
-        """Share of the rates that applies at a step: (1 + cos(pi step / steps)) / 2 where they decay."""
+        """Return the share of the rates at a step: (1 + cos(pi step / steps)) / 2 if they decay, else 1."""
         return (1 + math.cos(math.pi * step / steps)) / 2 if self.decays else 1.0
 
     @property
     def dropped_blocks(self) -> frozenset[int]:
-        """Blocks that no token passes."""
+        """Blocks that all tokens bypass."""
         if not self.drops_path:
             return frozenset()
         return frozenset(block for route in self.routes for block in range(int(route.start), int(route.end) + 1))
@@ -59,20 +60,20 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One time at which a sampler asks for the velocity: in which step, and whether both branches are needed."""
+    """One call of the velocity by a sampler: its step, and whether both branches are needed."""
 
     step: int
     guided: bool
 
 
 def calls(sampling: Sampling, times: Sequence[float]) -> list[Call]:
-    """What a sampler asks for, in order. A call at the end of a step, as Heun's second, belongs to the next one.
+    """List the sampler's calls in order. A call at the end of a step, such as Heun's second, belongs to the next step.
 
-    Guidance applies where low < t <= high (Kynkäänniemi et al. 2024, eq. 6), t the time of the call; elsewhere, and at
-    scale 1, the strong branch is the prediction.
+    Guidance applies if low < t <= high (Kynkäänniemi et al. 2024, eq. 6), where t is the time of the call. Otherwise,
+    and at scale 1, the prediction is that of the strong branch.
 
     Args:
-        times: of the sampler, steps + 1.
+        times: the sampler's times, steps + 1.
     """
     low, high = sampling.guidance.guided_times or (-math.inf, math.inf)
     is_guided = sampling.guidance_scale != 1

@@ -1,4 +1,4 @@
-"""Numerical choices of a run, how its speed is measured, and what ends a cell."""
+"""Numerical choices of a run, the measurement of its speed, and the limits of a cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Kernels(Model):
 
 
 class StepOptions(Model):
-    """How a training step computes; what a network is judged by is computed plainly."""
+    """How a training step is computed; evaluation uses none of these options."""
 
     autocast: Literal["none", "bfloat16", "float16"] = Field(
         "none", description="type of the network's forward pass; float16 with loss scaling"
@@ -38,7 +38,7 @@ class StepOptions(Model):
 
 
 class Compute(StepOptions):
-    """Numerical choices of a whole run: the same for every cell, on every worker and on resume."""
+    """Numerical choices of a whole run, the same for every cell, on every worker and after resuming."""
 
     matmul_precision: Literal["auto", "highest", "high", "medium"] = Field(
         "auto", description="of float32 products; high and medium are TF32 on a GPU"
@@ -63,7 +63,7 @@ class Timing(Model):
 
 
 class Limits(Model):
-    """What a cell may use, and what is done about those that die or hang; none of it changes a figure."""
+    """Resource limits of a cell, and what happens if it dies or hangs; none of these changes a figure."""
 
     retries: Int = Field(
         2, ge=0, description="how often a cell is resumed from its checkpoint after its process was killed"

@@ -1,4 +1,4 @@
-"""The data of a cell: the settings of a data source that is announced."""
+"""The data of a cell: settings of any announced data source."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 else:
     DataChoice = one_of(data.options for data in data_sources().values())
 
-DEFAULT_DATA = find_data_source("digits").options()  # a suite that names none has real images, without a download
+DEFAULT_DATA = find_data_source("digits").options()  # a suite without `data` uses real images, without a download

@@ -1,4 +1,4 @@
-"""Judging again, without training, what another cell has trained."""
+"""Evaluating weights that another cell has trained, without further training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tread_bench.core.guidance import Moment
 
 
 class Evaluate(Model):
-    """Whose weights are judged: those of the same seed's cell of another row."""
+    """Whose weights are evaluated: those of another row's cell with the same seed."""
 
     row: str = Field(description="row that trained them")
     iteration: Moment | None = Field(

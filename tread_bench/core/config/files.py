@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
-    """Data, decoder, real images and weights of feature networks, each with its place in a cell; nothing is opened."""
+    """Yield the files of data, decoder, real images and feature networks, each with its place in the cell.
+
+    No file is opened.
+    """
     data, metrics = cell.data, cell.metrics
     yield from ((("data", *place), file) for place, file in data.family.files(data, metrics.generate))
     for key in ("extractor_weights", "inception_weights"):

@@ -1,4 +1,4 @@
-"""The guidance of a cell: one of the rules that are announced."""
+"""The guidance of a cell: settings of any announced rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The method of a cell: the settings of one that is announced."""
+"""The method of a cell: settings of any announced method."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 else:
     MethodChoice = one_of(method.options for method in methods().values())
 
-PLAINLY_DENSE = find_method("dense").options()  # what all else is compared with
-PLAINLY_ROUTED = find_method("tread").options()  # nothing but routes
+PLAINLY_DENSE = find_method("dense").options()  # the baseline of all comparisons
+PLAINLY_ROUTED = find_method("tread").options()  # plain routing

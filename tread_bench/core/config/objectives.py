@@ -1,4 +1,4 @@
-"""The objective of a cell: the settings of one that is announced."""
+"""The objective of a cell: settings of any announced objective."""
 
 from __future__ import annotations
 

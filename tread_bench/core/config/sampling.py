@@ -1,4 +1,4 @@
-"""How images are generated for the metrics."""
+"""Settings for generating the images that metrics are computed on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ else:
 
 
 class Churn(Model):
-    """EDM's stochastic sampler: noise added before a step (Karras et al. 2022, Algorithm 2)."""
+    """EDM's stochastic sampler: noise is added before a step (Karras et al. 2022, Algorithm 2)."""
 
     s_churn: Float = Field(ge=0, description="how much noise, over all steps; 0 is the deterministic sampler")
     s_min: Float = Field(0.0, ge=0, description="lowest sigma at which noise is added")
@@ -32,7 +32,7 @@ class Churn(Model):
 
 
 class Sampling(Model):
-    """How images are generated for the metrics."""
+    """Settings for generating the images that metrics are computed on."""
 
     sampler: SamplerName = "euler"
     steps: Int = Field(50, ge=1)
@@ -74,5 +74,5 @@ class Sampling(Model):
 
     @property
     def velocity_calls(self) -> int:
-        """How often the velocity is asked for, over all steps."""
+        """Number of velocity calls over all steps."""
         return self.sampler_family.num_calls(self.steps)

@@ -1,4 +1,4 @@
-"""A cell and a suite."""
+"""The models of a cell and of a suite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_SEEDS = 1000
 
 
 class Cell(Model):
-    """One training, or one judging of what another has trained, fully resolved: the same on every machine."""
+    """One training, or one evaluation of weights trained by another cell; fully resolved, the same on every machine."""
 
     backbone: BackboneChoice
     data: DataChoice = DEFAULT_DATA

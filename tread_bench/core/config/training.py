@@ -1,4 +1,4 @@
-"""Optimisation of one cell."""
+"""Optimisation settings of a cell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tread_bench.core.guidance import Moment
 
 
 class Training(Model):
-    """Optimisation of one cell."""
+    """Optimisation settings of a cell."""
 
     iterations: Int = Field(ge=1, description="optimiser steps")
     batch: Int = Field(64, ge=1, description="images per step, over all processes")
@@ -30,7 +30,7 @@ class Training(Model):
 
 
 class RoutingSchedule(Model):
-    """How much of the routes' rates applies over a training."""
+    """The share of the routes' rates over the course of training."""
 
     warmup: Share = Field(0.0, description="share of the iterations over which every rate rises linearly from 0")
     until: Float = Field(1.0, gt=0, le=1, description="share of the iterations after which training is dense; 1: never")
