@@ -21,6 +21,7 @@ from tread_bench.core.losses import losses
 from tread_bench.core.methods import methods
 from tread_bench.core.objectives import objectives
 from tread_bench.core.samplers import samplers
+from tread_bench.core.selectors import selectors
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
@@ -191,19 +192,29 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
-_PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *data_sources()}
-_NAMED = _PLUGGED_IN - {"none"}  # which other settings have too
+_PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *selectors(), *data_sources()}
+_COMMON = {"none": "guidance", **dict.fromkeys(("blocks", "columns", "random", "rows"), "selector")}  # words of others
 
 
 def _compared_names(path: Path) -> list[str]:
-    """Names of what plugs in that code compares something with, by `==`, `in` or `match`."""
+    """Names of what plugs in that code compares something with, by `==`, `in` or `match`.
+
+    A name that is a common word counts where what is compared with it is called by its kind.
+    """
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
-        compared += [node.value] if isinstance(node, ast.MatchValue) else []
+        match node:
+            case ast.Compare():
+                compared, context = [node.left, *node.comparators], ast.unparse(node)
+            case ast.Match():
+                compared = [one.value for one in ast.walk(node) if isinstance(one, ast.MatchValue)]
+                context = ast.unparse(node.subject)
+            case _:
+                continue
         literal = [one for one in compared if isinstance(one, ast.Constant | ast.Tuple | ast.List | ast.Set)]
         constants = [part.value for one in literal for part in ast.walk(one) if isinstance(part, ast.Constant)]
-        found += [value for value in constants if isinstance(value, str) and value in _NAMED]
+        names = [value for value in constants if isinstance(value, str) and value in _PLUGGED_IN]
+        found += [name for name in names if _COMMON.get(name, "") in context]
     return found
 
 
@@ -225,6 +236,9 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
         'x in ("mask", "drop")',
         'data.name != "digits"',
         'sampling.sampler == "euler"',
+        'selector in ("rows", "columns")',
+        'cell.selector == "strided"',
+        'sampling.guidance.name == "none"',
         'match x:\n    case "edm":\n        pass',
     ],
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tread_bench
-from tread_bench import DataFamily, MethodFamily, ObjectiveFamily, SamplerFamily
+from tread_bench import DataFamily, MethodFamily, ObjectiveFamily, SamplerFamily, SelectorFamily
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -24,11 +24,13 @@ OBJECTIVE = CHECKOUT / "tests" / "plugin" / "objective"
 METHOD = CHECKOUT / "tests" / "plugin" / "method"
 DATA = CHECKOUT / "tests" / "plugin" / "data"
 SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
+SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
 DOCUMENT = CHECKOUT / "docs" / "extending.md"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
     METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
     OBJECTIVE: ("pyproject.toml", "trig_flow/family.py", "trig_flow/objective.py", "trig.yaml"),
+    SELECTOR: ("pyproject.toml", "checkerboard/family.py", "checkerboard/ranking.py", "checkerboard.yaml"),
     SAMPLER: ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
     DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
 }
@@ -206,10 +208,17 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.contract import CHECKS, DATA_CHECKS, METHOD_CHECKS, OBJECTIVE_CHECKS, SAMPLER_CHECKS
+    from tread_bench.contract import (
+        CHECKS,
+        DATA_CHECKS,
+        METHOD_CHECKS,
+        OBJECTIVE_CHECKS,
+        SAMPLER_CHECKS,
+        SELECTOR_CHECKS,
+    )
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
-    kinds |= {"sampler": SAMPLER_CHECKS}
+    kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS}
     for kind, checks in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
         assert rows == [check.__name__.removeprefix("check_") for check in checks]
@@ -218,6 +227,7 @@ def test_the_document_names_every_check() -> None:
 def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
+    kinds["selector"] = SelectorFamily
     for kind, family in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
         assert rows == [field.name for field in fields(family) if field.name not in identity]
@@ -313,6 +323,29 @@ def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(installed: Path, 
     command = ("sample", tmp_path, "--cell", rows[0]["cell"], "--sampler", "two_step", "--num", 4, "--json")
     made = json.loads(run_with(installed, "-m", "tread_bench", *command))
     assert len(made["images"]) == 4 and "two_step4" in made["grid"]
+
+
+def test_a_selector_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "selectors", "--json"))
+    (found,) = [selector for selector in listed if selector["name"] == "checkerboard"]
+    assert found["token_orders"] == ["grid", "sequence", "set"] and found["source"] == "checkerboard 0.1.0"
+    code = (
+        "from tread_bench import check_selector\nfrom checkerboard.family import CHECKERBOARD\n"
+        "print([str(violation) for violation in check_selector(CHECKERBOARD)])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+    command = ("profile", "DiT-S/2", "--route", "2:8@0.5", "--selector", "checkerboard", "--json")
+    assert json.loads(run_with(installed, "-m", "tread_bench", *command))["selector"] == "checkerboard"
+
+
+@pytest.mark.slow
+def test_a_selector_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
+    run_with(installed, "-m", "tread_bench", "run", SELECTOR / "checkerboard.yaml", "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {(row["status"], row["selector"]) for row in rows} == {("done", "random"), ("done", "checkerboard")}
+    assert len({row["validation_loss"] for row in rows}) == 2 and len({row["forward_macs"] for row in rows}) == 1
+    assert "selector=checkerboard" in (tmp_path / "index.html").read_text(encoding="utf-8")
 
 
 def test_a_data_source_is_listed_and_keeps_the_contract(installed: Path) -> None:

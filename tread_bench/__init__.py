@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Cost,
         Family,
         Macs,
-        TokenOrder,
         create_backbone,
         mirrored_skips,
         no_skips,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
     from tread_bench.core.samplers import SamplerFamily
+    from tread_bench.core.selectors import SelectorFamily, TokenOrder
     from tread_bench.data.contract import check_data
     from tread_bench.data.source import DataSource, ImageSet
     from tread_bench.diffusion.contract.objectives import check_objective
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
+    from tread_bench.model.contract.selectors import check_selector
     from tread_bench.model.losses.auxiliary import Auxiliary, Images
     from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range, walk
     from tread_bench.model.ops.conv import causal_conv
@@ -57,7 +58,6 @@ _NAMES_BY_MODULE = {
         "Cost",
         "Family",
         "Macs",
-        "TokenOrder",
         "create_backbone",
         "mirrored_skips",
         "no_skips",
@@ -70,6 +70,7 @@ _NAMES_BY_MODULE = {
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
     "core.samplers": ("SamplerFamily",),
+    "core.selectors": ("SelectorFamily", "TokenOrder"),
     "data.contract": ("check_data",),
     "data.source": ("DataSource", "ImageSet"),
     "diffusion.contract.objectives": ("check_objective",),
@@ -77,6 +78,7 @@ _NAMES_BY_MODULE = {
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
+    "model.contract.selectors": ("check_selector",),
     "model.losses.auxiliary": ("Auxiliary", "Images"),
     "model.methods.base": ("BatchRange", "Method", "Prediction", "first_state", "run_range", "walk"),
     "model.ops.conv": ("causal_conv",),
@@ -118,6 +120,7 @@ __all__ = [
     "Route",
     "RoutedNetwork",
     "SamplerFamily",
+    "SelectorFamily",
     "TokenOrder",
     "TokenState",
     "Tokens",
@@ -130,6 +133,7 @@ __all__ = [
     "check_method",
     "check_objective",
     "check_sampler",
+    "check_selector",
     "come_back",
     "create_backbone",
     "draws",

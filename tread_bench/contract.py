@@ -15,6 +15,7 @@ from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubje
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
 from tread_bench.model.contract.run import check_backbone
+from tread_bench.model.contract.selectors import SELECTOR_CHECKS, SelectorSubject, check_selector
 from tread_bench.model.contract.subject import Subject
 from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 
@@ -24,12 +25,14 @@ __all__ = [
     "METHOD_CHECKS",
     "OBJECTIVE_CHECKS",
     "SAMPLER_CHECKS",
+    "SELECTOR_CHECKS",
     "WRAPPED_CHECKS",
     "Check",
     "DataSubject",
     "MethodSubject",
     "ObjectiveSubject",
     "SamplerSubject",
+    "SelectorSubject",
     "Subject",
     "Violation",
     "check_backbone",
@@ -37,6 +40,7 @@ __all__ = [
     "check_method",
     "check_objective",
     "check_sampler",
+    "check_selector",
     "check_wrapped",
     "run_check",
 ]

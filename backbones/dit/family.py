@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.selectors import TokenOrder
 
 
 class DiTSpec(BackboneSpec):

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tread_bench.backbones.dit.family import FREQUENCIES
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, keeps_grid, mirrored_skips
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
 from tread_bench.core.routes import Route
+from tread_bench.core.selectors import TokenOrder, keeps_grid, selectors
 
 WKV_MACS = 6  # multiply-adds of Bi-WKV per token and channel, as counted in `tread_bench.model.ops.wkv`
 MLP_RATIO = 4
@@ -92,7 +93,7 @@ def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> Non
 
 
 def _way_out(rate: float, spec: DRWKVSpec) -> str:
-    fitting = [name for name in ("strided", "rows", "columns") if keeps_grid(name, rate, spec.grid)]
+    fitting = [name for name in selectors() if keeps_grid(name, rate, spec.grid)]
     return f"choose selector {', '.join(fitting)} or q_shift='neighbours'" if fitting else "choose q_shift='neighbours'"
 
 

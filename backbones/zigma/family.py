@@ -10,7 +10,8 @@ from pydantic import Field
 from tread_bench.backbones.dit.family import FREQUENCIES
 from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
 from tread_bench.backbones.text import TextSpec
-from tread_bench.core.families import Cost, Family, Macs, TokenOrder
+from tread_bench.core.families import Cost, Family, Macs
+from tread_bench.core.selectors import TokenOrder
 
 HEADS = 8  # of the cross-attention, whatever the width
 HEAD_DIM = 64

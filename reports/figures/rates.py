@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.routes import parse_routes
+from tread_bench.core.selectors import DEFAULT_SELECTOR
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
@@ -68,7 +69,7 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
 def _shared(row: Row) -> tuple[str, ...]:
     """What the rows of a line have in common: method, blocks, selector, schedule."""
     blocks = ",".join(f"{first}:{last}" for first, last in row.spans)
-    selector = "" if row.first.selector == "random" else row.first.selector
+    selector = "" if row.first.selector == DEFAULT_SELECTOR else row.first.selector
     return requested.method(row.first), blocks, selector, requested.scheduled(row.first)
 
 

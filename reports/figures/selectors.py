@@ -8,6 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tread_bench.core.selectors import DEFAULT_SELECTOR
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
@@ -41,8 +42,8 @@ def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | Non
         description="FID difference to dense by selector. "
         + "; ".join(f"{row.label}: {number(difference.mean, places, True)}" for row, difference in points),
         caption="FID of each routed row minus dense, paired over seeds, with 95 % t intervals, by the selector that "
-        "chose which tokens bypass. random draws tokens one by one, the others keep rows, columns, blocks or a regular "
-        "grid of them: where the order of tokens matters to a backbone, the two kinds should differ.",
+        "chose which tokens bypass. random draws tokens one by one; rows, columns, blocks and strided keep patterns of "
+        "them: where the order of tokens matters to a backbone, the two kinds should differ.",
     )  # fmt: skip
 
 
@@ -52,7 +53,8 @@ def _selectors(points: Sequence[_Point], backbone: str) -> set[str]:
 
 def _figure(points: Sequence[_Point]) -> Figure:
     backbones = list(dict.fromkeys(point.row.group.backbone for point in points))
-    selectors = sorted({point.row.first.selector for point in points}, key=lambda name: (name != "random", name))
+    names = {point.row.first.selector for point in points}
+    selectors = sorted(names, key=lambda name: (name != DEFAULT_SELECTOR, name))
     routes = list(dict.fromkeys(point.row.first.routes for point in points))
     columns = min(_COLUMNS, len(backbones))
     lines = -(-len(backbones) // columns)

@@ -84,8 +84,8 @@ def test_choices_differ_where_neighbours_are_missing():
 @pytest.mark.parametrize(
     ("rate", "selector", "way_out"),
     [
-        (0.5, "random", "selector strided, rows, columns or q_shift='neighbours'"),
-        (0.75, "blocks", "selector strided, rows, columns or q_shift='neighbours'"),
+        (0.5, "random", "selector columns, rows, strided or q_shift='neighbours'"),
+        (0.75, "blocks", "selector columns, rows, strided or q_shift='neighbours'"),
         (0.6, "strided", "choose q_shift='neighbours'"),
     ],
 )

@@ -12,8 +12,9 @@ from pydantic import Field, ValidationError
 from tread_bench.core import families as registry
 from tread_bench.core import plugins
 from tread_bench.core.errors import printable
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder, find_family, make_spec
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
 from tread_bench.core.routes import parse_routes
+from tread_bench.core.selectors import TokenOrder
 
 
 class ToySpec(BackboneSpec):

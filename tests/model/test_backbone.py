@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from tread_bench.core.costs import cost_figures, cost_of
-from tread_bench.core.families import BackboneSpec, Family, TokenOrder, families
+from tread_bench.core.families import BackboneSpec, Family, families
 from tread_bench.core.routes import ResolvedRoute, Route
+from tread_bench.core.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState, run_blocks
 from tread_bench.model.ops.routing import lowest
 

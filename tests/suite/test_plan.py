@@ -11,9 +11,10 @@ import pytest
 from tread_bench.core import families as registry
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, TokenOrder
+from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.problems import SuiteError
+from tread_bench.core.selectors import TokenOrder
 from tread_bench.suite.load import load_suite
 from tread_bench.suite.merge import Draft
 from tread_bench.suite.plan import expand, plan_table

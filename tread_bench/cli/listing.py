@@ -14,13 +14,14 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.costs import cost_of
 from tread_bench.core.data_sources import DataFamily, data_sources
-from tread_bench.core.families import SELECTORS, families
+from tread_bench.core.families import families
 from tread_bench.core.guidance import GuidanceFamily, guidance_rules
 from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.core.losses import LossFamily, losses
 from tread_bench.core.methods import MethodFamily, methods
 from tread_bench.core.objectives import ObjectiveFamily, objectives
 from tread_bench.core.samplers import samplers
+from tread_bench.core.selectors import selectors
 from tread_bench.suite.load import shipped_suites
 
 
@@ -78,7 +79,10 @@ def _samplers() -> list[dict[str, Any]]:
 
 
 def _selectors() -> list[dict[str, Any]]:
-    return [{"name": name, "token_orders": sorted(orders)} for name, orders in SELECTORS.items()]
+    return [
+        {"name": one.name, "about": one.about, "token_orders": sorted(one.token_orders), "source": one.source}
+        for one in selectors().values()
+    ]
 
 
 def _extractors() -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -16,40 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import Kind, announced, named, wrong_builder, wrong_traits
 from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
+from tread_bench.core.selectors import TokenOrder, find_selector, selectors
 
 if TYPE_CHECKING:
     from tread_bench.model.backbone import Backbone
-
-
-class TokenOrder(StrEnum):
-    """What the order of the tokens means to a backbone."""
-
-    SET = "set"  # attention with positions inside the tokens: any order gives the same result
-    SEQUENCE = "sequence"  # scans: the order along the sequence matters
-    GRID = "grid"  # two-dimensional shifts: neighbours on the grid matter
-
-
-# Name -> token orders it serves. Kept ids always ascend, which is all that a scan needs; a shift on the grid looks its
-# neighbours up among the kept ids. So no choice of tokens is silently wrong.
-SELECTORS: dict[str, frozenset[TokenOrder]] = {
-    name: frozenset(TokenOrder) for name in ("random", "rows", "columns", "blocks", "strided")
-}
-
-
-def keeps_grid(selector: str, rate: float, grid: tuple[int, int]) -> bool:
-    """Return whether the kept tokens always form a grid: every crossing of some rows and some columns.
-
-    Follows the definitions in `ops.selecting`. If fewer tokens are kept than one row, column or window holds, they do
-    not count as a grid.
-    """
-    rows, columns = grid
-    kept = Route(0, 0, rate).kept(rows * columns)
-    if kept == rows * columns:
-        return True
-    if selector in ("rows", "columns"):
-        return kept % (columns if selector == "rows" else rows) == 0
-    strides = [(2**bit, 2**power) for bit in range(max(grid).bit_length()) for power in (bit, bit + 1)]  # down, across
-    return selector == "strided" and any(kept == -(-rows // down) * -(-columns // across) for down, across in strides)
 
 
 class BackboneSpec(BaseModel):
@@ -206,9 +175,8 @@ class Family:
 
     def check_selector(self, selector: str) -> None:
         """Raise ValueError if the selector is unknown or does not work with this family."""
-        if selector not in SELECTORS:
-            raise ValueError(unknown("selector", selector, SELECTORS))
-        served = self.selectors or [name for name, orders in SELECTORS.items() if self.token_order in orders]
+        find_selector(selector)
+        served = self.selectors or [one.name for one in selectors().values() if self.token_order in one.token_orders]
         if selector not in served:
             raise ValueError(f"selector {selector!r} would be wrong for {self.name}: choose one of {', '.join(served)}")
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from tread_bench.core.draws import key_of
-from tread_bench.core.families import TokenOrder
 from tread_bench.core.plugins import named
 from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, as_routes
+from tread_bench.core.selectors import TokenOrder
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.model.ops.selecting import select
 

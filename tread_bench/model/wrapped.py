@@ -12,7 +12,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from tread_bench.core.families import BackboneSpec, Family, TokenOrder
+from tread_bench.core.families import BackboneSpec, Family
+from tread_bench.core.selectors import TokenOrder, selectors
 from tread_bench.model.backbone import Backbone, TokenState
 
 Functions = dict[str, Callable[..., Any]]
@@ -42,7 +43,7 @@ class RoutedNetwork(Backbone):
             prefix included: with them look up what belongs to each token, such as its row of a rotary table.
         num_prefix: P, first tokens that are never routed: registers, a class token, text.
         token_order: what the order of tokens means to the blocks; SET where positions are part of the tokens.
-        grid: rows and columns of the N tokens, for selectors that choose by place; without it only "random" serves.
+        grid: rows and columns of the N tokens, for selectors that rank by place; without it "random" serves.
 
     What cannot be routed: blocks that need every token (convolutions on the grid, windows), blocks that change the
     number of tokens, and blocks that read what an earlier one saved (long skips: write a `Backbone` for these).
@@ -84,7 +85,7 @@ class RoutedNetwork(Backbone):
             token_order=token_order,
             num_blocks=lambda spec: count,
             builder="",
-            selectors=None if grid else ("random",),
+            selectors=None if grid else tuple(one.name for one in selectors().values() if not one.needs_grid),
         )
 
     def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:

@@ -13,6 +13,7 @@ from tread_bench.core.plugins import problems_found
 from tread_bench.core.problems import Problem
 from tread_bench.core.routed import Setting
 from tread_bench.core.routes import Route
+from tread_bench.core.selectors import DEFAULT_SELECTOR
 from tread_bench.suite.merge import Draft
 
 
@@ -22,7 +23,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
     for problem in problems_found(cell.method.family, Setting(cell, family, spec)):
         is_of_method = problem.loc[:1] == ("method",)
         yield problem if is_of_method else replace(problem, loc=draft.latest(problem.loc, ("method",)))
-    if cell.method.family.chooses_tokens and cell.selector != "random":
+    if cell.method.family.chooses_tokens and cell.selector != DEFAULT_SELECTOR:
         rule = f"method {cell.method.name} chooses itself what to skip"
         message = f"selector {cell.selector!r}: {rule}; leave selector out"
         yield Problem(message, draft.latest(("selector",), ("method",)))

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.families import SELECTORS, BackboneSpec, Family, make_spec
+from tread_bench.core.families import BackboneSpec, Family, make_spec
 from tread_bench.core.guidance import iteration_at
-from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
 from tread_bench.core.routed import Setting, with_blocks
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
+from tread_bench.core.selectors import find_selector
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
@@ -216,8 +216,7 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     """Rules that join several keys of a cell."""
     if cell.evaluate is None:
         yield from _training_problems(cell, draft)
-    if cell.selector not in SELECTORS:
-        yield Problem(unknown("selector", cell.selector, SELECTORS), ("selector",))
+    yield from _broken(("selector",), find_selector, cell.selector)
     if cell.metrics.generate:
         yield from _generation_problems(cell, draft)
 

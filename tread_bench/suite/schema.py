@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tread_bench.core.config.suite import ROW_NAME, Cell, Suite
-from tread_bench.core.families import SELECTORS
+from tread_bench.core.selectors import selectors
 from tread_bench.suite.merge import CHOICES
 
 
@@ -18,7 +18,7 @@ def json_schema() -> dict[str, Any]:
         holder = parts[above[0].capitalize()] if above else cell
         holder["properties"][key] = _or_name(holder["properties"][key], parts)
     cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # the row alone
-    cell["properties"]["selector"]["enum"] = list(SELECTORS)
+    cell["properties"]["selector"]["enum"] = list(selectors())
     cell["patternProperties"] = {r"\.": {"description": "dotted key of a cell"}}
     for part in parts.values():
         part.pop("required", None)  # another layer may give it

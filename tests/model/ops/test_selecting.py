@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.families import SELECTORS, TokenOrder, keeps_grid
 from tread_bench.core.routes import Route
-from tread_bench.model.ops.selecting import RANKINGS, select
+from tread_bench.core.selectors import TokenOrder, keeps_grid, selectors
+from tread_bench.model.ops.selecting import select
 
 GRIDS = [(1, 1), (4, 4), (5, 5), (6, 4), (7, 7), (8, 8)]
 RATES = [0, 0.1, 0.25, 0.5, 2 / 3, 0.75, 0.875, 0.99]
-STRUCTURED = sorted(set(RANKINGS) - {"random"})
+STRUCTURED = sorted(selectors().keys() - {"random"})
 
 
 def kept_tokens(selector, grid, rate, draws=64, seed=0):
@@ -38,12 +38,11 @@ def same_on_joined_edges(kept, pattern):
     return bool((kept[:, None] == moved).all((2, 3)).any(1).all())
 
 
-def test_every_named_selector_exists_and_serves_every_token_order():
-    assert set(SELECTORS) == set(RANKINGS)
-    assert all(orders == set(TokenOrder) for orders in SELECTORS.values())
+def test_every_selector_of_ours_serves_every_token_order():
+    assert all(one.token_orders == set(TokenOrder) for one in selectors().values())
 
 
-@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("selector", selectors())
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 @pytest.mark.parametrize("rate", RATES)
 def test_ids_are_ascending_distinct_and_exactly_as_many_as_kept(selector, grid, rate):
@@ -55,7 +54,7 @@ def test_ids_are_ascending_distinct_and_exactly_as_many_as_kept(selector, grid, 
     assert ids.min() >= 0 and ids.max() < tokens
 
 
-@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("selector", selectors())
 @pytest.mark.parametrize("grid", [(4, 4), (5, 5), (6, 4)], ids=str)
 @pytest.mark.parametrize("rate", [0.25, 0.5, 0.6, 0.9])
 def test_every_token_is_kept_equally_often(selector, grid, rate):
@@ -66,7 +65,7 @@ def test_every_token_is_kept_equally_often(selector, grid, rate):
     assert (share - expected).abs().max() < 5 * deviation
 
 
-@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("selector", selectors())
 def test_the_choice_is_a_function_of_the_scores_of_its_own_sample(selector):
     scores = torch.rand(8, 16, generator=torch.Generator().manual_seed(2))
     whole = select(selector, scores, (4, 4), 6)
@@ -112,7 +111,7 @@ def test_between_lattices_strided_holds_the_coarser_and_is_held_by_the_finer():
     assert (coarse <= between).all() and (between <= fine).all()
 
 
-@pytest.mark.parametrize("selector", RANKINGS)
+@pytest.mark.parametrize("selector", selectors())
 @pytest.mark.parametrize("grid", [(4, 4), (7, 7), (6, 4), (8, 8)], ids=str)
 @pytest.mark.parametrize("rate", [0, 0.1, 0.25, 0.5, 0.6, 0.75, 0.875])
 def test_keeps_grid_is_what_the_draws_show(selector, grid, rate):

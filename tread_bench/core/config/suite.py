@@ -17,6 +17,7 @@ from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE, ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import RoutingSchedule, Training
+from tread_bench.core.selectors import DEFAULT_SELECTOR
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"
@@ -30,7 +31,7 @@ class Cell(Model):
     data: DataChoice = DEFAULT_DATA
     method: MethodChoice = PLAINLY_DENSE
     routes: Routes = ()
-    selector: str = Field("random", description="which tokens bypass")
+    selector: str = Field(DEFAULT_SELECTOR, description="which tokens bypass")
     schedule: RoutingSchedule = RoutingSchedule()
     auxiliary: Auxiliary = Field((), description="losses added to the method's own")
     objective: ObjectiveChoice = DEFAULT_OBJECTIVE

@@ -24,11 +24,11 @@ from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.costs import cost_of
-from tread_bench.core.families import SELECTORS
 from tread_bench.core.methods import Evaluated, MethodFamily, Tokens
 from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
+from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.violations import Violation, run_check
 from tread_bench.model.backbone import TokenState, draw_weights
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
@@ -58,7 +58,7 @@ class MethodSubject:
         choice = BackboneChoice.model_validate(backbone)
         cell = Cell(backbone=choice, training=Training(iterations=1))
         self.family, self.spec = choice.family(), choice.spec(cell.data)
-        resolved = self.family.resolve(self.spec, as_routes(routes) if method.takes_routes else (), "random")
+        resolved = self.family.resolve(self.spec, as_routes(routes) if method.takes_routes else (), DEFAULT_SELECTOR)
         self.cell = cell.model_copy(update={"method": method.options(**options), "routes": resolved})
         if problems := problems_found(method, setting_of(self.cell)):
             raise ValueError("; ".join(problem.message for problem in problems))
@@ -194,7 +194,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
 @torch.no_grad()
 def check_selector(subject: MethodSubject) -> Iterator[str]:
     """Another selector gives it other tokens, unless it says that it chooses itself."""
-    others = [name for name in SELECTORS if name != subject.cell.selector and _serves(subject, name)]
+    others = [name for name in selectors() if name != subject.cell.selector and _serves(subject, name)]
     if not subject.cell.routes or not others:
         return
     network = subject.fresh(others[0])

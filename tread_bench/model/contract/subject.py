@@ -10,8 +10,9 @@ from itertools import combinations_with_replacement, product
 import torch
 from torch import Tensor
 
-from tread_bench.core.families import SELECTORS, BackboneSpec, Family
+from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.routes import ResolvedRoute, Route
+from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
 from tread_bench.model.ops.selecting import select
 
@@ -70,7 +71,7 @@ class Trial:
     def cases_at(self, *rates: float) -> Iterator[Case]:
         """A case for each span: at the first rate, with the first selector, that the family accepts."""
         for start, end in self.spans():
-            for rate, selector in product(rates, SELECTORS):
+            for rate, selector in product(rates, (DEFAULT_SELECTOR, *selectors())):
                 route = ResolvedRoute(start, end, rate)
                 if self._accepts(route, selector):
                     yield Case(route, selector, self.draw_ids(route, selector))

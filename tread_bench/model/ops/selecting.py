@@ -1,7 +1,7 @@
 """Selectors: which tokens are kept, as pure functions of uniform numbers.
 
 A selector turns uniform scores (B, N) into an order of the tokens of each sample; the first K of that order are kept
-and handed over with ascending ids. `registry.SELECTORS` names the token orders that each one serves.
+and handed over with ascending ids.
 
 All but `random` are fixed patterns on a grid whose edges are joined, moved by a row offset and a column offset that
 are drawn per sample. So every token is kept equally often, whatever the rate.
@@ -14,9 +14,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tread_bench.core.plugins import named
+from tread_bench.core.selectors import Grid, SelectorFamily, find_selector
 from tread_bench.model.ops.routing import lowest
 
-Grid = tuple[int, int]
 Ranking = Callable[[Tensor, Grid], Tensor]
 WINDOW = 2  # side of the windows of `blocks`
 
@@ -64,18 +65,23 @@ def rank_strided(scores_BN: Tensor, grid: Grid) -> Tensor:
     return rank
 
 
-RANKINGS: dict[str, Ranking] = {
-    "random": rank_random,
-    "rows": rank_rows,
-    "columns": rank_columns,
-    "blocks": rank_blocks,
-    "strided": rank_strided,
-}
-
-
 def select(selector: str, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
-    """Ids (B, K) of the kept tokens, ascending, from uniform scores (B, N)."""
-    return lowest(RANKINGS[selector](scores_BN, grid), kept)
+    """Ids (B, K) of the kept tokens, ascending, from uniform scores (B, N).
+
+    Raises:
+        ValueError: an unknown selector, or one that does not rank every token.
+    """
+    return select_by(find_selector(selector), scores_BN, grid, kept)
+
+
+def select_by(selector: SelectorFamily, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
+    """The same, of a selector by its description."""
+    ranking: Ranking = named(selector.ranking)
+    ranks_BN = ranking(scores_BN, grid)
+    if ranks_BN.shape != scores_BN.shape:
+        shapes = f"{tuple(ranks_BN.shape)} for scores {tuple(scores_BN.shape)}"
+        raise ValueError(f"selector {selector.name} returned ranks {shapes}: a ranking has a rank for every token")
+    return lowest(ranks_BN, kept)
 
 
 def _order(scores_BN: Tensor, count: int) -> Tensor:

@@ -1,0 +1,75 @@
+"""Every announced selector keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tread_bench.contract import SELECTOR_CHECKS, check_selector
+from tread_bench.core import selectors as registry
+from tread_bench.core.selectors import TokenOrder, find_selector, selectors
+from tread_bench.model.ops.selecting import select
+
+RANDOM, ROWS = find_selector("random"), find_selector("rows")
+
+
+def of_tests(ranking, **changes):
+    return replace(RANDOM, ranking=f"tests.model.selectors.broken:{ranking}", **changes)
+
+
+@pytest.mark.parametrize("name", selectors())
+def test_every_announced_selector_keeps_the_contract(name):
+    assert check_selector(selectors()[name]) == []
+
+
+BROKEN = {
+    "rank_half": (of_tests("rank_half"), {"ids", "batch", "grid", "meta"}),
+    "rank_by_the_batch": (of_tests("rank_by_the_batch"), {"batch"}),
+    "rank_by_torch": (of_tests("rank_by_torch"), {"batch", "grid"}),
+    "rows, unsaid": (replace(ROWS, needs_grid=False), {"grid"}),
+    "random, by place": (replace(RANDOM, needs_grid=True), {"grid"}),
+    "random, a grid": (replace(RANDOM, keeps_grid=lambda kept, grid: kept % grid[1] == 0), {"keeps_grid"}),
+    "rank_in_numpy": (of_tests("rank_in_numpy"), {"meta"}),
+    "rank_on_the_cpu": (of_tests("rank_on_the_cpu"), {"meta"}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name):
+    broken, expected = BROKEN[name]
+    assert {violation.check for violation in check_selector(broken)} == expected
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for _, expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in SELECTOR_CHECKS}
+
+
+def test_a_ranking_that_leaves_tokens_out_is_refused_where_it_is_used(monkeypatch):
+    monkeypatch.setattr(registry, "selectors", lambda: {"random": of_tests("rank_half")})
+    with pytest.raises(ValueError, match=r"selector random returned ranks \(2, 8\) for scores \(2, 16\)"):
+        select("random", torch.rand(2, 16), (4, 4), 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ranking": "x.ranking.x"}, "its ranking must be the text 'module:attribute', not 'x.ranking.x'"),
+        ({"about": None}, "its about must be a str, not None"),
+        ({"needs_grid": "no"}, "its needs_grid must be a bool, not 'no'"),
+        ({"token_orders": {TokenOrder.SET}}, "its token_orders must be a frozenset"),
+        ({"token_orders": frozenset()}, "its token_orders must be one or more of tread_bench.TokenOrder"),
+        ({"token_orders": frozenset({"set of them"})}, "its token_orders must be one or more of"),
+        ({"keeps_grid": True}, "its keeps_grid must be a Callable, not True"),
+        ({"keeps_grid": lambda kept: True}, "its keeps_grid fails for 8 tokens of a 4 x 4 grid (TypeError"),
+    ],
+)
+def test_a_selector_that_cannot_be_used_says_why(changes, message):
+    assert message in registry.SELECTORS.wrong_with(replace(RANDOM, **changes))
+
+
+def test_what_has_no_default_must_be_said():
+    with pytest.raises(TypeError, match="missing 4 required keyword-only arguments: 'about', 'ranking', 'token_order"):
+        registry.SelectorFamily(name="mine")

@@ -1,0 +1,97 @@
+"""Names to selectors, found through entry points of the group `tread_bench.selectors`.
+
+A selector ranks the tokens of each sample; a route keeps those that rank first. What the rest of the package needs to
+know of it, its `SelectorFamily` says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
+from tread_bench.core.routes import Route
+
+DEFAULT_SELECTOR = "random"  # TREAD's
+Grid = tuple[int, int]  # rows and columns of tokens
+
+
+class TokenOrder(StrEnum):
+    """What the order of the tokens means to a backbone."""
+
+    SET = "set"  # attention with positions inside the tokens: any order gives the same result
+    SEQUENCE = "sequence"  # scans: the order along the sequence matters
+    GRID = "grid"  # two-dimensional shifts: neighbours on the grid matter
+
+
+def never_a_grid(kept: int, grid: Grid) -> bool:
+    """The kept tokens do not always form a grid."""
+    return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectorFamily:
+    """A selector: what is known of it without torch.
+
+    Kept ids always ascend, which is all that a scan needs; a shift on the grid looks its neighbours up among the kept
+    ids. So no choice of tokens is silently wrong.
+
+    Args:
+        name: as a suite writes it.
+        about: one line, which `tread-bench list selectors` shows.
+        ranking: "module:attribute" of a callable (uniform scores (B, N), grid) -> ranks (B, N). The K tokens of a
+            sample that rank lowest are kept.
+        token_orders: backbones whose tokens are ordered so can be routed with it.
+        needs_grid: it ranks by place, so that the tokens must lie on a grid.
+        keeps_grid: (number of kept tokens, grid) -> whether they always are all crossings of some rows and columns.
+    """
+
+    name: str
+    about: str
+    ranking: str
+    token_orders: frozenset[TokenOrder]
+    needs_grid: bool
+    keeps_grid: Callable[[int, Grid], bool] = never_a_grid
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+def _wrong_with(selector: SelectorFamily) -> str:
+    """By which rule a selector cannot be used; empty: it can."""
+    if wrong := (
+        wrong_builder(selector.ranking, "ranking")
+        or wrong_traits(selector, about=str, token_orders=frozenset, needs_grid=bool, keeps_grid=Callable)
+    ):
+        return wrong
+    if not selector.token_orders or not all(isinstance(order, TokenOrder) for order in selector.token_orders):
+        return "its token_orders must be one or more of tread_bench.TokenOrder"
+    try:
+        selector.keeps_grid(8, (4, 4))
+    except Exception as error:
+        return f"its keeps_grid fails for 8 tokens of a 4 x 4 grid ({type(error).__name__}: {error})"
+    return ""
+
+
+SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFamily, wrong_with=_wrong_with)
+
+
+@cache
+def selectors() -> dict[str, SelectorFamily]:
+    """Every selector that is announced and can be used, by name."""
+    return announced(SELECTORS)
+
+
+def find_selector(name: str) -> SelectorFamily:
+    """The selector of that name. Raises ValueError."""
+    return find(name, selectors(), "selector")
+
+
+def keeps_grid(selector: str, rate: float, grid: Grid) -> bool:
+    """Return whether the kept tokens always form a grid: every crossing of some rows and some columns.
+
+    If fewer tokens are kept than one row, column or window holds, they do not count as a grid.
+    """
+    rows, columns = grid
+    kept = Route(0, 0, rate).kept(rows * columns)
+    return kept == rows * columns or find_selector(selector).keeps_grid(kept, grid)

@@ -1,0 +1,59 @@
+"""The selectors that come with this package, without torch."""
+
+from __future__ import annotations
+
+from tread_bench.core.selectors import Grid, SelectorFamily, TokenOrder
+
+
+def _are_rows(kept: int, grid: Grid) -> bool:
+    return kept % grid[1] == 0
+
+
+def _are_columns(kept: int, grid: Grid) -> bool:
+    return kept % grid[0] == 0
+
+
+def _are_lattice(kept: int, grid: Grid) -> bool:
+    rows, columns = grid
+    strides = [(2**bit, 2**power) for bit in range(max(grid).bit_length()) for power in (bit, bit + 1)]  # down, across
+    return any(kept == -(-rows // down) * -(-columns // across) for down, across in strides)
+
+
+RANDOM = SelectorFamily(
+    name="random",
+    about="Every token by its own random number, TREAD's choice.",
+    ranking="tread_bench.model.ops.selecting:rank_random",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=False,
+)
+ROWS = SelectorFamily(
+    name="rows",
+    about="Whole rows, in an order drawn per sample.",
+    ranking="tread_bench.model.ops.selecting:rank_rows",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=True,
+    keeps_grid=_are_rows,
+)
+COLUMNS = SelectorFamily(
+    name="columns",
+    about="Whole columns, in an order drawn per sample.",
+    ranking="tread_bench.model.ops.selecting:rank_columns",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=True,
+    keeps_grid=_are_columns,
+)
+BLOCKS = SelectorFamily(
+    name="blocks",
+    about="Whole windows of 2 x 2 tokens, in an order drawn per sample.",
+    ranking="tread_bench.model.ops.selecting:rank_blocks",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=True,
+)
+STRIDED = SelectorFamily(
+    name="strided",
+    about="A lattice, which a lower rate fills in evenly.",
+    ranking="tread_bench.model.ops.selecting:rank_strided",
+    token_orders=frozenset(TokenOrder),
+    needs_grid=True,
+    keeps_grid=_are_lattice,
+)
