@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tread_bench.diffusion.contract.objectives import check_objective
     from tread_bench.diffusion.contract.samplers import check_sampler
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
+    from tread_bench.model.contract.losses import check_loss
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
     from tread_bench.model.contract.selectors import check_selector
@@ -76,6 +77,7 @@ _NAMES_BY_MODULE = {
     "diffusion.contract.objectives": ("check_objective",),
     "diffusion.contract.samplers": ("check_sampler",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
+    "model.contract.losses": ("check_loss",),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
     "model.contract.selectors": ("check_selector",),
@@ -130,6 +132,7 @@ __all__ = [
     "causal_conv",
     "check_backbone",
     "check_data",
+    "check_loss",
     "check_method",
     "check_objective",
     "check_sampler",

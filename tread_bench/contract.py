@@ -13,6 +13,7 @@ from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
 from tread_bench.model.contract.checks import CHECKS, Check
+from tread_bench.model.contract.losses import LOSS_CHECKS, LossSubject, check_loss
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
 from tread_bench.model.contract.run import check_backbone
 from tread_bench.model.contract.selectors import SELECTOR_CHECKS, SelectorSubject, check_selector
@@ -22,6 +23,7 @@ from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 __all__ = [
     "CHECKS",
     "DATA_CHECKS",
+    "LOSS_CHECKS",
     "METHOD_CHECKS",
     "OBJECTIVE_CHECKS",
     "SAMPLER_CHECKS",
@@ -29,6 +31,7 @@ __all__ = [
     "WRAPPED_CHECKS",
     "Check",
     "DataSubject",
+    "LossSubject",
     "MethodSubject",
     "ObjectiveSubject",
     "SamplerSubject",
@@ -37,6 +40,7 @@ __all__ = [
     "Violation",
     "check_backbone",
     "check_data",
+    "check_loss",
     "check_method",
     "check_objective",
     "check_sampler",

@@ -7,7 +7,7 @@ The tests compare a family's closed form (`costs.py`) with this count; a family 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import torch
@@ -103,6 +103,16 @@ def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: 
         targets(torch.zeros(1, spec.channels, spec.image_size, spec.image_size), spec.grid)
     forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
     return Extra(_num_parameters(repa), forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
+
+
+def count_training(loss: Callable[[], Tensor]) -> int:
+    """Multiply-adds of a loss and of its gradients."""
+    counter = _counter()
+    with counter:
+        value = loss()
+        if value.requires_grad:
+            value.backward()
+    return _by_kind(counter).total
 
 
 def _num_parameters(module: nn.Module) -> int:

@@ -1,0 +1,95 @@
+"""Every announced auxiliary loss keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
+from tread_bench.contract import LOSS_CHECKS, check_loss
+from tread_bench.core import losses as registry
+from tread_bench.core.losses import find_loss, losses
+
+MAE = find_loss("mae")
+SETTINGS = [
+    ("mae", {}, "tread"),
+    ("mae", {"route_weights": [2.0], "weight": 0.3}, "drop"),
+    ("repa", {"projector": 8, "block": 2}, "tread"),
+    ("repa", {"projector": 8, "block": 3}, "tread"),
+    ("repa", {"projector": 8}, "dense"),
+    ("repa", {"projector": 8}, "sprint"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "method"), SETTINGS, ids=str)
+def test_every_announced_loss_keeps_the_contract(name, options, method):
+    chosen = {"name": method, **OPTIONS.get(method, {})}
+    assert check_loss(losses()[name], options, method=chosen, routes=ROUTES.get(method, "1:3@0.5")) == []
+
+
+def test_a_loss_keeps_the_contract_on_a_network_with_long_skips():
+    assert check_loss(MAE, backbone=BACKBONES["U-ViT"]) == []
+
+
+def test_every_announced_loss_is_checked():
+    assert {name for name, *_ in SETTINGS} == losses().keys()
+
+
+def of_tests(builder, **changes):
+    return replace(MAE, builder=f"tests.model.losses.broken:{builder}", **changes)
+
+
+def that_reads(builder, **changes):
+    cost = "tests.model.losses.broken:cost_of_energy"
+    traits = {"reads_tokens": True, "needs_absent_tokens": False, "extra_cost": cost, **changes}
+    return of_tests(builder, **traits)
+
+
+BROKEN = {
+    "NotThere": (of_tests("NotThere"), {"value"}),
+    "HasNoForward": (of_tests("HasNoForward"), {"value"}),
+    "OneForEachSample": (of_tests("OneForEachSample"), {"value"}),
+    "ForgetsTheWeight": (of_tests("ForgetsTheWeight"), {"weight"}),
+    "TrainsNothing": (that_reads("TrainsNothing"), {"gradients", "cost"}),
+    "TrainsOneInVain": (that_reads("TrainsOneInVain"), {"gradients", "cost"}),
+    "reads tokens, unsaid": (that_reads("Energy", reads_tokens=False), {"tokens"}),
+    "ReadsNothing": (that_reads("ReadsNothing"), {"tokens", "cost"}),
+    "OfNoBlock": (that_reads("OfNoBlock"), {"value"}),
+    "needs absent tokens, unsaid": (of_tests("AsMae", needs_absent_tokens=False), {"tokens"}),
+    "needs no absent tokens": (that_reads("Energy", needs_absent_tokens=True), {"tokens"}),
+    "SumsOverTheBatch": (of_tests("SumsOverTheBatch"), {"batch"}),
+    "DrawsFromTorch": (of_tests("DrawsFromTorch"), {"batch", "state", "weight"}),
+    "KeepsAState": (of_tests("KeepsAState"), {"state", "weight"}),
+    "costs, unsaid": (that_reads("Energy", extra_cost=None), {"cost"}),
+}
+
+
+@pytest.fixture
+def as_mae(monkeypatch):
+    def announce(family):
+        monkeypatch.setattr(registry, "losses", lambda: {"mae": family})
+        return family
+
+    return announce
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name, as_mae):
+    broken, expected = BROKEN[name]
+    assert {violation.check for violation in check_loss(as_mae(broken))} == expected
+
+
+@pytest.mark.parametrize("sound", [of_tests("AsMae"), that_reads("Energy")], ids=["AsMae", "Energy"])
+def test_what_the_broken_ones_vary_is_sound(sound, as_mae):
+    assert check_loss(as_mae(sound)) == []
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for _, expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in LOSS_CHECKS}
+
+
+def test_a_cell_that_the_loss_itself_refuses_is_an_error():
+    with pytest.raises(ValueError, match="give one for each of the 1 routes"):
+        check_loss(MAE, {"route_weights": [1.0, 2.0]})

@@ -1,0 +1,298 @@
+"""What every auxiliary loss keeps to, as checks that its author runs.
+
+    from tread_bench.contract import check_loss
+
+    def test_the_contract_holds():
+        assert check_loss(LOSS, {"weight": 0.5}) == []
+
+It is tried in a training step of a small network, as flow matching has it. Weights are moved away from their initial
+values first, so that a layer that starts at zero hides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
+from tread_bench.core.losses import LossFamily, LossOptions
+from tread_bench.core.methods import find_method
+from tread_bench.core.plugins import named, problems_found
+from tread_bench.core.routed import setting_of
+from tread_bench.core.routes import RoutesLike, as_routes
+from tread_bench.core.selectors import DEFAULT_SELECTOR
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
+from tread_bench.model.losses.auxiliary import Auxiliary, Images
+from tread_bench.model.methods.base import BatchRange, Prediction, init_linear
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
+
+Step = tuple[Prediction, Images]  # what a loss is computed of
+
+
+class LossSubject:
+    """A loss beside a method on a small backbone that sees digits, with a batch to try it on.
+
+    Args:
+        options: those of the loss.
+        method: name and options of the method.
+        routes: of the cell; a method that takes none gets none.
+        backbone: its name and sizes.
+
+    Raises:
+        ValueError: options that are not valid, or a cell that the loss's own rules refuse.
+    """
+
+    def __init__(
+        self,
+        family: LossFamily,
+        options: Mapping[str, Any],
+        method: Mapping[str, Any],
+        routes: RoutesLike,
+        backbone: Mapping[str, Any],
+    ) -> None:
+        # A cell, as a suite would resolve it.
+        self.family = family
+        self.options: LossOptions = family.options.model_validate({"name": family.name, **options})
+        chosen = find_method(method["name"])
+        choice = BackboneChoice.model_validate(backbone)
+        cell = Cell(backbone=choice, training=Training(iterations=1))
+        self.spec = choice.spec(cell.data)
+        written = as_routes(routes) if chosen.takes_routes else ()
+        resolved = choice.family().resolve(self.spec, written, DEFAULT_SELECTOR)
+        self.cell = cell.model_copy(
+            update={"method": chosen.options(**method), "routes": resolved, "auxiliary": (self.options,)}
+        )
+        if problems := problems_found(family, setting_of(self.cell), self.options):
+            raise ValueError("; ".join(problem.message for problem in problems))
+
+        # Its network and the loss, with weights that are not the initial ones, and a batch.
+        self.backbone = choice.family().build(self.spec, {"attention": "math"}, seed=0)
+        self.method = build_method(self.cell, self.backbone)
+        draw_weights(self.method, 0, self.method.init_module, "method.")
+        self.loss = self.fresh()
+        generator = torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for module in (self.backbone, self.method, self.loss):
+                for parameter in module.parameters():
+                    parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+        shape = (BATCH, self.spec.channels, self.spec.image_size, self.spec.image_size)
+        self.x, self.noise = (torch.randn(shape, generator=generator).clamp(-1, 1) for _ in range(2))
+        self.t = torch.rand(BATCH, generator=generator)
+        self.y = torch.arange(BATCH) if self.spec.num_classes else None
+
+    def fresh(self, options: LossOptions | None = None) -> Auxiliary:
+        """The loss with its initial weights."""
+        loss: Auxiliary = named(self.family.builder)(options or self.options, self.cell, self.backbone)
+        draw_weights(loss, 0, lambda name, module: init_linear(module), f"auxiliary.{self.family.name}.")
+        return loss
+
+    def weighing(self, weight: float) -> Auxiliary:
+        """The same loss with another weight."""
+        loss = self.fresh(self.options.model_copy(update={"weight": weight}))
+        loss.load_state_dict(self.loss.state_dict())
+        return loss
+
+    def step(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Step:
+        """What a loss sees of a routed training step for some samples of the batch."""
+        part = slice(first, first + count)
+        x, t = self.x[part], self.t[part]
+        noised = torch.lerp(x, self.noise[part], t.view(-1, 1, 1, 1))
+        y = None if self.y is None else self.y[part]
+        network = Network(self.backbone, self.method, [loss or self.loss]).eval()
+        batch_range = BatchRange(seed=0, first=first, count=count, path_drop=False)
+        prediction = network.train_forward(noised, t, y, batch_range)
+        return prediction, Images(x, noised, noised - t.view(-1, 1, 1, 1) * prediction.output)
+
+    def value(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Tensor:
+        """The loss of some samples of the batch."""
+        return (loss or self.loss)(*self.step(loss, first, count))
+
+    def parameters(self) -> list[Tensor]:
+        """Those of the network, without the loss's own."""
+        own = (*self.backbone.parameters(), *self.method.parameters())
+        return [parameter for parameter in own if parameter.requires_grad]
+
+
+def check_value(subject: LossSubject) -> Iterator[str]:
+    """It is built, and is a finite number, with routes and without; where it is not, no other check is made."""
+    prediction, images = subject.step()
+    for when, seen in (("", prediction), (" where no route is under way", replace(prediction, kept={}))):
+        value = subject.loss(seen, images)
+        if not isinstance(value, Tensor) or value.shape != () or not value.isfinite():
+            shown = tuple(value.shape) if isinstance(value, Tensor) and value.shape else value
+            yield f"expected a finite scalar{when}; saw {shown}"
+
+
+def check_weight(subject: LossSubject) -> Iterator[str]:
+    """With weight 0 a step is what it is without the loss, bit for bit; twice the weight is twice the loss."""
+    # A loss of the network alone, and its gradients.
+    prediction, images = subject.step()
+    alone = prediction.output.square().mean()
+    gradients = torch.autograd.grad(alone, subject.parameters(), retain_graph=True, allow_unused=True)
+
+    # The same with the loss at weight 0.
+    added = alone + subject.weighing(0.0)(prediction, images)
+    after = torch.autograd.grad(added, subject.parameters(), retain_graph=True, allow_unused=True)
+    is_same = [_is_same(one, other) for one, other in zip(gradients, after, strict=True)]
+    if not torch.equal(added, alone) or not all(is_same):
+        yield "with weight 0 the loss or a gradient of the network is another one than without it"
+
+    # Twice the weight.
+    value, twice = subject.loss(prediction, images), subject.weighing(2 * subject.options.weight)(prediction, images)
+    if not _close(twice, 2 * value):
+        yield f"expected twice the loss with twice the weight, {float(2 * value):g}; saw {float(twice):g}"
+
+
+def check_gradients(subject: LossSubject) -> Iterator[str]:
+    """It trains the network, and all parameters of its own."""
+    own = {name: parameter for name, parameter in subject.loss.named_parameters() if parameter.requires_grad}
+    wanted = [*own.values(), *subject.parameters()]
+    gradients = torch.autograd.grad(subject.value(), wanted, allow_unused=True)
+    for name, gradient in zip(own, gradients, strict=False):
+        if gradient is None or not gradient.isfinite().all():
+            yield f"expected a finite gradient of {name}; saw {'none' if gradient is None else 'NaN or infinity'}"
+    reached = [gradient for gradient in gradients[len(own) :] if gradient is not None and gradient.any()]
+    if not reached:
+        yield "no gradient reaches the network: the loss trains nothing of it"
+    elif not all(gradient.isfinite().all() for gradient in reached):
+        yield "a gradient of the network is NaN or infinite"
+
+
+@torch.no_grad()
+def check_tokens(subject: LossSubject) -> Iterator[str]:
+    """It reads the tokens behind a block, and asks for tokens that were absent, exactly where it says so."""
+    prediction, images = subject.step()
+    value, block = subject.loss(prediction, images), subject.loss.block
+
+    # Tokens behind a block.
+    if (block is not None) != subject.family.reads_tokens:
+        yield f"reads_tokens is {subject.family.reads_tokens}, and its block is {block}"
+    elif block is not None and not 0 <= block < subject.backbone.num_blocks:
+        yield f"its block is {block}, and the network has {subject.backbone.num_blocks} blocks"
+    elif block is not None:
+        moved = {number: _with_streams(state, lambda x: x.flip(1)) for number, state in prediction.states.items()}
+        if torch.equal(subject.loss(replace(prediction, states=moved), images), value):
+            yield "reads_tokens is True, and other tokens behind its block do not change it"
+
+    # Tokens that were absent.
+    without = subject.loss(replace(prediction, kept={}), images)
+    if subject.family.needs_absent_tokens and without != 0:
+        yield f"needs_absent_tokens is True, and where none is absent it is {float(without):g}, not 0"
+    if not subject.family.needs_absent_tokens and not torch.equal(without, value):
+        yield "needs_absent_tokens is False, and the kept ids change it"
+
+
+@torch.no_grad()
+def check_batch(subject: LossSubject) -> Iterator[str]:
+    """It is a mean over samples: micro batches give the same, and so does a repetition."""
+    whole = subject.value()
+    torch.manual_seed(1)
+    if not torch.equal(subject.value(), whole):
+        yield "the same step twice gives two values: it keeps a state, or draws from torch's generator"
+    parts = [subject.value(first=first, count=2) for first in range(0, BATCH, 2)]
+    if not _close(torch.stack(parts).mean(), whole):
+        yield f"the batch in parts gives {float(torch.stack(parts).mean()):g}, and as a whole {float(whole):g}"
+
+
+@torch.no_grad()
+def check_state(subject: LossSubject) -> Iterator[str]:
+    """All that it depends on is in the state dict, which checkpoints hold."""
+    again = subject.fresh()
+    again.load_state_dict(subject.loss.state_dict())
+    if not torch.equal(subject.value(again), subject.value()):
+        yield "a loss with the same state dict has another value: something is missing in it"
+
+
+def check_cost(subject: LossSubject) -> Iterator[str]:
+    """The parameters and multiply-adds that a record states are those that are counted."""
+    # What a record states, with the loss and without.
+    stated, plain = cell_cost(subject.cell), cell_cost(subject.cell.model_copy(update={"auxiliary": ()}))
+    stated_macs = stated.train_step_macs - plain.train_step_macs
+
+    # What is counted for one image, up to the gradients of what the loss reads.
+    prediction, images = subject.step(count=1)
+    states = {number: _with_streams(state, _as_leaf) for number, state in prediction.states.items()}
+    seen = replace(prediction, output=_as_leaf(prediction.output), states=states)
+    of_loss = replace(images, denoised=_as_leaf(images.denoised))
+    macs = named("tread_bench.measure.macs:count_training")(lambda: subject.loss(seen, of_loss))
+    params = sum(parameter.numel() for parameter in subject.loss.parameters())
+    if (stated.auxiliary_params, stated_macs) != (params, macs):
+        yield (
+            f"a record states {stated.auxiliary_params} parameters and {stated_macs} MACs of a training step; "
+            f"counted {params} and {macs}"
+        )
+
+
+def _is_same(gradient: Tensor | None, other: Tensor | None) -> bool:
+    """No gradient is one of zeros."""
+    if gradient is None or other is None:
+        return not any(one is not None and one.any() for one in (gradient, other))
+    return torch.equal(gradient, other)
+
+
+def _with_streams(state: TokenState, change: Callable[[Tensor], Tensor]) -> TokenState:
+    return state.with_streams(**{name: change(stream) for name, stream in state.streams.items()})
+
+
+def _as_leaf(tensor: Tensor) -> Tensor:
+    return tensor.detach().requires_grad_()
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    return bool((found - expected).abs() <= TOLERANCE * max(1.0, float(expected.detach().abs())))
+
+
+LOSS_CHECKS: tuple[Callable[[LossSubject], Iterator[str]], ...] = (
+    check_value,
+    check_weight,
+    check_gradients,
+    check_tokens,
+    check_batch,
+    check_state,
+    check_cost,
+)
+
+
+def check_loss(
+    family: LossFamily,
+    options: Mapping[str, Any] | None = None,
+    *,
+    method: Mapping[str, Any] | None = None,
+    routes: RoutesLike = "1:3@0.5",
+    backbone: Mapping[str, Any] | None = None,
+) -> list[Violation]:
+    """All that an auxiliary loss breaks of the contract, in the order of `LOSS_CHECKS`; empty where nothing is wrong.
+
+    Args:
+        family: what is announced in the group `tread_bench.losses`; it must be installed.
+        options: as a suite writes them.
+        method: name and options of the method that it is tried with; the default is TREAD.
+        routes: of the cell; left out for a method that takes none.
+        backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
+
+    Raises:
+        ValueError: the options are not valid, or the loss's own rules refuse the cell.
+    """
+    with torch.random.fork_rng(devices=[]):
+        # A network with the loss.
+        try:
+            subject = LossSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
+        except ValueError:
+            raise
+        except Exception as error:
+            return [Violation("value", f"builder {family.builder!r} raised {type(error).__name__}: {error}")]
+
+        # Without a value nothing else can be tried.
+        first, *others = LOSS_CHECKS
+        violations = run_check(first, subject)
+        return violations or [violation for check in others for violation in run_check(check, subject)]
