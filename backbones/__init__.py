@@ -1,1 +1,1 @@
-"""Backbones, a folder per family, and what they share."""
+"""Backbones: one folder per family, and code that families share."""

@@ -1,4 +1,4 @@
-"""Drop path (Huang et al., ECCV 2016) whose rate is no constant of the code that torch.compile makes."""
+"""Drop path (Huang et al., ECCV 2016) with a rate that is not a constant in the code that torch.compile generates."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch import Tensor
 
 
 class DropPath(timm.layers.DropPath):
-    """Whole samples (B, ...) become zero at `rate` while training, the others are scaled up to keep the mean.
+    """In training, sets whole samples (B, ...) to zero at `rate` and scales up the others to keep the mean.
 
-    The rate is in a tensor, and the draw a uniform one, which compiled code makes as eager code does: so blocks that
-    differ in their rate share one compilation.
+    The rate is in a tensor, and the draw is uniform, which compiled code computes like eager code. So blocks that
+    differ only in their rate share one compilation.
     """
 
     keep: Tensor

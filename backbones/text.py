@@ -1,4 +1,4 @@
-"""Sizes of the families that can be conditioned on text, without torch."""
+"""Sizes shared by families that can be conditioned on text, without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tread_bench.core.families import BackboneSpec
 
 
 class TextSpec(BackboneSpec):
-    """With `context_tokens`, y holds what a text encoder made of the text, in place of labels."""
+    """With `context_tokens`, y holds the features of a text encoder instead of labels."""
 
     context_tokens: int = Field(0, ge=0, description="text tokens that y holds in place of a label; 0: none")
     context_dim: int = Field(768, ge=1, description="width of a text token, as its encoder gives it")

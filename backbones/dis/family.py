@@ -29,7 +29,7 @@ class DiSSpec(BackboneSpec):
 
     @property
     def num_prefix(self) -> int:
-        """Tokens in front: label and time, or the time alone."""
+        """Number of prefix tokens: label and time, or only the time."""
         return 2 if self.num_classes else 1
 
     @property
@@ -38,7 +38,7 @@ class DiSSpec(BackboneSpec):
 
 
 def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens a mixer in both directions, and 2 T D^2 more where a long skip ends."""
+    """Per block of T tokens: a mixer in both directions, and 2 T D^2 more if a long skip ends there."""
     # Blocks.
     width = spec.hidden
     half = spec.depth // 2
@@ -64,7 +64,7 @@ def dis_cost(spec: DiSSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch_out
     )
 
-    # Outside the blocks, and the part of it before the first one.
+    # Outside the blocks, and the part of that before the first one.
     patches = spec.num_tokens * width * patch_in
     outside = patches + time + modulation + (spec.num_prefix + spec.num_tokens) * width * patch_out
     return Cost(params, params, blocks, Macs(linear=outside), inputs=patches + time // 2)

@@ -1,8 +1,8 @@
 """DiS (Fei et al., "Scalable Diffusion Models with State Space Backbone", arXiv 2402.05608): Mamba in both directions.
 
-Label and time are tokens in front of the patches; long skips join the first half of the blocks to the second. The
+Label and time are tokens in front of the patches; long skips connect the first half of the blocks to the second. The
 residual stream is the sum of two streams, the last mixer's output and, in float32, everything before it. Parameter
-names are those of the authors' release, so that its weights load.
+names match the authors' release, so its weights load.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 
 class Block(nn.Module):
-    """Adds what the last mixer gave to the residual, norms it and mixes; a long skip joins that first."""
+    """Adds the previous mixer's output to the residual, normalises it and mixes; a long skip is joined first."""
 
     def __init__(self, width: int, scan_kernel: str, drop_rate: float, skip: bool) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Block(nn.Module):
 
 
 class FinalLayer(nn.Module):
-    """A norm, modulated where there are labels, and a linear layer to patches."""
+    """A norm, modulated if there are labels, and a linear layer to patches."""
 
     def __init__(self, spec: DiSSpec) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class FinalLayer(nn.Module):
 
 
 class DiS(Backbone):
-    """Both scans and both convolutions run along the kept tokens in ascending order, with the prefix in front."""
+    """DiS, whose scans and convolutions run along the kept tokens in ascending order, prefix first."""
 
     spec: DiSSpec
     head_modules = ("norm_f", "final_layer")
@@ -73,7 +73,7 @@ class DiS(Backbone):
         self.label_emb = LabelEmbedder(spec.num_classes, width) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
 
-        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
         half = spec.depth // 2
         rates = drop_rates(spec.drop_path, spec.depth, spec.depth + 1)
         blocks = [Block(width, kernels.get("scan", "torch"), rate, i > half) for i, rate in enumerate(rates)]
@@ -87,7 +87,7 @@ class DiS(Backbone):
         self.final_layer = FinalLayer(spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        # Label and time stand in front; with labels their sum modulates the last layer.
+        # Label and time are prefix tokens; with labels, their sum modulates the last layer.
         time = self.time_embed(sinusoids(t, self.spec.hidden).to(self.pos_embed.dtype))
         prefix = [time]
         c = None
@@ -96,7 +96,7 @@ class DiS(Backbone):
             prefix = [label, time]
             c = label + time
 
-        # Tokens with their positions; nothing comes before them in the residual stream.
+        # Tokens with their positions; the residual starts at zero.
         hidden = torch.cat([torch.stack(prefix, dim=1), self.patch_embed(x)], dim=1) + self.pos_embed
         return TokenState(
             {"hidden": hidden, "residual": torch.zeros_like(hidden)},
@@ -126,7 +126,7 @@ class DiS(Backbone):
         return unpatchify(patches, state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Mamba's rules; positions begin at zero."""
+        """Initialise as Mamba does; positions start at zero."""
         super().init_module(name, module)
         init_mamba(name, module, self.spec.depth)
         if module is self:

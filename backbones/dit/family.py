@@ -32,11 +32,11 @@ class DiTSpec(BackboneSpec):
         return self.channels * (2 if self.learn_sigma else 1)
 
 
-FREQUENCIES = 256  # sinusoids of the time embedding
+FREQUENCIES = 256  # number of sinusoids in the time embedding
 
 
 def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens 12 T D^2 + 6 D^2 linear (at MLP ratio 4) and 2 T^2 D attention MACs (DiT, appendix)."""
+    """Per block of T tokens: 12 T D^2 + 6 D^2 linear (at MLP ratio 4) and 2 T^2 D attention MACs (DiT, appendix)."""
     width = spec.hidden
     mlp = int(width * spec.mlp_ratio)
     patch_in = spec.patch**2 * spec.channels
@@ -56,7 +56,7 @@ def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
         + 2 * width
         + (width + 1) * patch_out
     )
-    positions = spec.num_tokens * width  # fixed
+    positions = spec.num_tokens * width  # fixed, not learned
     inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
     return Cost(trainable + positions, trainable, blocks, Macs(linear=time + ends), inputs)
 

@@ -13,7 +13,7 @@ from tread_bench.core.selectors import TokenOrder
 
 
 class LightningDiTSpec(DiTSpec):
-    """Sizes of LightningDiT (Yao et al., CVPR 2025): those of DiT."""
+    """Sizes of LightningDiT (Yao et al., CVPR 2025), which are those of DiT."""
 
     learn_sigma: bool = Field(False, description="the last layer computes 2C channels; the first C are the output")
 
@@ -28,12 +28,12 @@ class LightningDiTSpec(DiTSpec):
 
     @property
     def swiglu_hidden(self) -> int:
-        """Two thirds of the MLP's width, so that three matrices weigh what two did."""
+        """Two thirds of the MLP's width, so that three matrices have as many parameters as two."""
         return int(2 / 3 * int(self.hidden * self.mlp_ratio))
 
 
 def lightningdit_cost(spec: LightningDiTSpec, tokens: Sequence[int]) -> Cost:
-    """DiT's, with the three D x H matrices of SwiGLU for the two of the MLP, and a gain in every norm."""
+    """DiT's cost, with the three D x H matrices of SwiGLU instead of the MLP's two, and a gain in every norm."""
     dit = dit_cost(spec, tokens)
     width = spec.hidden
     mlp = int(width * spec.mlp_ratio)
@@ -67,7 +67,7 @@ LIGHTNINGDIT = Family(
         f"LightningDiT-{size}/{p}": {**dims, **shape}
         for size, dims in _SIZES.items()
         for p, shape in _INPUTS.items()
-        if (size, p) != ("L", 1)  # not among the authors' models
+        if (size, p) != ("L", 1)  # not one of the authors' models
     },
     token_order=TokenOrder.SET,
     num_blocks=lambda spec: spec.depth,

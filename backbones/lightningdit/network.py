@@ -1,7 +1,7 @@
 """LightningDiT (Yao et al., "Reconstruction vs. Generation", CVPR 2025): DiT with RoPE, SwiGLU and RMSNorm.
 
-Parameter names are those of the authors' release, so that its weights load. Its time runs from noise to data, so load
-what `tread_bench.backbones.released.reversed_time` makes of them.
+Parameter names match the authors' release, so its weights load. Its time runs from noise to data, so convert the
+weights with `tread_bench.backbones.released.reversed_time` before loading them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tread_bench.model.backbone import TokenState
 
 
 class SwiGLU(nn.Module):
-    """w3(silu(a) b), where [a, b] = w12(x)."""
+    """Computes w3(silu(a) b), where [a, b] = w12(x)."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class SwiGLU(nn.Module):
 
 
 class RotaryBlock(nn.Module):
-    """DiT's block with norms that have gains, a gated MLP, and queries and keys turned by their place on the grid."""
+    """DiT's block with gains in its norms, a gated MLP, and queries and keys rotated by their grid position."""
 
     def __init__(self, spec: LightningDiTSpec, fused_attention: bool) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class RotaryBlock(nn.Module):
 
 
 class RMSFinalLayer(FinalLayer):
-    """DiT's last layer behind a norm with a gain."""
+    """DiT's last layer after a norm with a gain."""
 
     def __init__(self, spec: LightningDiTSpec) -> None:
         super().__init__(spec)
@@ -59,7 +59,7 @@ class RMSFinalLayer(FinalLayer):
 
 
 class LightningDiT(DiT):
-    """Positions are inside the tokens and also turn queries and keys, so a route takes its rows of the table along."""
+    """Positions are added to the tokens and also rotate queries and keys, so a route gathers its rows of the table."""
 
     spec: LightningDiTSpec
     rope: Tensor
@@ -75,7 +75,7 @@ class LightningDiT(DiT):
         return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, self._rope_rows(state)))
 
     def _rope_rows(self, state: TokenState) -> Tensor:
-        """The rows of the tokens present: (N, 2E) of the whole grid, or (B, 1, K, 2E), gathered once per route."""
+        """Rows of the tokens present: (N, 2E) for the whole grid, or (B, 1, K, 2E), gathered once per route."""
         if state.ids is None:
             return self.rope
         if "rope" not in state.cache:

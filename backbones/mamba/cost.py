@@ -1,4 +1,4 @@
-"""What a Mamba mixer weighs and costs: shared by DiS and ZigMa, without torch."""
+"""Parameters and MACs of a Mamba mixer, shared by DiS and ZigMa; without torch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ CONV = 4  # taps of the causal convolution
 
 
 def step_rank(width: int) -> int:
-    """Channels from which the step sizes are projected."""
+    """Return the number of channels from which the step sizes are projected."""
     return -(-width // 16)
 
 
 def mixer_params(width: int, directions: int = 1) -> int:
-    """Projections in and out are shared by the directions, everything between is each one's own."""
+    """Return the parameters of a mixer: directions share the projections in and out, and each has its own rest."""
     inner = EXPAND * width
     rank = step_rank(width)
     per_direction = inner * (CONV + 1) + inner * (rank + 2 * STATE) + (rank + 1) * inner + inner * STATE + inner
@@ -23,9 +23,9 @@ def mixer_params(width: int, directions: int = 1) -> int:
 
 
 def mixer_macs(width: int, tokens: int, directions: int = 1) -> Macs:
-    """Linear layers and convolution, and three multiply-adds per token, channel and state: a h, (delta u) B and C h.
+    """Count linear layers, convolution, and three multiply-adds per token, channel and state: a h, (delta u) B and C h.
 
-    The convolution runs over T + 3 positions, as released, and the last three are cut off.
+    As released, the convolution runs over T + 3 positions, and the last three are cut off.
     """
     inner = EXPAND * width
     rank = step_rank(width)

@@ -1,7 +1,7 @@
 """Mamba's mixer (Gu and Dao, arXiv 2312.00752, figure 3), in one direction or, as in Vision Mamba and DiS, in both.
 
-Parameter names are those of `mamba_ssm.Mamba`, those of the backward direction as DiS's fork has them, so that weights
-load. Shapes: B batch, L tokens, D width, E inner channels, N states, R channels of the step size.
+Parameter names match `mamba_ssm.Mamba`, and for the backward direction DiS's fork of it, so weights load. Shapes: B
+batch, L tokens, D width, E inner channels, N states, R channels of the step size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tread_bench.model.ops.scan import prepare_scan, selective_scan
 
 
 class Mamba(nn.Module):
-    """(B, L, D) to (B, L, D): convolution and selective scan along L, gated; both directions share the projections."""
+    """(B, L, D) to (B, L, D): gated convolution and selective scan along L; both directions share the projections."""
 
     def __init__(self, width: int, scan_kernel: str, bidirectional: bool = False) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Mamba(nn.Module):
         self.scan_kernel = scan_kernel
         self.bidirectional = bidirectional
 
-        # What both directions share, and what each has of its own.
+        # Shared by both directions, then separate for each.
         self.in_proj = nn.Linear(width, 2 * inner, bias=False)
         self.conv1d, self.x_proj, self.dt_proj = _projections(inner, rank)
         self.A_log = nn.Parameter(torch.empty(inner, STATE))
@@ -58,7 +58,7 @@ class Mamba(nn.Module):
         A_log: Tensor,
         D: Tensor,
     ) -> Tensor:
-        """One direction over x (B, L, E), gated by z."""
+        """Scan x (B, L, E) in one direction, gated by z."""
         assert conv.bias is not None, "the convolution has one"
         u = causal_conv(x, conv.weight.squeeze(1), conv.bias, reverse, self.scan_kernel)
         delta, B, C = x_proj(u).split([dt_proj.in_features, STATE, STATE], dim=-1)
@@ -67,24 +67,25 @@ class Mamba(nn.Module):
 
 
 def _projections(inner: int, rank: int) -> tuple[nn.Conv1d, nn.Linear, nn.Linear]:
-    """One direction's causal convolution and the projections to (delta, B, C) and from delta's channels."""
+    """One direction's causal convolution, and the projections to (delta, B, C) and from delta's channels."""
     conv = nn.Conv1d(inner, inner, CONV, groups=inner, padding=CONV - 1)
     return conv, nn.Linear(inner, rank + 2 * STATE, bias=False), nn.Linear(rank, inner)
 
 
 def drop_rates(rate: float, depth: int, blocks: int) -> list[float]:
-    """Rate of each block's drop path as DiS and ZigMa release it: 0, then linear from 0 to `rate` over `depth` blocks.
+    """Return the drop path rate of each block as in DiS and ZigMa: linear from 0 to `rate` over `depth` blocks.
 
-    DiS has one block more than its depth, so its last block has the whole rate; ZigMa has none, and stops short of it.
+    DiS has one block more than its depth, so its last block has the full rate; in ZigMa the last block stays just below
+    it.
     """
     return [0.0, *torch.linspace(0, rate, depth, device="cpu").tolist()][:blocks]
 
 
 def init_mamba(name: str, module: nn.Module, depth: int) -> None:
-    """What DiS and ZigMa change of torch's own draws: state spaces, step sizes, embeddings N(0, 0.02), biases 0.
+    """Apply the initial weights of DiS and ZigMa where they differ from torch's defaults.
 
-    Projections out are scaled down by the square root of depth. Step sizes of the backward direction are left as an
-    ordinary linear layer, as in the release.
+    These are state spaces, step sizes, embeddings N(0, 0.02) and biases 0. Output projections are scaled down by the
+    square root of depth. Step sizes of the backward direction are left as an ordinary linear layer, as in the release.
     """
     if isinstance(module, Mamba):
         _init_states(module)
@@ -99,7 +100,7 @@ def init_mamba(name: str, module: nn.Module, depth: int) -> None:
 
 
 def _init_states(mixer: Mamba) -> None:
-    """A = -1 .. -N in every channel, D = 1."""
+    """Set A = -1 .. -N in every channel, D = 1."""
     for name, parameter in mixer.named_parameters(recurse=False):
         if name.startswith("A"):
             parameter.copy_(torch.arange(1, STATE + 1).log().expand_as(parameter))
@@ -108,7 +109,7 @@ def _init_states(mixer: Mamba) -> None:
 
 
 def _init_steps(dt_proj: nn.Linear) -> None:
-    """softplus(bias) is log-uniform in [0.001, 0.1]."""
+    """Draw biases so that softplus(bias) is log-uniform in [0.001, 0.1]."""
     bound = dt_proj.in_features**-0.5
     nn.init.uniform_(dt_proj.weight, -bound, bound)
     step = torch.empty_like(dt_proj.bias).uniform_(math.log(0.001), math.log(0.1)).exp()

@@ -48,7 +48,7 @@ class DRWKVSpec(BackboneSpec):
 
 
 def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens 13 T D^2 + 6 D^2 linear, 2 T D^2 more where a long skip ends, and 6 T D of Bi-WKV."""
+    """Per block of T tokens: 13 T D^2 + 6 D^2 linear, 2 T D^2 more if a long skip ends there, and 6 T D of Bi-WKV."""
     width = spec.hidden
     half = spec.depth // 2
     square = width * width
@@ -61,7 +61,7 @@ def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
     patch_in = spec.patch**2 * spec.channels
     patch_out = spec.patch**2 * spec.out_channels
     time = FREQUENCIES * width + square
-    # Beside the linear layers: adaLN's bias, two norms, mixes and decays.
+    # In addition to the linear layers: adaLN's bias, two norms, mixes and decays.
     block_params = per_token + 6 * square + 6 * width + 4 * width + 7 * width
     params = (
         spec.depth * block_params
@@ -83,7 +83,7 @@ def drwkv_cost(spec: DRWKVSpec, tokens: Sequence[int]) -> Cost:
 
 
 def check_routes(spec: DRWKVSpec, routes: Sequence[Route], selector: str) -> None:
-    """Raises ValueError where q_shift="grid" meets kept tokens that are no grid."""
+    """Raise ValueError if q_shift="grid" is used with kept tokens that do not form a grid."""
     for route in routes:
         if spec.q_shift == "grid" and not keeps_grid(selector, route.rate, spec.grid):
             raise ValueError(

@@ -1,7 +1,7 @@
 """Diffusion-RWKV (Fei et al., "Scaling RWKV-Like Architectures for Diffusion Models", arXiv 2404.04478).
 
-Bi-WKV along the raster order and Q-shift on the grid, long skips, adaLN-Zero. Parameter names are those of the authors'
-release, so that its weights load. Shapes: B batch, T tokens present, D width.
+Bi-WKV runs along the raster order and Q-shift on the grid; there are long skips and adaLN-Zero. Parameter names match
+the authors' release, so its weights load. Shapes: B batch, T tokens present, D width.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Shift = Callable[[Tensor], Tensor]
 
 
 def mix(x_BTD: Tensor, shifted_BTD: Tensor, share_11D: Tensor) -> Tensor:
-    """share x + (1 - share) shifted, channel by channel."""
+    """Return share x + (1 - share) shifted, channel by channel."""
     return shifted_BTD + share_11D * (x_BTD - shifted_BTD)
 
 
 def _ramp(width: int, power: float) -> Tensor:
-    """(channel / width) ^ power, (1, 1, D)."""
+    """(channel / width) ^ power, of shape (1, 1, D)."""
     return (torch.arange(width) / width).pow(power).view(1, 1, -1)
 
 
 class SpatialMix(nn.Module):
-    """Bi-WKV over tokens mixed with their neighbours, behind a sigmoid gate; decay and bonus are for a whole length."""
+    """Bi-WKV over tokens mixed with neighbours, with a sigmoid gate; decay and bonus are divided by the length."""
 
     def __init__(self, spec: DRWKVSpec, block: int, wkv_kernel: str) -> None:
         super().__init__()
@@ -53,18 +53,18 @@ class SpatialMix(nn.Module):
         prepare_wkv(wkv_kernel)
 
     def forward(self, x_BTD: Tensor, shifted_BTD: Tensor) -> Tensor:
-        # Keys, values and gates of tokens mixed with their neighbours.
+        # Compute keys, values and gates from tokens mixed with their neighbours.
         k = self.key(mix(x_BTD, shifted_BTD, self.spatial_mix_k))
         v = self.value(mix(x_BTD, shifted_BTD, self.spatial_mix_v))
         r = self.receptance(mix(x_BTD, shifted_BTD, self.spatial_mix_r))
 
-        # Decay and bonus are spread over the length.
+        # Divide decay and bonus by the length.
         length = x_BTD.shape[1]
         y = bi_wkv(self.spatial_decay / length, self.spatial_first / length, k, v, self.wkv_kernel)
         return self.output(r.sigmoid() * y)
 
     def reset_parameters(self) -> None:
-        """Decays from -5 to 3, bent by depth; mixes from 0 to 1, later blocks mixing less in."""
+        """Set decays from -5 to 3, curved by depth, and shares of x from 0 to 1, larger in later blocks."""
         width = len(self.spatial_decay)
         early = 1 - self.block / self.depth
         late = self.block / (self.depth - 1)
@@ -77,7 +77,7 @@ class SpatialMix(nn.Module):
 
 
 class ChannelMix(nn.Module):
-    """Squared ReLU between two layers, over tokens mixed with their neighbours, behind a sigmoid gate."""
+    """Squared ReLU between two layers, over tokens mixed with their neighbours, with a sigmoid gate."""
 
     def __init__(self, spec: DRWKVSpec, block: int) -> None:
         super().__init__()
@@ -94,13 +94,13 @@ class ChannelMix(nn.Module):
         return r.sigmoid() * self.value(k.relu().square())
 
     def reset_parameters(self) -> None:
-        """Mixes from 0 to 1, later blocks mixing less in."""
+        """Set shares of x from 0 to 1, larger in later blocks."""
         for mix in (self.spatial_mix_k, self.spatial_mix_r):
             mix.copy_(_ramp(mix.numel(), self.early))
 
 
 class Block(nn.Module):
-    """Spatial and channel mix, each shifted, scaled and gated by the conditioning (adaLN-Zero)."""
+    """Spatial mix and channel mix, each shifted, scaled and gated by the conditioning (adaLN-Zero)."""
 
     def __init__(self, spec: DRWKVSpec, block: int, wkv_kernel: str) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Block(nn.Module):
 
 
 class DRWKV(Backbone):
-    """Bi-WKV sees a sequence, Q-shift the grid; inside a route it looks neighbours up among the kept tokens."""
+    """Bi-WKV sees a sequence, Q-shift the grid; inside a route, neighbours are looked up among the kept tokens."""
 
     spec: DRWKVSpec
     head_modules = ("norm_f", "final_layer")
@@ -143,7 +143,7 @@ class DRWKV(Backbone):
         self.label_emb = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden))
 
-        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
         half = spec.depth // 2
         kernel = kernels.get("wkv", "torch")
         blocks = [Block(spec, block, kernel) for block in range(spec.depth)]
@@ -174,7 +174,7 @@ class DRWKV(Backbone):
         return state.with_streams(x=self.out_blocks[block - half - 1](x, state.c, shift, skip))
 
     def shift(self, state: TokenState) -> Shift:
-        """Q-shift for the tokens present."""
+        """Return the Q-shift for the tokens present."""
         if state.ids is None:
             return partial(q_shift, grid=state.grid)
         if "q_shift" not in state.cache:
@@ -186,7 +186,7 @@ class DRWKV(Backbone):
         return unpatchify(patches, state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """As released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
+        """Initialise as released: Xavier linears, N(0, 0.02) embeddings, zeros where a block or the output begins."""
         if module is self:
             self.pos_embed.copy_(sincos_positions(self.spec.hidden, self.spec.grid))
         elif isinstance(module, nn.Linear) and ("adaLN_modulation" in name or name == "final_layer.linear"):

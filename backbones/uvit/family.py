@@ -32,12 +32,12 @@ class UViTSpec(TextSpec):
 
     @property
     def num_prefix(self) -> int:
-        """Tokens in front: label and time, time and text, or the time alone."""
+        """Number of prefix tokens: label and time, time and text, or only the time."""
         return 1 + bool(self.num_classes) + self.context_tokens
 
 
 def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more where a skip ends, and 2 T^2 D attention."""
+    """Per block of T tokens: 12 T D^2 linear (at MLP ratio 4), 2 T D^2 more if a skip ends there, 2 T^2 D attention."""
     # Blocks.
     width = spec.hidden
     mlp = int(width * spec.mlp_ratio)
@@ -66,7 +66,7 @@ def uvit_cost(spec: UViTSpec, tokens: Sequence[int]) -> Cost:
         + (conv + channels if spec.final_conv else 0)
     )
 
-    # Outside the blocks, and the part of it before the first one.
+    # Outside the blocks, and the part of that before the first one.
     patches = spec.num_tokens * width * patch
     text_in = spec.context_tokens * text
     outside = 2 * patches + text_in + spec.image_size**2 * conv
@@ -80,7 +80,7 @@ _SIZES = {
     "L": {"depth": 20, "hidden": 1024, "heads": 16},
     "H": {"depth": 28, "hidden": 1152, "heads": 16, "final_conv": False},
 }
-_CLIP = {"num_classes": 0, "context_tokens": 77, "context_dim": 768}  # what CLIP ViT-L/14 makes of a caption
+_CLIP = {"num_classes": 0, "context_tokens": 77, "context_dim": 768}  # features of a caption from CLIP ViT-L/14
 
 UVIT = Family(
     name="U-ViT",

@@ -1,7 +1,7 @@
 """U-ViT (Bao et al., "All are Worth Words: A ViT Backbone for Diffusion Models", CVPR 2023).
 
-Label, time and text are tokens in front of the patches, and long skips join the first half of the blocks to the second.
-Parameter names are those of the authors' release, so that its weights load.
+Label, time and text are tokens in front of the patches, and long skips connect the first half of the blocks to the
+second. Parameter names match the authors' release, so its weights load.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 
 class Block(nn.Module):
-    """Attention and MLP; where a long skip ends, a linear layer joins it to the stream first."""
+    """Attention and MLP; if a long skip ends here, a linear layer first joins it to the stream."""
 
     def __init__(self, spec: UViTSpec, fused_attention: bool, skip: bool = False) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class UViT(Backbone):
         self.context_embed = nn.Linear(spec.context_dim, width) if spec.context_tokens else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_prefix + spec.num_tokens, width))
 
-        # Half of the blocks push a long skip, one is in the middle, half pop one.
+        # The first half of the blocks push a long skip each, the second half pop one; one block is in the middle.
         half = spec.depth // 2
         fused = kernels.get("attention", "sdpa") == "sdpa"
         self.in_blocks = nn.ModuleList(Block(spec, fused) for _ in range(half))
@@ -90,7 +90,7 @@ class UViT(Backbone):
         return self.final_layer(unpatchify(patches, state.grid, self.spec.patch))
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """As released: truncated normal linears and positions, the rest as torch draws it; nothing is zeroed."""
+        """Initialise as released: truncated normal linears and positions, torch's defaults elsewhere, no zeros."""
         if module is self:
             nn.init.trunc_normal_(self.pos_embed, std=0.02)
         elif isinstance(module, nn.Linear):

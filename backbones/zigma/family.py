@@ -13,7 +13,7 @@ from tread_bench.backbones.text import TextSpec
 from tread_bench.core.families import Cost, Family, Macs
 from tread_bench.core.selectors import TokenOrder
 
-HEADS = 8  # of the cross-attention, whatever the width
+HEADS = 8  # width of the cross-attention, for any width of the network
 HEAD_DIM = 64
 
 
@@ -32,12 +32,12 @@ class ZigMaSpec(TextSpec):
 
     @property
     def directions(self) -> int:
-        """Scans of one block."""
+        """Number of scans in one block."""
         return 2 if self.scan == "v2" else 1
 
 
 def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
-    """Per block of T tokens a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
+    """Per block of T tokens: a mixer and 3 D^2 of modulation; with text 3 D^2 more and a cross-attention."""
     # Blocks.
     width = spec.hidden
     patch = spec.patch**2 * spec.channels
@@ -62,7 +62,7 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
         + (width + 1) * patch
     )
 
-    # Outside the blocks, and the part of it before the first one.
+    # Outside the blocks, and the part of that before the first one.
     patches = spec.num_tokens * width * patch
     text_in = spec.context_tokens * text
     inputs = FREQUENCIES * width + patches + text_in
@@ -70,7 +70,7 @@ def zigma_cost(spec: ZigMaSpec, tokens: Sequence[int]) -> Cost:
 
 
 def cross_attention_macs(spec: ZigMaSpec, tokens: int) -> Macs:
-    """T queries and their way back, M keys and values, 2 T M products per channel of the heads."""
+    """Count the projections of T queries and outputs and M keys and values, and 2 T M products per head channel."""
     inner = HEADS * HEAD_DIM
     text = spec.context_tokens
     if not text:
@@ -84,7 +84,7 @@ _SIZES = {
     "M": {"depth": 48, "hidden": 768},
     "L": {"depth": 48, "hidden": 1024},
     "H": {"depth": 48, "hidden": 1536},
-    "XL": {"depth": 48, "hidden": 1536},  # H in the release, XL in the paper
+    "XL": {"depth": 48, "hidden": 1536},  # called H in the release, XL in the paper
 }
 _TEXT = {"num_classes": 0, "context_tokens": 77, "context_dim": 768, "learned_positions": True, "channels": 3}
 
@@ -94,7 +94,7 @@ ZIGMA = Family(
     published={f"ZigMa-{size}/{p}": {**dims, "patch": p} for size, dims in _SIZES.items() for p in (1, 2, 4)}
     | {
         "ZigMa-B/1-T2I": {**_SIZES["B"], **_TEXT, "patch": 1},
-        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1},  # the README's
+        "ZigMa-Demo/1-T2I": {"depth": 18, "hidden": 640, **_TEXT, "patch": 1},  # as in the README
     },
     token_order=TokenOrder.SEQUENCE,
     num_blocks=lambda spec: spec.depth,

@@ -1,8 +1,8 @@
 """ZigMa (Hu et al., "ZigMa: A DiT-style Zigzag Mamba Diffusion Model", ECCV 2024): a scan per block, along a path.
 
-The residual stream is the sum of two streams, the last block's output and, in float32, everything before it; both stay
-row by row, only the mixer sees the path's order. Text is attended to in every block, and its mean joins the time.
-Parameter names are those of the authors' release; its label table has no row for "no label", this one has.
+The residual stream is the sum of two streams, the last block's output and, in float32, everything before it. Both stay
+in row order; only the mixer sees the path's order. Every block attends to the text, and its mean is added to the time.
+Parameter names match the authors' release; unlike the release, the label table has a row for "no label".
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Order = tuple[Tensor, Tensor]  # (B, K) each: the tokens present along a path, a
 
 
 def zigzag_paths(grid: tuple[int, int]) -> Tensor:
-    """The eight continuous paths (8, N) in the release's order: from each corner along its rows, then its columns."""
+    """Return the eight continuous paths (8, N) in the release's order: from each corner along rows, then columns."""
     raster = torch.arange(grid[0] * grid[1]).reshape(grid)
     corners = (raster, raster.flip(1), raster.flip(0), raster.flip(0, 1))
     return torch.stack([_snake(corner) for start in corners for corner in (start, start.T)])
 
 
 def _snake(cells: Tensor) -> Tensor:
-    """Row by row, every second row backwards."""
+    """Row by row, with every second row reversed."""
     rows = cells.clone()
     rows[1::2] = rows[1::2].flip(1)
     return rows.flatten()
@@ -59,9 +59,9 @@ class CrossAttention(nn.Module):
 
 
 class Block(nn.Module):
-    """Adds the last block's output to the residual, norms it, and mixes what is shifted, scaled and gated by c.
+    """Adds the previous block's output to the residual, normalises it, and mixes it shifted, scaled and gated by c.
 
-    With text, what it then attends to there is added, shifted, scaled and gated in the same way.
+    With text, a cross-attention is added, shifted, scaled and gated in the same way.
     """
 
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str], drop_rate: float) -> None:
@@ -99,7 +99,7 @@ class Block(nn.Module):
 
 
 class FinalLayer(nn.Module):
-    """A norm and a linear layer to patches; the condition does not reach it."""
+    """A norm and a linear layer to patches, without conditioning."""
 
     def __init__(self, spec: ZigMaSpec) -> None:
         super().__init__()
@@ -111,11 +111,11 @@ class FinalLayer(nn.Module):
 
 
 class ZigMa(Backbone):
-    """A path over the whole grid is restricted to the kept tokens by their ranks on it."""
+    """ZigMa, whose paths over the whole grid are restricted to the kept tokens by their ranks on the path."""
 
     spec: ZigMaSpec
     head_modules = ("norm_f", "final_layer")
-    ranks: Tensor  # (8, N): where along each path a token comes
+    ranks: Tensor  # (8, N): rank of each token on each path
 
     def __init__(self, spec: ZigMaSpec, kernels: Mapping[str, str]) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class ZigMa(Backbone):
         elif self.y_embedder is not None:
             c = c + self.y_embedder(y)
 
-        # One layout and one dtype for the whole way, so that leaving and coming back changes no bit.
+        # One layout and one dtype throughout, so that leaving and returning changes no bit.
         tokens = self.x_embedder(x).contiguous().to(self.x_embedder.proj.weight.dtype)
         if self.pos_embed is not None:
             tokens = tokens + self.pos_embed
@@ -165,7 +165,7 @@ class ZigMa(Backbone):
         return state.with_streams(x=x, residual=residual)
 
     def _order(self, path: int, state: TokenState) -> Order:
-        """The tokens present along a path, kept for as long as they are the same."""
+        """Order of the tokens present along a path, cached while these stay the same."""
         key = f"path {path}"
         if key not in state.cache:
             ranks = self.ranks[path].expand(len(state.streams["x"]), -1)
@@ -178,7 +178,7 @@ class ZigMa(Backbone):
         return unpatchify(self.final_layer(x), state.grid, self.spec.patch)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """Mamba's rules; patches Xavier, time N(0, 0.02), gates and positions at zero."""
+        """Initialise as Mamba does; patches Xavier, time N(0, 0.02), gates and positions zero."""
         super().init_module(name, module)
         if module is self and self.pos_embed is not None:
             nn.init.zeros_(self.pos_embed)
