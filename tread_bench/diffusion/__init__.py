@@ -1,1 +1,1 @@
-"""What a network learns and how it is sampled: objectives, samplers, guidance."""
+"""What a network learns and how it is sampled: objectives, samplers and guidance."""

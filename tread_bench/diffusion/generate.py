@@ -1,4 +1,4 @@
-"""Generating images: noise and masks by sample index, labels balanced over classes, any batch size."""
+"""Image generation: noise and masks by sample index, labels balanced over classes, any batch size."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def generate(
     weak: Network | None = None,
     labels: Sequence[int] | None = None,
 ) -> Iterator[Tensor]:
-    """Batches of images (B, C, H, W), float32. Sample i has noise, label and masks by its index alone.
+    """Yield batches of images (B, C, H, W), float32. A sample's noise, label and masks depend only on its index.
 
     Args:
-        weak: the network of guidance's weak branch, where that has weights of its own.
-        labels: taken in turn; None: all classes.
+        weak: the network of guidance's weak branch, if that has weights of its own.
+        labels: labels to use in rotation; None: all classes.
 
-    The network computes in float32. What is integrated is held in float64, as in EDM's code: where steps are short
-    and many, rounding the state would add up, and on images this costs nothing beside the network.
+    The network computes in float32. The integrated state is held in float64, as in EDM's code: with many short steps,
+    rounding errors of the state would add up, and for images the cost is negligible next to the network's.
     """
     spec = network.spec
     device = next(network.parameters()).device
@@ -46,12 +46,12 @@ def generate(
         labels = range(spec.num_classes)
 
     for first in range(0, num_samples, batch):
-        # Noise and labels of the samples of this batch.
+        # Noise and labels of this batch.
         count = min(batch, num_samples - first)
         noise = torch.from_numpy(draws.normal(seed, "sampling noise", first, count, shape)).to(device)
         y = _labels(labels, first, count, device)
 
-        # What is integrated: the guided prediction's velocity, with fresh noise before each step where churn is set.
+        # Integrate the guided prediction's velocity, with fresh noise before each step if churn is set.
         predict = Guided(network, sampling, times, BatchRange(seed, first, count), y, weak)
         velocity = partial(objective.velocity, _in_float32(predict))
         perturb = churned(sampling.churn, sampling.steps, seed, first) if sampling.churn else None
@@ -65,7 +65,7 @@ def generate(
 
 
 def _labels(in_turn: Sequence[int], first: int, count: int, device: torch.device) -> Tensor | None:
-    """Labels (B,) of samples `first` ..; None where there are none to take."""
+    """Labels (B,) of the samples from `first` on; None if there are no labels."""
     if not in_turn:
         return None
     return torch.tensor(in_turn, device=device)[torch.arange(first, first + count, device=device) % len(in_turn)]

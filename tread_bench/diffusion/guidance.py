@@ -1,4 +1,4 @@
-"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), of whatever two branches (`branches.py`)."""
+"""Guidance while sampling: D = D_weak + s (D_strong - D_weak), for any two branches (`branches.py`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _WAY_OUT = "say, so that its costs and its guidance would be wrong: run tread_be
 
 
 class Guided:
-    """The prediction (x, t) -> (B, C, H, W) that one batch is sampled with, call after call of its sampler.
+    """The guided prediction (x, t) -> (B, C, H, W) for one batch, called once for each call of its sampler.
 
-    A call makes one network call where the strong branch alone is needed, else two. Branches are combined in the
-    network's output: the flow velocity and EDM's denoiser are affine in it, so that it is the same rule for both.
+    A call evaluates the network once if only the strong branch is needed, otherwise twice. Branches are combined in the
+    network's output: the flow velocity and EDM's denoiser are affine in it, so the same rule holds for both.
 
     Args:
         batch_range: the samples of the batch.
         y: their labels (B,) long, or None.
-        weak: the network of the weak branch where it has weights of its own.
-        times: of the sampler, steps + 1.
+        weak: the network of the weak branch, if it has weights of its own.
+        times: the sampler's times, steps + 1.
 
     Raises:
-        ValueError: a branch without label of a model without labels, or a weak branch without its network.
-        RuntimeError: on a call, the sampler makes more of them than its description says.
+        ValueError: a branch without a label for a model without labels, or a weak branch without its network.
+        RuntimeError: on a call, if the sampler makes more calls than its description says.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Guided:
         return torch.lerp(self._predict(self.weak, call.step, x, t), strong, self.sampling.guidance_scale)
 
     def check_complete(self) -> None:
-        """Raises RuntimeError where the sampler has made fewer calls than its description says."""
+        """Raise RuntimeError if the sampler has made fewer calls than its description says."""
         if next(self.calls, None) is not None:
             raise RuntimeError(f"sampler {self.sampling.sampler} makes fewer calls than its call_times {_WAY_OUT}")
 
@@ -71,19 +71,19 @@ class Guided:
         backbone = network.backbone
         y = self._label(branch)
 
-        # Branches that leave out blocks, or SPRINT's deep path.
+        # A branch that leaves out blocks, or SPRINT's deep path.
         if branch.dropped_blocks:
             return without_blocks(backbone, x, t, y, branch.dropped_blocks)
         if branch.drops_path:
             return network.method.shallow_forward(backbone, backbone.start(x, t, y))
 
-        # Branches that route tokens, and the plain one.
+        # A branch that routes tokens, or the plain one.
         routes = branch.routes_at(step, self.sampling.steps)
         if not routes:
             return network(x, t, y)
         selector = network.method.selector
         ids = []
-        for route in routes:  # the stream does not know the rate: a mask that decays loses tokens one after another
+        for route in routes:  # the stream is the same for any rate: as a rate decays, tokens return one by one
             stream = f"sampling route {route.start}:{route.end} {selector} {branch.name} {step}"
             ids.append(draw_kept(stream, self.batch_range, route, selector, backbone.spec, x.device))
         return backbone(x, t, y, routes=routes, selector=selector, ids=ids)
@@ -101,7 +101,7 @@ class Guided:
 
 
 def without_blocks(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None, dropped: frozenset[int]) -> Tensor:
-    """The dense prediction (B, C, H, W) of all other blocks."""
+    """Return the dense prediction (B, C, H, W) without the blocks in `dropped`."""
     state = backbone.start(x, t, y)
     for block in range(backbone.num_blocks):
         if block not in dropped:

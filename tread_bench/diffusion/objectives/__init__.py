@@ -1,1 +1,1 @@
-"""What a network learns: objectives, one per file."""
+"""Objectives, one per folder."""

@@ -1,4 +1,4 @@
-"""An objective: how data are corrupted, what the network's output means, and how its error is weighed."""
+"""The interface of an objective: how data are corrupted, what the network's output means, how its error is weighted."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ Predict = Callable[[Tensor, Tensor], Tensor]  # (x_t, t) -> network output
 
 
 class Objective(Protocol):
-    """Times t are the objective's own (flow time in [0, 1], or the noise level sigma)."""
+    """An objective. Times t are its own (flow time in [0, 1], or the noise level sigma)."""
 
     @property
     def validation_times(self) -> tuple[float, ...]:
-        """The 8 at which dense validation loss is measured."""
+        """The 8 times at which dense validation loss is measured."""
         ...
 
     @property
     def similarity_times(self) -> tuple[float, ...]:
-        """Those of the layer similarity, where a suite names none."""
+        """The default times of the layer similarity."""
         ...
 
     def draw_times(self, seed: int, first: int, count: int) -> Tensor:
-        """Training times (B,) of the samples `first` ..."""
+        """Draw the training times (B,) of the samples from `first` on."""
         ...
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """x_t (B, C, H, W) of data x and standard normal noise."""
+        """Return x_t (B, C, H, W) of data x and standard normal noise."""
         ...
 
     def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """The weighted squared error of each pixel (B, C, H, W), in float32."""
+        """Return the weighted squared error of each pixel (B, C, H, W), in float32."""
         ...
 
     def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """The training loss of each sample (B,), over channels and pixels, in float32; validated by the same."""
+        """Return each sample's training loss (B,), over channels and pixels, in float32; also used for validation."""
         ...
 
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """dx/dt (B, C, H, W) of the probability flow at times t (B,): what a sampler integrates."""
+        """Return dx/dt (B, C, H, W) of the probability flow at times t (B,), which a sampler integrates."""
         ...
 
     def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """The estimate (B, C, H, W) of the data behind x_t that the network's output stands for."""
+        """Return the estimate (B, C, H, W) of the clean data that the network's output implies."""
         ...
 
     def sampling_times(self, steps: int) -> list[float]:
-        """`steps` + 1 times, from pure noise down to 0."""
+        """Return `steps` + 1 times, from pure noise down to 0."""
         ...
 
     def prior(self, noise: Tensor) -> Tensor:
-        """Where sampling starts: standard normal noise (B, C, H, W) at the scale of the first time."""
+        """Return the start of sampling: standard normal noise (B, C, H, W) at the scale of the first time."""
         ...

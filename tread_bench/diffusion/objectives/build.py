@@ -1,4 +1,4 @@
-"""The objective of a cell."""
+"""Building the objective of a cell."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tread_bench.diffusion.objectives.base import Objective
 
 
 def build_objective(options: ObjectiveOptions) -> Objective:
-    """What the options are of."""
+    """Build the objective that the options describe."""
     objective: Objective = named(options.family.builder)(options)
     return objective

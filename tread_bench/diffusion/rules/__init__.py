@@ -1,1 +1,1 @@
-"""Rules of guidance: which two branches are combined. They need no torch."""
+"""Guidance rules: which two branches are combined. No torch."""

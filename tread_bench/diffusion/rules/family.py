@@ -1,4 +1,4 @@
-"""The rules of guidance that come with this package: which two branches, and at which times."""
+"""The guidance rules of this package: which two branches are combined, and at which times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tread_bench.core.routes import Route
 
 
 class Unguided(GuidanceOptions):
-    """No guidance: the prediction of the network, one call per evaluation."""
+    """No guidance: the network's own prediction, with one network call per evaluation."""
 
     name: Literal["none"] = "none"
 
@@ -24,10 +24,10 @@ class Unguided(GuidanceOptions):
 
 
 class Guidance(GuidanceOptions):
-    """What all our rules share."""
+    """Settings that all our rules share."""
 
     interval: tuple[Float, Float] | None = Field(
-        None, description="[low, high]: guided at low < t <= high, the objective's times; empty: at all"
+        None, description="[low, high]: guided at low < t <= high, the objective's times; empty: always"
     )
 
     @property
@@ -52,11 +52,11 @@ class ClassifierFree(Guidance):
 
 
 class Routed(Guidance):
-    """Both branches routed, the weak one more strongly."""
+    """Both branches are routed, the weak one more strongly."""
 
     blocks: Blocks = Field((), description="START:END that tokens bypass; empty: those of the cell's routes")
     strong: Share = Field(0.5, description="share of the tokens that bypasses in the strong branch")
-    weak: Share = Field(0.9, description="the same in the weak branch")
+    weak: Share = Field(0.9, description="share of the tokens that bypasses in the weak branch")
 
     @property
     def routed_blocks(self) -> tuple[Route, ...]:
@@ -77,7 +77,7 @@ class Routed(Guidance):
 
 
 class SparseGuidance(Routed):
-    """Sparse Guidance: a strong branch at a low rate, a weak one at a high rate (Krause et al. 2026)."""
+    """Sparse Guidance: the strong branch has a low rate, the weak one a high rate (Krause et al. 2026)."""
 
     name: Literal["sparse"] = "sparse"
     decay: Literal["none", "cosine"] = Field("none", description="cosine: both rates fall to 0 over the steps")
@@ -106,7 +106,7 @@ class SparseGuidance(Routed):
 
 
 class TreadGuidance(Routed):
-    """TREAD's routed guidance: one routed prediction guided by a more strongly routed one, both with their label."""
+    """TREAD's routed guidance: a routed prediction guided by a more strongly routed one, both with the label."""
 
     name: Literal["tread"] = "tread"
 
@@ -116,7 +116,7 @@ class TreadGuidance(Routed):
 
 
 class ReleasedTreadGuidance(Routed):
-    """The same as TREAD's released code has it: neither branch has the label."""
+    """TREAD's routed guidance as in the released code: neither branch has the label."""
 
     name: Literal["tread_released"] = "tread_released"
 
@@ -159,7 +159,7 @@ class PathDrop(Guidance):
     blocks: Blocks = Field(
         (), description="START:END left out; empty: those of the cell's routes, or what the method itself drops"
     )
-    label_weak: bool = Field(False, description="true: the weak branch is told the label")
+    label_weak: bool = Field(False, description="true: the weak branch is given the label")
 
     @property
     def routed_blocks(self) -> tuple[Route, ...]:

@@ -1,4 +1,4 @@
-"""A sampler by its name."""
+"""Building a sampler."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from tread_bench.diffusion.samplers.integrate import Step
 
 
 def build_sampler(family: SamplerFamily) -> Step:
-    """The steps of one batch of samples."""
+    """Build the step function for one batch of samples."""
     step: Step = named(family.builder)()
     return step

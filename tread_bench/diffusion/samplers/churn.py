@@ -13,15 +13,15 @@ from tread_bench.diffusion.samplers.integrate import Perturb
 
 
 def raised(churn: Churn, sigma: float, steps: int) -> float:
-    """The noise level sigma (1 + gamma) that a step from sigma starts at; gamma = min(s_churn / steps, sqrt(2) - 1)."""
+    """Return the level sigma (1 + gamma) where a step from sigma starts; gamma = min(s_churn / steps, sqrt(2) - 1)."""
     inside = churn.s_min <= sigma <= (math.inf if churn.s_max is None else churn.s_max)
     return sigma * (1 + min(churn.s_churn / steps, math.sqrt(2) - 1)) if inside else sigma
 
 
 def churned(churn: Churn, steps: int, seed: int, first: int) -> Perturb:
-    """Raises the noise of samples `first` .. before a step: x + s_noise sqrt(raised^2 - sigma^2) noise.
+    """Return a function that raises the noise of a batch before a step: x + s_noise sqrt(raised^2 - sigma^2) noise.
 
-    The noise is drawn by sample index and step alone.
+    The noise depends only on the sample index (from `first` on) and the step.
     """
 
     def perturb(x: Tensor, sigma: float, step: int) -> tuple[Tensor, float]:

@@ -8,7 +8,7 @@ from tread_bench.diffusion.samplers.integrate import Slope
 
 
 class Euler:
-    """x at `after` from x at `now`, along the slope at `now`: first order, one call."""
+    """Takes x from time `now` to `after` along the slope at `now`: first order, one call."""
 
     def __call__(self, slope: Slope, x: Tensor, now: float, after: float) -> Tensor:
         return x + (after - now) * slope(x, now)

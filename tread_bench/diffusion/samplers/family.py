@@ -1,4 +1,4 @@
-"""The samplers that come with this package, without torch."""
+"""The samplers of this package, without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heun's method as EDM samples with it (Karras et al. 2022, Algorithm 1)."""
+"""Heun's method as used in EDM (Karras et al. 2022, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tread_bench.diffusion.samplers.integrate import Slope
 
 
 class Heun:
-    """x at `after` from x at `now`, along the mean of the slopes at both ends: second order, two calls.
+    """Takes x from time `now` to `after` along the mean of the slopes at both ends: second order, two calls.
 
-    The step to 0 is Euler's, with one call: EDM's slope (x - D) / sigma has no value there.
+    The step to 0 is an Euler step, with one call: EDM's slope (x - D) / sigma is undefined there.
     """
 
     def __call__(self, slope: Slope, x: Tensor, now: float, after: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""From noise to data: the steps of a sampler, one after another."""
+"""Integration from noise to data: the steps of a sampler in sequence."""
 
 from __future__ import annotations
 

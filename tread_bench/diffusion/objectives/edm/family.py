@@ -1,4 +1,4 @@
-"""EDM, without torch."""
+"""Description of EDM, without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EdmOptions(ObjectiveOptions):
         return self.sigma_min, self.sigma_max
 
     def sampling_time(self, step: int, steps: int) -> float:
-        """Level of step `step` of `steps`: equal distances in sigma^(1 / rho) between the ends, then 0 (eq. 5)."""
+        """Return the level of step `step` of `steps`: equal distances in sigma^(1 / rho), then 0 (eq. 5)."""
         if step == steps:
             return 0.0
         first, last, distances = self.sigma_max ** (1 / self.rho), self.sigma_min ** (1 / self.rho), max(1, steps - 1)

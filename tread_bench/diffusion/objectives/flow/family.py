@@ -1,4 +1,4 @@
-"""Flow matching, without torch."""
+"""Description of flow matching, without torch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class FlowOptions(ObjectiveOptions):
 
     @property
     def time_range(self) -> tuple[float, float]:
-        """Data and noise."""
+        """The times of data and of noise."""
         return 0.0, 1.0
 
     def sampling_time(self, step: int, steps: int) -> float:
-        """Where step `step` of `steps` starts: equal steps from 1 to 0."""
+        """Return the time at which step `step` of `steps` starts: equal steps from 1 to 0."""
         return (steps - step) / steps
 
 

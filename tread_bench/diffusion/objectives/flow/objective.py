@@ -17,7 +17,7 @@ from tread_bench.diffusion.objectives.flow.family import FlowOptions
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The objective of a `FlowOptions`."""
+    """The objective of `FlowOptions`."""
 
     config: FlowOptions
 
@@ -25,33 +25,33 @@ class Flow:
     similarity_times = (0.1, 0.3, 0.5, 0.7, 0.9)
 
     def draw_times(self, seed: int, first: int, count: int) -> Tensor:
-        """Training times (B,): uniform, or sigmoid of a standard normal (Esser et al. 2024, section 3.1)."""
+        """Draw training times (B,): uniform, or sigmoid of a standard normal (Esser et al. 2024, section 3.1)."""
         if self.config.times == "uniform":
             return torch.from_numpy(draws.uniform(seed, "time", first, count))
         return torch.from_numpy(draws.normal(seed, "time", first, count)).sigmoid()
 
     def errors(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Squared velocity error of each pixel (B, C, H, W), in float32."""
+        """Return the squared velocity error of each pixel (B, C, H, W), in float32."""
         return (predict(self.corrupt(x, noise, t), t).float() - (noise - x)).square()
 
     def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Mean squared velocity error of each sample (B,), over channels and pixels, in float32."""
+        """Return the mean squared velocity error of each sample (B,), over channels and pixels, in float32."""
         return self.errors(predict, x, noise, t).flatten(1).mean(1)
 
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """x_t (B, C, H, W)."""
+        """Return x_t (B, C, H, W)."""
         return torch.lerp(x, noise, t.view(-1, 1, 1, 1))
 
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """dx/dt (B, C, H, W) at times t (B,)."""
+        """Return dx/dt (B, C, H, W) at times t (B,)."""
         return predict(x_t, t).to(x_t.dtype)
 
     def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """x_t - t v, where a straight path from x_t ends."""
+        """Return x_t - t v, where a straight path from x_t ends."""
         return x_t - t.view(-1, 1, 1, 1) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
-        """Equal steps from 1 to 0."""
+        """Return equal steps from 1 to 0."""
         return [self.config.sampling_time(step, steps) for step in range(steps + 1)]
 
     def prior(self, noise: Tensor) -> Tensor:
