@@ -113,14 +113,14 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
     ("row", "place", "message"),
     [
         ("evaluate: tred", "12:9", "unknown trained row 'tred'; did you mean 'tread'?"),
-        ("evaluate: {row: tread, iteration: 3}", "12:43", "row 'tread' keeps its weights of iteration 2, 8 alone"),
+        ("evaluate: {row: tread, iteration: 3}", "12:43", "row 'tread' keeps weights only of iteration 2, 8"),
         ("evaluate: tread, method: dense", "12:26", "method has no effect: this row takes over what row 'tread'"),
         ("evaluate: tread, objective: edm", "12:37", "objective: row 'tread', which this one evaluates, was trained"),
         ("evaluate: {row: tread, run: nowhere}", "12:25", "nowhere is not a run folder"),
         (
             "sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 2}}",
             "12:80",
-            "give it a row of its own with evaluate",
+            "put it in a separate row with evaluate",
         ),
         (
             "evaluate: tread, sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 8}}",
@@ -327,7 +327,7 @@ def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
         ),
         (
             ("--cell", "tread", "--scale", 2, "--guidance", "{name: autoguidance, row: dense, snapshot: 3}"),
-            "row 'dense' keeps its weights of iteration 2, 8 alone",
+            "row 'dense' keeps weights only of iteration 2, 8",
         ),
         (("--cell", "tread", "--scale", 2, "--guidance", "{name: path_drop, blocks: '0:-1'}"), "leaves no block"),
     ],

@@ -225,7 +225,7 @@ def test_the_last_of_two_overrides_holds(write):
         ("training.batch=many", "training.batch 'many': must be a valid integer"),
         ("training.batch", "must be KEY=VALUE, such as training.iterations=100"),
         ("training..batch=3", "must be KEY=VALUE"),
-        ("base.training.batch=3", "base is not for --set: give the cell's key alone"),
+        ("base.training.batch=3", "base cannot be set: give the cell's key without it"),
         ("timing.pears=3", "unknown timing key 'pears'; did you mean 'pairs'?"),
         ("timing=3", "timing 3: must be a valid dictionary"),
         ("seeds=[1, x]", "seeds.1 'x': must be a valid integer"),

@@ -1,1 +1,1 @@
-"""From YAML to a plan: reading, merging, resolving and checking suites, every mistake with its place. No torch."""
+"""From YAML to a plan: suites are read, merged, resolved and checked; every mistake has a place. No torch."""

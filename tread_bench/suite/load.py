@@ -1,4 +1,4 @@
-"""Suite files: found by path or name, read with `--set` applied, every mistake reported at once with its place."""
+"""Loading of suite files, by path or name, with `--set` applied; all mistakes are reported together, with places."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, d
 from tread_bench.suite.plan import Plan, expand
 from tread_bench.suite.yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
-_SECTIONS = ("base", "matrix", "rows", "overrides")  # they hold keys of a cell, which `--set` takes alone
+_SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (
     *("data.train", "data.held_out", "data.decoder", "data.images"),
     *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
@@ -25,31 +25,31 @@ _FILES = (
 
 
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
-    """The validated suite of a YAML file; the data files that it names need not be there.
+    """Load and validate a suite from a YAML file; the data files that it names need not exist.
 
     Args:
-        overrides: `KEY=VALUE` as of `--set`, the value in YAML. A key of the suite (`seeds=2`, `timing.pairs=0`) is
+        overrides: `KEY=VALUE` as for `--set`, the value in YAML. A key of the suite (`seeds=2`, `timing.pairs=0`) is
             replaced; a key of a cell (`training.iterations=100`) is set in every cell, after matrix and rows.
 
     Raises:
-        SuiteError: every mistake of the file, of its cells and of the overrides.
+        SuiteError: all mistakes in the file, its cells and the overrides.
     """
     return _load(Path(path), overrides, check_files=False).suite
 
 
 def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
-    """Like `load_suite`, expanded; the data files that the cells need must be there."""
+    """Load a suite like `load_suite` and expand it; the data files that its cells need must exist."""
     return _load(Path(path), overrides, check_files=True)
 
 
 def shipped_suites() -> dict[str, Path]:
-    """The suites that come with the package, by name, such as `cifar10/route_placement`."""
-    folder = (Path(__file__).parents[1] / "suites").resolve()  # in a checkout a link
+    """Return the suites that come with the package, by name, such as `cifar10/route_placement`."""
+    folder = (Path(__file__).parents[1] / "suites").resolve()  # a link in a checkout
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in sorted(folder.rglob("*.yaml"))}
 
 
 def find_suite(name_or_path: str | Path) -> Path:
-    """An existing file, or the shipped suite of that name. Raises SuiteError."""
+    """Return the path of an existing file, or of the shipped suite of that name. Raises SuiteError."""
     path, shipped = Path(name_or_path), shipped_suites()
     if path.is_file():
         return path
@@ -83,7 +83,7 @@ def _read_text(path: Path) -> str:
         with path.open("rb") as file:
             return file.read(4 * MAX_CHARACTERS + 8).decode(
                 "utf-8-sig"
-            )  # enough to tell that a longer file is too long
+            )  # one more than allowed, to notice that a file is too long
     except OSError as error:
         raise SuiteError([Problem(f"cannot be read: {error.strerror}", place=Place(str(path)))]) from None
     except UnicodeDecodeError as error:
@@ -94,14 +94,14 @@ def _read_text(path: Path) -> str:
 
 
 def _located(problems: Sequence[Problem], places: Places) -> list[Problem]:
-    """Problems with their places: those of the file from top to bottom, then those of `--set`."""
+    """Problems with their places, sorted: those of the file from top to bottom, then those of `--set`."""
     placed = [problem if problem.place else replace(problem, place=places.find(problem)) for problem in problems]
     bare = [replace(problem, loc=(), at_key=False) for problem in placed]  # reported once, however many cells share it
     return sorted(bare, key=lambda p: (not p.place.line, p.place.line, p.place.column) if p.place else (True, 0, 0))
 
 
 def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
-    """The suite and its mistakes; a suite with mistakes is what can still be expanded of it, or None."""
+    """The suite and its mistakes; with mistakes, the part of it that can still be expanded, or None."""
     try:
         return Suite.model_validate(data), []
     except ValidationError as error:
@@ -117,14 +117,14 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
 
 
 def _apply(override: str, data: dict[str, Any], places: Places) -> list[Problem]:
-    """Set the key in the suite's data, or tell what is wrong with the override."""
+    """Set the key in the suite's data; return what is wrong with the override."""
     place = Place(f"--set {override}")
     key, equals, text = override.partition("=")
     path = tuple(key.strip().split("."))
     if not equals or not all(path) or len(path) > MAX_DEPTH:
         return [Problem("must be KEY=VALUE, such as training.iterations=100", place=place)]
     if path[0] in _SECTIONS:
-        return [Problem(f"{path[0]} is not for --set: give the cell's key alone, for every cell", place=place)]
+        return [Problem(f"{path[0]} cannot be set: give the cell's key without it, for every cell", place=place)]
     if path[0] not in Suite.model_fields and path[0] not in Cell.model_fields:
         known = [name for name in (*Suite.model_fields, *Cell.model_fields) if name not in _SECTIONS]
         return [Problem(unknown("key", path[0], known), place=place)]
@@ -147,7 +147,7 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
 
 
 def _absolute(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The suite with its relative file names resolved against the folder of the suite."""
+    """The suite with relative file names resolved against the suite's folder."""
     layers: dict[str, Any] = {
         key: _absolute_value((), data[key], folder) for key in ("base", "overrides") if key in data
     }
@@ -181,4 +181,4 @@ def _absolute_value(path: tuple[str, ...], value: object, folder: Path) -> objec
         return [_absolute_value(path, item, folder) for item in value]
     if ".".join(path) not in _FILES:
         return value
-    return os.path.realpath(folder / value) if isinstance(value, str) else value  # unlike Path.resolve, bears loops
+    return os.path.realpath(folder / value) if isinstance(value, str) else value  # unlike Path.resolve, allows loops

@@ -1,4 +1,4 @@
-"""A suite's layers: base, matrix, rows and overrides, laid on each other with the spot that wrote each value."""
+"""A suite's layers (base, matrix, rows, overrides) merged, keeping the location that wrote each value."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tread_bench.core.problems import Loc, Problem, dotted, shortened
 
 MAX_CELLS = 100_000
 MAX_ROWS = 10_000
-MAX_VALUES = 1_000_000  # of all rows together; a text counts once per 80 characters
+MAX_VALUES = 1_000_000  # limit for all rows together; a text counts once per 80 characters
 LONGEST_LABEL = 200
 LAYERS = ("base", "matrix", "rows", "overrides")
-# a mapping with a name, or the name alone
+# keys whose value is a mapping with a name, or just the name
 CHOICES = ("backbone", "data", "method", "objective", "sampling.guidance")
 
 
-Combination = dict[str, tuple[Any, Loc]]  # dotted key -> its value and the spot that wrote it
+Combination = dict[str, tuple[Any, Loc]]  # dotted key -> its value and the location that wrote it
 Labelled = list[tuple[str, Combination]]
 
 
 @dataclass
 class Draft:
-    """The values of a cell while layers are laid on each other, and for each path the spot that wrote it."""
+    """The values of a cell while layers are merged, and for each path the location that wrote it."""
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[Loc, Loc] = field(default_factory=dict)
@@ -38,19 +38,19 @@ class Draft:
         return Draft(_copied(self.values), dict(self.origins))
 
     def lay(self, layer: Mapping[str, Any], loc: Loc) -> Draft:
-        """Set the keys, nested or dotted, of a layer written at `loc`; returns itself."""
+        """Set the nested or dotted keys of a layer written at `loc`; return the draft itself."""
         for key, value in layer.items():
             self.set(tuple(key.split(".")), value, (*loc, key))
         return self
 
     def choose(self, combination: Combination) -> Draft:
-        """Set what a combination of a matrix says; returns itself."""
+        """Set the values of a matrix combination; return the draft itself."""
         for key, (value, loc) in combination.items():
             self.set(tuple(key.split(".")), value, loc)
         return self
 
     def set(self, path: tuple[str, ...], value: object, loc: Loc) -> None:
-        """A mapping extends what is there; any other value, and a choice that gives its name, replaces it."""
+        """Set a value: a mapping extends what is there; any other value, or a choice giving its name, replaces it."""
         is_choice = ".".join(path) in CHOICES
         if is_choice and isinstance(value, str):
             value = {"name": value}
@@ -63,7 +63,7 @@ class Draft:
             self.set((*path, *key.split(".")), item, (*loc, key))
 
     def moved(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Problems of the cell, at the spots of the suite that wrote the values, or the last parts of them."""
+        """Move a cell's problems to the locations in the suite that wrote the values."""
         last_parts = {path: path for path in self.origins}
         for path in self.origins:
             for above in (path[:n] for n in range(1, len(path))):
@@ -78,7 +78,7 @@ class Draft:
         return Problem(problem.message, loc, at_key=True)
 
     def latest(self, *paths: Loc) -> Loc:
-        """Of these paths, the one that the last layer wrote."""
+        """Return which of these paths was written by the last layer."""
         return max(paths, key=lambda path: LAYERS.index(str(self.origins.get(path, ("base",))[0])))
 
     def _at(self, path: tuple[str, ...]) -> object:
@@ -104,7 +104,7 @@ def _copied(values: dict[str, Any]) -> dict[str, Any]:
 
 
 class DraftRow(NamedTuple):
-    """A row before validation: its name, the spot that names it, its merged values, and its matrix combination."""
+    """A row before validation: its name, the location of its name, its merged values, and its matrix combination."""
 
     name: str
     loc: Loc
@@ -113,7 +113,7 @@ class DraftRow(NamedTuple):
 
 
 def draft_rows(suite: Suite, problems: list[Problem]) -> Iterator[DraftRow]:
-    """Matrix combinations x rows, each with its own combinations. Mistakes of the layers are added to `problems`."""
+    """Yield matrix combinations x rows, each with its own combinations; append the layers' mistakes to `problems`."""
     problems += _set_twice(suite.base, ("base",))
     too_many = list(_too_many(suite))
     problems += too_many
@@ -155,7 +155,7 @@ def _leaves(layer: Mapping[str, Any], loc: Loc, above: Loc = ()) -> Iterator[tup
 
 
 def _combinations(matrix: Mapping[str, Any], at: Loc, problems: list[Problem]) -> Labelled:
-    """The combinations of a matrix written at `at`, with their labels; none where the matrix itself is wrong."""
+    """The labelled combinations of a matrix written at `at`; none if the matrix itself is wrong."""
     wrong = list(_matrix_problems(matrix, at))
     problems += wrong
     if wrong:
@@ -173,7 +173,7 @@ def _combinations(matrix: Mapping[str, Any], at: Loc, problems: list[Problem]) -
 
 
 def _included(kept: list[Combination], include: list[dict[str, Any]], axes: set[str], at: Loc) -> list[Combination]:
-    """As in GitHub Actions: an entry extends the combinations whose matrix values it matches, or else is one itself."""
+    """As in GitHub Actions, an entry extends the combinations it matches, or else is added as a combination."""
     extended, added = [dict(c) for c in kept], []
     for j, entry in enumerate(include):
         spots: Combination = {key: (value, (*at, "include", j, key)) for key, value in entry.items()}
@@ -211,7 +211,7 @@ def _too_many(suite: Suite) -> Iterator[Problem]:
 
 
 def _extents(suite: Suite) -> Iterator[tuple[str, int, int]]:
-    """How many cells, rows and values the suite unfolds to, and how many there may be."""
+    """The numbers of cells, rows and values that the suite expands to, with their limits."""
     axes = [values for values in _axes(suite.matrix).values() if isinstance(values, list)]
     combinations = _extent(suite.matrix)
     own = [(_extent((row or {}).get("matrix", {})), _weight(row)) for row in suite.rows.values()]
@@ -224,7 +224,7 @@ def _extents(suite: Suite) -> Iterator[tuple[str, int, int]]:
 
 
 def _extent(matrix: object) -> int:
-    """The most combinations that a matrix, sound or not, can have."""
+    """An upper bound of a matrix's number of combinations, whether it is valid or not."""
     if not isinstance(matrix, Mapping):
         return 0
     include = matrix.get("include")
@@ -233,7 +233,7 @@ def _extent(matrix: object) -> int:
 
 
 def _weight(value: object) -> int:
-    """Values in a part of a suite, itself included."""
+    """Number of values in a part of a suite, including itself."""
     if isinstance(value, Mapping | list):
         return 1 + sum(map(_weight, value.values() if isinstance(value, Mapping) else value))
     return 1 + (len(value) // 80 if isinstance(value, str) else 0)
@@ -253,13 +253,13 @@ def _rule_problems(rules: object, name: str, axes: Mapping[str, object], at: Loc
 
 
 def _names_differ(values: list[Any]) -> bool:
-    """Whether every value is a choice with a name that no other value has, so that the name says it all."""
+    """Whether every value is a choice with a unique name, so that the name is enough as a label."""
     names = {name for value in values if isinstance(value, dict) and isinstance(name := value.get("name"), str)}
     return len(names) == len(values)
 
 
 def _label(combination: Mapping[str, Any], named: set[str]) -> str:
-    """Such as "DiT routes=2:8@0.5 batch=32": of `named` keys the name; of others the last part where parts differ."""
+    """Such as "DiT routes=2:8@0.5 batch=32": the name for `named` keys; the last part of other keys if unique."""
     short = [key.rpartition(".")[2] for key in combination]
     keys = short if len(set(short)) == len(short) else list(combination)
     label = " ".join(
@@ -269,7 +269,7 @@ def _label(combination: Mapping[str, Any], named: set[str]) -> str:
     label = printable(label)
     if len(label) <= LONGEST_LABEL:
         return label
-    return f"{label[:LONGEST_LABEL]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"  # still its own name
+    return f"{label[:LONGEST_LABEL]}… {hashlib.sha256(label.encode()).hexdigest()[:8]}"  # still unique
 
 
 def _shown(value: object) -> str:

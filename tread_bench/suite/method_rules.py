@@ -1,4 +1,4 @@
-"""What a method, a schedule or an auxiliary loss asks of the rest of a cell. No torch."""
+"""Rules that a method, a schedule or an auxiliary loss imposes on the rest of a cell. No torch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tread_bench.suite.merge import Draft
 
 
 def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> Iterator[Problem]:
-    """All that is wrong with a cell whose routes are resolved."""
-    # What the method itself asks.
+    """Yield all that is wrong with a cell whose routes are resolved."""
+    # Rules of the method itself.
     for problem in problems_found(cell.method.family, Setting(cell, family, spec)):
         is_of_method = problem.loc[:1] == ("method",)
         yield problem if is_of_method else replace(problem, loc=draft.latest(problem.loc, ("method",)))
@@ -28,7 +28,7 @@ def method_problems(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft
         message = f"selector {cell.selector!r}: {rule}; leave selector out"
         yield Problem(message, draft.latest(("selector",), ("method",)))
 
-    # Its schedule, and the losses beside it.
+    # Rules of its schedule and its auxiliary losses.
     yield from _schedule(cell, family, spec, draft)
     for index, loss in enumerate(cell.auxiliary):
         own = problems_found(loss.family, Setting(cell, family, spec), loss)
@@ -65,7 +65,7 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
 
 
 def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:
-    """Key and message of each part of the schedule that has not a single step."""
+    """Key and message of each part of the schedule that has no step."""
     schedule, iterations = cell.schedule, cell.training.iterations
     if schedule.warmup and not round(schedule.warmup * iterations):
         yield (
@@ -79,7 +79,7 @@ def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:
 
 
 def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[str]:
-    """The first route that a family refuses at a number of tokens which the warm-up passes."""
+    """The first route that a family refuses at a number of tokens that the warm-up goes through."""
     tokens = spec.num_tokens
     for route in cell.routes:
         for bypassed in range(1, tokens - route.kept(tokens)):
@@ -92,7 +92,7 @@ def _warmup_routes(cell: Cell, family: Family, spec: BackboneSpec) -> Iterator[s
 
 
 def _suits(loss: LossOptions, method: MethodOptions) -> Iterator[Problem]:
-    """A loss on tokens that the method does not have."""
+    """Problems of a loss on tokens that the method does not have."""
     own = method.family.own_losses.get(loss.name)
     if own is not None or (loss.family.needs_absent_tokens and not method.family.predicts_absent_tokens):
         able = [one for one in methods().values() if one.predicts_absent_tokens and loss.name not in one.own_losses]

@@ -24,21 +24,21 @@ from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
 ROUTING_KEYS = ("method", "routes", "selector", "schedule", "auxiliary")  # how tokens are routed in training
-SAMPLES_KEPT = 40  # images in the grid that each evaluation leaves
-_OTHER_BYTES = 2**20  # of a cell: record, log, names inside its checkpoints, its share of the page
-ENOUGH_PROBLEMS = 1_000  # after so many, further rows are not looked at
+SAMPLES_KEPT = 40  # images in the grid that each evaluation saves
+_OTHER_BYTES = 2**20  # per cell: record, log, names inside its checkpoints, its share of the page
+ENOUGH_PROBLEMS = 1_000  # after this many, further rows are not checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCell:
-    """One training of a plan, or one judging of what another has trained.
+    """One training in a plan, or one evaluation of weights that another cell trains.
 
-    `routes` are block numbers. `reference` is the id of the plainly dense cell of the same seed that differs in
-    `ROUTING_KEYS` alone ("" where the suite has none; such a cell is its own); of a cell that judges, the cell that
-    judges the same weights without guidance. Cells that share `architecture_key` and seed start from the same weights;
-    cells that share `row_key` differ in their seed alone. `sources` says whose weights a cell reads: "network" those
-    that it judges, "weak" those of guidance's weak branch, each as `cell`, `iteration` and the `run` folder ("": this
-    one); the cells of this run among them must be trained first.
+    `routes` are in block numbers. `reference` is the id of the plainly dense cell of the same seed that differs only in
+    `ROUTING_KEYS` ("" if the suite has none; such a cell is its own reference); for a cell that evaluates, it is the
+    cell that evaluates the same weights without guidance. Cells with the same `architecture_key` and seed start from
+    the same weights; cells with the same `row_key` differ only in their seed. `sources` states whose weights a cell
+    reads: "network" the weights it evaluates, "weak" those of guidance's weak branch, each as `cell`, `iteration` and
+    the `run` folder ("": this run). Source cells of this run must be trained first.
     """
 
     id: str
@@ -55,20 +55,20 @@ class PlannedCell:
 
     @property
     def identity(self) -> Identity:
-        """What its files say of themselves."""
+        """The identity that is stamped on its files."""
         return Identity.of(self.id, self.cell.model_dump(mode="json"))
 
     @property
     def trains(self) -> bool:
-        """Whether there are training steps, to be made and to be timed."""
+        """Whether the cell has training steps to run and to time."""
         return self.cell.evaluate is None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A suite and its cells: rows in the order of the suite, the seeds of a row side by side.
+    """A suite and its cells: rows in the suite's order, with the seeds of a row next to each other.
 
-    `is_smoke`: shortened to show that everything works, so that its figures say nothing.
+    `is_smoke`: shortened to show that everything works, so that its figures are meaningless.
     """
 
     suite: Suite
@@ -77,7 +77,7 @@ class Plan:
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:
-        """The cells of each row, by the row's name."""
+        """The cells of each row, by row name."""
         rows: dict[str, list[PlannedCell]] = {}
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
@@ -85,20 +85,20 @@ class Plan:
 
 
 def digest(text: str) -> str:
-    """The first ten hexadecimal digits of the text's SHA-256."""
+    """Return the first ten hexadecimal digits of the text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def expand(suite: Suite, *, check_files: bool = True) -> Plan:
-    """Every cell of a suite, validated against its backbone.
+    """Expand a suite to its cells, each validated against its backbone.
 
     Args:
-        check_files: data and weight files that are not there are mistakes.
+        check_files: report missing data and weight files.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
-    # Resolve the rows, those first whose weights others read, and collect every mistake.
+    # Resolve the rows, sources of weights first, and collect every mistake.
     problems: list[Problem] = []
     resolver = Resolver(check_files, suite.seeds)
     compute = suite.compute.model_dump(mode="json")
@@ -113,7 +113,7 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
         else:
             rows[place] = _Row.of(draft.name, draft.loc, resolved, compute)
 
-    # In the suite's order: cells of every seed, with what they compare with and read.
+    # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]
     problems += _repeated(ordered)
     if problems:
@@ -124,14 +124,14 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
 
 @dataclass(frozen=True)
 class _Row:
-    """All cells of one row: everything but the seed."""
+    """The cells of one row, before they differ by seed."""
 
     name: str
     loc: Loc
     resolved: Resolved
-    key: str  # of the resolved cell and the numerical choices
+    key: str  # digest of the resolved cell and the numerical choices
     architecture_key: str
-    comparison_key: tuple[str, str]  # of all but `ROUTING_KEYS`
+    comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any]) -> _Row:
@@ -147,13 +147,13 @@ class _Row:
 
     @property
     def is_plainly_dense(self) -> bool:
-        """Whether nothing of `ROUTING_KEYS` is asked for, so that others are compared with it."""
+        """Whether it uses none of `ROUTING_KEYS`, so that other rows are compared with it."""
         cell = self.resolved.cell
         return cell.method == PLAINLY_DENSE and not cell.auxiliary and cell.schedule == RoutingSchedule()
 
     @property
     def unguided_key(self) -> str:
-        """Of the weights and of how they are judged, guidance aside."""
+        """Key of the weights and of their evaluation, without guidance."""
         cell = self.resolved.cell
         judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations)
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
@@ -181,7 +181,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Related:
-    """What rows are to each other."""
+    """Relations between rows."""
 
     dense: Mapping[tuple[str, str], _Row]  # by comparison key
     unguided: Mapping[str, _Row]  # by unguided key
@@ -199,13 +199,13 @@ class _Related:
         )
 
     def reference(self, row: _Row) -> _Row | None:
-        """The row that it is compared with."""
+        """Return the row that `row` is compared with."""
         if row.resolved.cell.evaluate is None:
             return self.dense.get(row.comparison_key)
         return self.unguided.get(row.unguided_key)
 
     def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
-        """Whose weights the cell of that seed reads."""
+        """Return the weights that the row's cell of that seed reads."""
         read: dict[Reads, Weights | None] = {"network": row.resolved.judged, "weak": row.resolved.weak}
         found: dict[Reads, WeightsRef] = {}
         for name, weights in read.items():
@@ -219,7 +219,7 @@ class _Related:
 
 
 def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
-    """Rows that would train the same cells again, or that share a name."""
+    """Problems of rows that would train the same cells again, or that share a name."""
     by_key: dict[str, _Row] = {}
     names: set[str] = set()
     for row in rows:
@@ -233,13 +233,14 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
 
 
 def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
-    """What each row of a plan costs, without training: one JSON-able mapping per row.
+    """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
-    MACs are those of one image, `train_step_macs` of forward and backward under the routes, `mean_train_step_macs` over
-    the schedule; `ideal_speedup` is dense over routed forward MACs; `disk_bytes` is the most that the row's cells keep.
+    MACs are per image. `train_step_macs` counts forward and backward under the routes, and `mean_train_step_macs`
+    averages it over the schedule. `ideal_speedup` is dense over routed forward MACs. `disk_bytes` is an upper bound for
+    the row's cells.
 
     Args:
-        cell_cost: (cell) -> CostFigures, as `cell_costs.cell_cost`, which stands above.
+        cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`, which is in a higher floor.
     """
     return [_costs(cells, cell_cost) for cells in plan.rows.values()]
 
@@ -267,8 +268,9 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
 
 
 def disk_bytes(planned: PlannedCell, params: int) -> int:
-    """The most that a cell keeps: its last checkpoints, the weights of its snapshots, a grid of 8-bit samples per
-    evaluation, and small files.
+    """Return an upper bound of the disk space of a cell.
+
+    It counts the last checkpoints, the weights of snapshots, a grid of 8-bit samples per evaluation, and small files.
     """
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
@@ -279,5 +281,5 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
 
 
 def checkpoint_bytes(params: int) -> int:
-    """Weights, their average and both Adam moments, in float32."""
+    """Return the size of a checkpoint: weights, their average and both Adam moments, in float32."""
     return 4 * 4 * params

@@ -1,4 +1,4 @@
-"""From a merged row to a resolved cell: validated against its backbone's sizes and route rules. No torch."""
+"""From a merged row to a resolved cell, validated against its backbone's sizes and route rules. No torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_BLOCKS = 10_000
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `judged` are the weights of a cell that trains none, `weak` those of guidance's weak branch.
+    `judged` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
     """
 
     cell: Cell
@@ -38,11 +38,11 @@ class Resolved(NamedTuple):
 
 
 class Resolver:
-    """Resolves drafts, rows that train before those that evaluate them; what they share is worked out once.
+    """Resolves drafts of rows, those that train before those that evaluate; shared results are computed once.
 
     Args:
-        check_files: data and weight files that are not there are mistakes.
-        seeds: of the suite; a row of another run must have them all.
+        check_files: report missing data and weight files.
+        seeds: seeds of the suite; a row of another run must have them all.
     """
 
     def __init__(self, check_files: bool, seeds: Sequence[int]) -> None:
@@ -51,7 +51,7 @@ class Resolver:
         self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
 
     def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
-        """The cell, or all that is wrong with it, located in the suite."""
+        """Return the resolved cell, or everything that is wrong with it, with locations in the suite."""
         # Check each part of the cell, and the parts against each other.
         draft = row.draft
         cell, problems = _validated(draft.values)
@@ -69,7 +69,7 @@ class Resolver:
         if problems or isinstance(backbone, list) or isinstance(routes, list):
             return draft.moved(problems)
 
-        # Write out what is relative: blocks of routes, iterations.
+        # Resolve what is relative: blocks of routes, iterations.
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
         if cell.metrics.at is None:
@@ -79,7 +79,7 @@ class Resolver:
             changes["training"] = cell.training.model_copy(update={"snapshots": tuple(kept)})
         cell = cell.model_copy(update=changes)
 
-        # Join the weights of other rows, and offer this row's to those that follow.
+        # Add the weights that this row reads from others, and register its own for later rows.
         resolved = self._with_weights(Resolved(cell, *backbone), row)
         if isinstance(resolved, list):
             return draft.moved(resolved)
@@ -88,7 +88,7 @@ class Resolver:
         return resolved
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
-        """Whose weights are judged and guide, and all that follows from them."""
+        """Add the evaluated weights and those of the weak branch, with everything that follows from them."""
         cell, family, spec = resolved[:3]
         judged = None
         if cell.evaluate is not None:
@@ -126,9 +126,9 @@ class Resolver:
 
 
 def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
-    """The cell and its mistakes; where there are some, what is sound of it, so that the rest is checked as well."""
+    """The cell and its mistakes; with mistakes, the valid part of the cell, so that the rest can be checked too."""
     if "evaluate" in values:
-        values = {"training": {"iterations": 1}, **values}  # its source's takes this place
+        values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     try:
         return Cell.model_validate(values), []
     except ValidationError as error:
@@ -182,7 +182,7 @@ def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
 
 
 def _unread_text(cell: Cell, shape: Mapping[str, int]) -> Iterator[Problem]:
-    """A backbone that takes text, where data have labels or nothing."""
+    """Problems of a backbone that takes text, with data that have labels or nothing."""
     try:
         spec = make_spec(cell.backbone.name, **{**shape, **cell.backbone.sizes, "num_classes": 0})[1]
     except ValidationError:
@@ -213,7 +213,7 @@ def _broken(loc: Loc, rule: Callable[..., object], *values: object) -> Iterator[
 
 
 def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Rules that join several keys of a cell."""
+    """Violations of rules that join several keys of a cell."""
     if cell.evaluate is None:
         yield from _training_problems(cell, draft)
     yield from _broken(("selector",), find_selector, cell.selector)
@@ -250,7 +250,7 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    """Times and samplers that the objective does not have."""
+    """Problems of times and samplers that the objective does not have."""
     name, times, (low, high) = cell.objective.name, cell.metrics.similarity_times, cell.objective.time_range
     if not all(low <= time <= high for time in times):
         rule = f"those of objective {name} lie in {low:g}..{high:g}; leave the key out for its own"
@@ -263,6 +263,6 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _missing_files(cell: Cell) -> Iterator[Problem]:
     for loc, file in files_of(cell):
-        if not os.path.isfile(file):  # unlike Path.is_file, quiet where a name is too long
+        if not os.path.isfile(file):  # unlike Path.is_file, accepts names that are too long
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
             yield Problem(f"no such file: {file}; correct the path{way_out}", loc)

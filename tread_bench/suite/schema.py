@@ -10,14 +10,14 @@ from tread_bench.suite.merge import CHOICES
 
 
 def json_schema() -> dict[str, Any]:
-    """A suite file's schema (draft 2020-12); base, rows and overrides hold any part of a cell, nested or dotted."""
+    """Return a suite file's schema (draft 2020-12); base, rows and overrides hold keys of a cell, nested or dotted."""
     suite, cell = Suite.model_json_schema(), Cell.model_json_schema()
     parts = {**cell.pop("$defs"), "Cell": cell}
     for name in CHOICES:
         *above, key = name.split(".")
         holder = parts[above[0].capitalize()] if above else cell
         holder["properties"][key] = _or_name(holder["properties"][key], parts)
-    cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # the row alone
+    cell["properties"]["evaluate"]["anyOf"].append({"type": "string"})  # just the row
     cell["properties"]["selector"]["enum"] = list(selectors())
     cell["patternProperties"] = {r"\.": {"description": "dotted key of a cell"}}
     for part in parts.values():
@@ -35,7 +35,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _or_name(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """A choice as a mapping, or as its name alone."""
+    """A choice as a mapping, or as just its name."""
     about: dict[str, Any] = {key: schema.pop(key) for key in ("description", "default") if key in schema}
     references = [choice["$ref"].rpartition("/")[2] for choice in schema.get("oneOf", [schema])]
     names = [parts[reference]["properties"]["name"].get("const") for reference in references]
@@ -44,7 +44,7 @@ def _or_name(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Any) -> Any:
-    """Without titles, and with `anyOf` for tagged unions, since a part without its tag may fit several."""
+    """The schema without titles, and with `anyOf` for tagged unions, since a part without its tag may fit several."""
     if isinstance(schema, list):
         return [_plain(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Cells that judge what others have trained: whose weights they take, and at which iteration."""
+"""Cells that evaluate weights trained by other cells: which weights they use, and of which iteration."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
 from tread_bench.suite.merge import Draft
 
-SAME = ("backbone", "data", "objective")  # of both: what the weights fit, and what they were trained for
-TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training")  # as the source has them
+SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for
+TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training")  # taken from the source
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Weights of a row, with the cell that describes them.
+    """A row that provides weights, with the cell that describes them.
 
-    `run` is another run's folder, and `cells` then holds its cells by seed; "" is this run.
+    `run` is the folder of another run, and `cells` then holds its cells by seed; "" is this run.
     """
 
     row: str
@@ -33,18 +33,18 @@ class Source:
 
     @property
     def kept(self) -> list[int]:
-        """The iterations whose weights it keeps."""
+        """The iterations whose weights are kept."""
         training = self.cell.training
         return sorted({*(int(iteration) for iteration in training.snapshots), training.iterations})
 
     def iteration(self, moment: float | None, name: str) -> int:
-        """The iteration of a moment of its training. Raises ValueError where its weights are not kept."""
+        """Return the iteration of a moment of the training. Raises ValueError if its weights are not kept."""
         last = self.cell.training.iterations
         found = last if moment is None else iteration_at(moment, last)
         if found not in self.kept:
             kept = ", ".join(map(str, self.kept))
             raise ValueError(
-                f"{name} {moment:g}: row {self.row!r} keeps its weights of iteration {kept} alone; "
+                f"{name} {moment:g}: row {self.row!r} keeps weights only of iteration {kept}; "
                 f"choose one of them or add {found} to its training.snapshots"
             )
         return found
@@ -52,20 +52,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What a cell reads: the weights of a source at an iteration."""
+    """The weights of a source at an iteration, which a cell reads."""
 
     source: Source
     iteration: int
 
 
 class Sources:
-    """The trained rows of a suite, and those of other runs where a cell names them."""
+    """The trained rows of a suite, and those of other runs that a cell names."""
 
     def __init__(self, seeds: Sequence[int]) -> None:
         self.seeds, self.rows, self._others = seeds, dict[str, Cell](), dict[tuple[str, str], Source]()
 
     def find(self, row: str, label: str, run: str | None) -> Source:
-        """The row, in a suite with a matrix that of the same combination. Raises ValueError."""
+        """Return the row; in a suite with a matrix, that of the same combination. Raises ValueError."""
         if run is not None:
             if (run, row) not in self._others:
                 self._others[run, row] = _in_other_run(run, row, self.seeds)
@@ -91,7 +91,7 @@ def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
 
 
 def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | list[Problem]:
-    """The cell with all that its source's training fixed, and the weights that it judges; or what contradicts it."""
+    """Return the cell with all that its source's training determines, and the weights to evaluate; or problems."""
     requested = cell.evaluate
     assert requested is not None
     problems = list(_contradictions(cell, draft, source))
@@ -121,15 +121,15 @@ def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Proble
 
 
 def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: str) -> Weights | Problem | None:
-    """The weights of the weak branch, where guidance asks for other ones than the judged."""
+    """Return the weights of the weak branch, if guidance uses others than the evaluated ones."""
     rule = cell.sampling.guidance
     if not any(branch and branch.other_weights for branch in rule.branches):
         return None
     row = rule.weak_row
     loc: Loc = ("sampling", "guidance", "snapshot" if row is None else "row")
     if judged is None or cell.evaluate is None:
-        message = f"sampling.guidance {rule.name} reads other weights, which are not there while a row trains: "
-        return Problem(f"{message}give it a row of its own with evaluate: ROW", loc)
+        message = f"sampling.guidance {rule.name} reads other weights, which do not exist while a row trains: "
+        return Problem(f"{message}put it in a separate row with evaluate: ROW", loc)
     try:
         weak = judged.source if row is None else sources.find(row, label, cell.evaluate.run)
         return guiding(cell, judged, weak)
@@ -138,7 +138,7 @@ def weak_weights(cell: Cell, judged: Weights | None, sources: Sources, label: st
 
 
 def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
-    """The weights of `weak` that guide the judged ones, by the cell's rule. Raises ValueError."""
+    """Return the weights of `weak` that guide the evaluated ones, by the cell's rule. Raises ValueError."""
     iteration = weak.iteration(cell.sampling.guidance.weak_snapshot, "sampling.guidance.snapshot")
     if (weak.cell.data, weak.cell.objective) != (cell.data, cell.objective):
         raise ValueError(f"sampling.guidance.row {weak.row!r} was trained on other data or for another objective")
@@ -151,7 +151,7 @@ def guiding(cell: Cell, judged: Weights, weak: Source) -> Weights:
 
 
 def guided_by(cell: Cell, weak: Weights) -> Cell:
-    """The cell with the weak branch's row and iteration written out."""
+    """Return the cell with the weak branch's row and iteration filled in."""
     rule = cell.sampling.guidance.with_weights(weak.source.row, weak.iteration)
     sampling = cell.sampling.model_copy(update={"guidance": rule})
     return cell.model_copy(update={"sampling": sampling})

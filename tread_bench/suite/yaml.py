@@ -1,4 +1,4 @@
-"""YAML read safely and with places: plain data, where each key and value was written, and what is wrong with it.
+"""Safe reading of YAML with places: plain data, where each key and value was written, and what is wrong with it.
 
 Scalars follow YAML 1.2's core schema (`1e-4` is a number, `on` and `yes` are text), since most people expect it.
 """
@@ -22,7 +22,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes, with YAML 1.2's plain scalars and a bound on their number and depth."""
+    """A loader that composes nodes with YAML 1.2's plain scalars and limits their number and depth."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}  # type: ignore[misc]  # declared without ClassVar there
     depth = nodes = 0
@@ -61,15 +61,15 @@ def read_yaml(text: str, source: str, at: Loc = (), whole: Place | None = None) 
     """Read one YAML document.
 
     Args:
-        source: what the document is called in messages.
-        at: location of the document's top in the suite.
-        whole: the place of everything in it, where lines and columns mean nothing to the reader.
+        source: name of the document in messages.
+        at: location of the document's root in the suite.
+        whole: the place of everything in it, if lines and columns mean nothing to the reader.
 
     Returns:
         plain data, the places of its keys and values, and mistakes that leave the rest readable.
 
     Raises:
-        SuiteError: the text is no YAML document, or one that could exhaust the machine.
+        SuiteError: the text is not a YAML document, or it could exhaust the machine.
     """
     reader = _Reader(text, source, whole)
     return reader.value(reader.compose(), at, ()), reader.places, reader.problems
@@ -104,7 +104,7 @@ class _Reader:
         return node
 
     def value(self, node: yaml.Node, loc: Loc, above: tuple[yaml.Node, ...]) -> Any:
-        """Plain data of a node; its place and those below are noted on the way."""
+        """Return the plain data of a node; note its place and those below it."""
         self.count += 1
         place = self._at_mark(node.start_mark)
         self.places.values[loc] = place
