@@ -211,6 +211,7 @@ def test_the_document_names_every_check() -> None:
     from tread_bench.contract import (
         CHECKS,
         DATA_CHECKS,
+        GUIDANCE_CHECKS,
         LOSS_CHECKS,
         METHOD_CHECKS,
         OBJECTIVE_CHECKS,
@@ -220,6 +221,7 @@ def test_the_document_names_every_check() -> None:
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
     kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "auxiliary loss": LOSS_CHECKS}
+    kinds |= {"rule of guidance": GUIDANCE_CHECKS}
     for kind, checks in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
         assert rows == [check.__name__.removeprefix("check_") for check in checks]

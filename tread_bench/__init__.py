@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tread_bench.core.selectors import SelectorFamily, TokenOrder
     from tread_bench.data.contract import check_data
     from tread_bench.data.source import DataSource, ImageSet
+    from tread_bench.diffusion.contract.guidance import check_guidance
     from tread_bench.diffusion.contract.objectives import check_objective
     from tread_bench.diffusion.contract.samplers import check_sampler
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
@@ -74,6 +75,7 @@ _NAMES_BY_MODULE = {
     "core.selectors": ("SelectorFamily", "TokenOrder"),
     "data.contract": ("check_data",),
     "data.source": ("DataSource", "ImageSet"),
+    "diffusion.contract.guidance": ("check_guidance",),
     "diffusion.contract.objectives": ("check_objective",),
     "diffusion.contract.samplers": ("check_sampler",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
@@ -132,6 +134,7 @@ __all__ = [
     "causal_conv",
     "check_backbone",
     "check_data",
+    "check_guidance",
     "check_loss",
     "check_method",
     "check_objective",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tread_bench.core.violations import Violation, run_check
 from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
+from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS, GuidanceSubject, check_guidance
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
 from tread_bench.model.contract.checks import CHECKS, Check
@@ -23,6 +24,7 @@ from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 __all__ = [
     "CHECKS",
     "DATA_CHECKS",
+    "GUIDANCE_CHECKS",
     "LOSS_CHECKS",
     "METHOD_CHECKS",
     "OBJECTIVE_CHECKS",
@@ -31,6 +33,7 @@ __all__ = [
     "WRAPPED_CHECKS",
     "Check",
     "DataSubject",
+    "GuidanceSubject",
     "LossSubject",
     "MethodSubject",
     "ObjectiveSubject",
@@ -40,6 +43,7 @@ __all__ = [
     "Violation",
     "check_backbone",
     "check_data",
+    "check_guidance",
     "check_loss",
     "check_method",
     "check_objective",

@@ -1,0 +1,222 @@
+"""Every announced rule of guidance keeps the contract, and each check finds what it is there for."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import pytest
+from pydantic import Field
+
+from tread_bench.contract import GUIDANCE_CHECKS, check_guidance
+from tread_bench.core.config.branches import Branch
+from tread_bench.core.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
+from tread_bench.core.routes import Route
+
+SETTINGS = [
+    ("none", {}, "tread"),
+    ("cfg", {}, "tread"),
+    ("cfg", {"interval": [0.2, 0.8]}, "dense"),
+    ("sparse", {}, "tread"),
+    ("sparse", {"decay": "cosine", "label_weak": False, "blocks": "1:2"}, "dense"),
+    ("sparse", {"snapshot": 3}, "tread"),
+    ("tread", {}, "tread"),
+    ("tread_released", {}, "tread"),
+    ("autoguidance", {"snapshot": 0.5}, "tread"),
+    ("autoguidance", {"row": "small"}, "dense"),
+    ("path_drop", {}, "tread"),
+    ("path_drop", {"label_weak": True}, "sprint"),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "method"), SETTINGS, ids=str)
+def test_every_announced_rule_keeps_the_contract(name, options, method):
+    assert check_guidance(guidance_rules()[name], options, method={"name": method}) == []
+
+
+def test_every_announced_rule_is_checked():
+    assert {name for name, *_ in SETTINGS} == guidance_rules().keys()
+
+
+class Rule(GuidanceOptions):
+    """Routed guidance, which keeps the contract; the others vary it."""
+
+    name: Literal["rule"] = "rule"
+    blocks: Blocks = ()
+
+    @property
+    def routed_blocks(self):
+        return self.blocks
+
+    @property
+    def rates(self):
+        return 0.25, 0.75
+
+    def at(self, rate):
+        return tuple(Route(route.start, route.end, rate) for route in self.blocks)
+
+    @property
+    def branches(self):
+        return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
+
+
+class NoBranch(Rule):
+    @property
+    def branches(self):
+        return None, None
+
+
+class FailsToSay(Rule):
+    @property
+    def branches(self):
+        return 1 / 0
+
+
+class OneName(Rule):
+    @property
+    def branches(self):
+        return Branch("both", routes=self.at(0.25)), Branch("both", routes=self.at(0.75))
+
+
+class OtherEachTime(Rule):
+    @property
+    def branches(self):
+        return Branch(f"strong {random.random()}", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
+
+
+class OtherRates(Rule):
+    @property
+    def rates(self):
+        return 0.25, 0.5
+
+
+class RatesUnsaid(Rule):
+    @property
+    def rates(self):
+        return ()
+
+
+class BlocksUnsaid(Rule):
+    @property
+    def routed_blocks(self):
+        return None
+
+    @property
+    def rates(self):
+        return ()
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak", routes=(Route(1, 2, 0.5),), drops_path=True)
+
+
+class WeightsUnsaid(GuidanceOptions):
+    name: Literal["rule"] = "rule"
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak", other_weights=True)
+
+
+class StrongOfOthers(WeightsUnsaid):
+    snapshot: int = 3
+
+    @property
+    def weak_snapshot(self):
+        return self.snapshot
+
+    @property
+    def branches(self):
+        return Branch("strong", other_weights=True), Branch("weak", label=False)
+
+
+class ForgetsTheIteration(StrongOfOthers):
+    def with_weights(self, row, iteration):
+        return self
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak", other_weights=True)
+
+
+class ForgetsTheBlocks(Rule):
+    def with_blocks(self, blocks):
+        return self.model_copy(update={"blocks": (Route(2, 2, 0),)})
+
+
+class WritesLess(Rule):
+    weak_rate: float = Field(0.75, exclude=True)
+
+    def with_blocks(self, blocks):
+        return super().with_blocks(blocks).model_copy(update={"weak_rate": 0.5})
+
+    @property
+    def rates(self):
+        return 0.25, self.weak_rate
+
+    @property
+    def branches(self):
+        return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(self.weak_rate))
+
+
+class NoDifference(GuidanceOptions):
+    name: Literal["rule"] = "rule"
+
+    @property
+    def branches(self):
+        return Branch("strong"), Branch("weak")
+
+
+class Fickle(Branch):
+    """Routed at another rate each time."""
+
+    def routes_at(self, step, steps):
+        return tuple(Route(route.start, route.end, random.choice([0.3, 0.5, 0.7, 0.9])) for route in self.routes)
+
+
+class DrawsItsRate(Rule):
+    @property
+    def branches(self):
+        return Branch("strong", routes=self.at(0.25)), Fickle("weak", routes=self.at(0.75))
+
+
+BROKEN = {
+    NoBranch: {"branches"},
+    FailsToSay: {"branches"},
+    OneName: {"branches"},
+    OtherEachTime: {"branches"},
+    OtherRates: {"branches"},
+    RatesUnsaid: {"branches"},
+    BlocksUnsaid: {"branches"},
+    WeightsUnsaid: {"branches"},
+    StrongOfOthers: {"branches"},
+    ForgetsTheIteration: {"written"},
+    ForgetsTheBlocks: {"written"},
+    WritesLess: {"written"},
+    NoDifference: {"scale"},
+    DrawsItsRate: {"scale", "batch", "cost"},
+}
+
+
+def announced(options):
+    return GuidanceFamily(name="rule", options=options)
+
+
+def test_what_the_broken_ones_vary_is_sound():
+    assert check_guidance(announced(Rule)) == []
+
+
+@pytest.mark.parametrize("options", BROKEN, ids=lambda options: options.__name__)
+def test_each_check_finds_what_it_is_there_for(options):
+    random.seed(0)
+    assert {violation.check for violation in check_guidance(announced(options))} == BROKEN[options]
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for checks in BROKEN.values() for check in checks}
+    assert found == {check.__name__.removeprefix("check_") for check in GUIDANCE_CHECKS}
+
+
+def test_a_cell_without_what_a_rule_needs_is_an_error():
+    with pytest.raises(ValueError, match="needs blocks, and this cell has no routes"):
+        check_guidance(guidance_rules()["tread"], method={"name": "dense"})

@@ -1,0 +1,254 @@
+"""What every rule of guidance keeps to, as checks that its author runs.
+
+    from tread_bench.contract import check_guidance
+
+    def test_the_contract_holds():
+        assert check_guidance(RULE, {"interval": [0.1, 0.9]}) == []
+
+A rule is tried on a small network and, where its weak branch has other weights, on a second one. Their weights are
+random, so that every label, route and block has an effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.branches import Branch
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
+from tread_bench.core.costs import sampling_macs
+from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
+from tread_bench.core.methods import find_method
+from tread_bench.core.routed import setting_of, with_blocks
+from tread_bench.core.routes import RoutesLike, as_routes
+from tread_bench.core.selectors import DEFAULT_SELECTOR
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.diffusion.generate import generate
+from tread_bench.diffusion.guidance import Guided
+from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
+from tread_bench.model.methods.base import BatchRange
+from tread_bench.model.methods.build import build_method
+from tread_bench.model.network import Network
+
+STEPS = 4
+ITERATIONS = 8  # of the training that weights are taken from
+
+
+class GuidanceSubject:
+    """A rule with a small network that sees digits, as a suite resolves it.
+
+    Args:
+        options: those of the rule.
+        method: name and options of the method.
+        routes: of the cell; a method that takes none gets none.
+        backbone: its name and sizes.
+
+    Raises:
+        ValueError: options that are not valid, or a cell that does not have what the rule needs.
+    """
+
+    def __init__(
+        self,
+        family: GuidanceFamily,
+        options: Mapping[str, Any],
+        method: Mapping[str, Any],
+        routes: RoutesLike,
+        backbone: Mapping[str, Any],
+    ) -> None:
+        # The rule as it is written, and with the weights of its weak branch.
+        self.family = family
+        self.written: GuidanceOptions = family.options.model_validate({"name": family.name, **options})
+        has_weights = self.written.weak_row is not None or self.written.weak_snapshot is not None
+        rule = self.written.with_weights("weak", 1) if has_weights else self.written
+
+        # A cell that is sampled with it, as a suite would resolve it.
+        choice, chosen = BackboneChoice.model_validate(backbone), find_method(method["name"])
+        cell = Cell(backbone=choice, training=Training(iterations=ITERATIONS))
+        written = as_routes(routes) if chosen.takes_routes else ()
+        resolved = choice.family().resolve(choice.spec(cell.data), written, DEFAULT_SELECTOR)
+        sampling = Sampling(steps=STEPS).model_copy(update={"guidance": rule, "guidance_scale": 2.0})
+        changes = {"method": chosen.options(**method), "routes": resolved, "sampling": sampling}
+        complete = with_blocks(setting_of(cell.model_copy(update=changes)))
+        if isinstance(complete, list):
+            raise ValueError("; ".join(problem.message for problem in complete))
+        self.cell = complete
+        self.rule = complete.sampling.guidance
+
+        # Two networks of other weights, and what they are shown.
+        self.objective = build_objective(complete.objective)
+        self.times = self.objective.sampling_times(STEPS)
+        self.network, self.weak = (self._network(seed) for seed in (0, 1))
+        spec = self.network.spec
+        shape = (BATCH, spec.channels, spec.image_size, spec.image_size)
+        self.x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
+        self.y = torch.arange(BATCH) if spec.num_classes else None
+
+    def _network(self, seed: int) -> Network:
+        choice = self.cell.backbone
+        backbone = choice.family().build(choice.spec(self.cell.data), {"attention": "math"}, seed)
+        network = Network(backbone, build_method(self.cell, backbone)).eval().requires_grad_(False)
+        generator = torch.Generator().manual_seed(seed)
+        for parameter in network.parameters():
+            parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+        return network
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The strong one and, if there is one, the weak one."""
+        return tuple(branch for branch in self.rule.branches if branch is not None)
+
+    def scaled(self, scale: float) -> Sampling:
+        """How the cell samples, with another scale."""
+        return self.cell.sampling.model_copy(update={"guidance_scale": scale})
+
+    @torch.no_grad()
+    def predicted(self, scale: float, first: int = 0, count: int = BATCH) -> Tensor:
+        """The guided prediction (steps, B, C, H, W) of some samples at the time of each step."""
+        part = slice(first, first + count)
+        y = None if self.y is None else self.y[part]
+        predict = Guided(
+            self.network, self.scaled(scale), self.times, BatchRange(0, first, count), y, self._weak_network()
+        )
+        return torch.stack([predict(self.x[part], torch.full((count,), time)) for time in self.times[:-1]])
+
+    def _weak_network(self) -> Network | None:
+        return self.weak if any(branch.other_weights for branch in self.branches) else None
+
+    def counted_macs(self) -> int:
+        """Multiply-adds of one sample, counted."""
+        with FlopCounterMode(display=False) as counter:
+            list(generate(self.network, self.objective, self.cell.sampling, 0, 1, 1, self._weak_network()))
+        return counter.get_total_flops() // 2
+
+
+def check_branches(subject: GuidanceSubject) -> Iterator[str]:
+    """Its properties say of its branches what is true of them; where they do not, no other check is made."""
+    rule, branches = subject.rule, subject.branches
+
+    # The branches themselves.
+    if not branches or not all(isinstance(branch, Branch) for branch in branches) or rule.branches[0] is None:
+        yield f"expected a strong tread_bench.Branch, and a weak one or None; saw {rule.branches}"
+        return
+    if rule.branches != rule.branches:
+        yield "branches are others each time that they are asked for"
+    if len({branch.name for branch in branches}) < len(branches):
+        yield f"both branches are called {branches[0].name!r}: their masks would be the same; give them two names"
+    if branches[0].other_weights:
+        yield "the strong branch has other weights: it must be the network that is evaluated"
+
+    # Weights and times.
+    other, asked = any(branch.other_weights for branch in branches), rule.weak_row or rule.weak_snapshot
+    if other != bool(asked):
+        yield f"other_weights of its branches is {other}, and weak_row or weak_snapshot is {asked}"
+    times = rule.guided_times
+    if times is not None and not times[0] < times[1]:
+        yield f"guided_times {times} must be (low, high) with low < high"
+
+    # Blocks and rates.
+    routed = [branch for branch in branches if branch.routes or branch.drops_path]
+    if bool(routed) != (rule.routed_blocks is not None):
+        yield f"{len(routed)} of its branches are routed or leave blocks out, and routed_blocks is {rule.routed_blocks}"
+    stated = [tuple({route.rate for route in branch.routes}) for branch in branches if not branch.drops_path]
+    if rule.rates and stated != [(rate,) for rate in rule.rates]:
+        yield f"rates is {rule.rates}, and the routes of its branches have {stated}"
+    if not rule.rates and any(branch.routes and not branch.drops_path for branch in branches):
+        yield "its branches are routed, and rates is empty: a suite could not check them"
+
+
+def check_written(subject: GuidanceSubject) -> Iterator[str]:
+    """A plan holds its blocks and weights in numbers, and reads them again."""
+    rule = subject.rule
+    again = subject.family.options.model_validate(rule.model_dump(mode="json"))
+    if again != rule or again.branches != rule.branches:
+        yield "the rule that a plan writes is another one when it is read again"
+    if subject.written.routed_blocks == () and not subject.cell.method.family.has_shallow_path:
+        expected, found = (
+            [(r.start, r.end) for r in routes or ()] for routes in (subject.cell.routes, rule.routed_blocks)
+        )
+        if found != expected:
+            yield f"with_blocks: expected the blocks of the cell's routes, {expected}; saw {found}"
+    if (rule.weak_row or rule.weak_snapshot) and rule.weak_snapshot != 1:
+        yield f"with_weights: expected iteration 1; saw {rule.weak_snapshot}"
+
+
+def check_scale(subject: GuidanceSubject) -> Iterator[str]:
+    """The prediction is weak + scale (strong - weak): at scale 1 the strong branch alone, at others guided."""
+    strong, twice, thrice = (subject.predicted(scale) for scale in (1.0, 2.0, 3.0))
+    if subject.branches[0] == Branch(subject.branches[0].name):
+        with torch.no_grad():
+            t = (torch.full((BATCH,), time) for time in subject.times[:-1])
+            unguided = torch.stack([subject.network(subject.x, at, subject.y) for at in t])
+        if not torch.equal(strong, unguided):
+            yield "its strong branch is the plain network, and at scale 1 it predicts something else"
+    if not _close(thrice - twice, twice - strong):
+        yield "the prediction is not linear in the scale: its branches are not the same each time"
+    if len(subject.branches) > 1 and torch.equal(twice, strong):
+        yield "scale 2 predicts what scale 1 does: its branches do not differ, or it is guided at no time"
+
+
+def check_batch(subject: GuidanceSubject) -> Iterator[str]:
+    """A sample does not depend on the others of its batch."""
+    parts = [subject.predicted(2.0, first, 2) for first in range(0, BATCH, 2)]
+    if not _close(torch.cat(parts, dim=1), subject.predicted(2.0)):
+        yield "the batch in parts gives other predictions"
+
+
+def check_cost(subject: GuidanceSubject) -> Iterator[str]:
+    """The multiply-adds of a sample that a record states are those that are counted."""
+    setting = setting_of(subject.cell)
+    stated, counted = sampling_macs(setting, subject.times, setting), subject.counted_macs()
+    if stated != counted:
+        yield f"a record states {stated} MACs of one sample in {STEPS} steps; counted {counted}"
+
+
+def _close(found: Tensor, expected: Tensor) -> bool:
+    return bool((found - expected).abs().max() <= 10 * TOLERANCE * max(1.0, float(expected.abs().max())))
+
+
+GUIDANCE_CHECKS: tuple[Callable[[GuidanceSubject], Iterator[str]], ...] = (
+    check_branches,
+    check_written,
+    check_scale,
+    check_batch,
+    check_cost,
+)
+
+
+def check_guidance(
+    family: GuidanceFamily,
+    options: Mapping[str, Any] | None = None,
+    *,
+    method: Mapping[str, Any] | None = None,
+    routes: RoutesLike = "1:3@0.5",
+    backbone: Mapping[str, Any] | None = None,
+) -> list[Violation]:
+    """All that a rule of guidance breaks of the contract, in the order of `GUIDANCE_CHECKS`; empty: nothing is wrong.
+
+    Args:
+        family: what is announced in the group `tread_bench.guidance`.
+        options: as a suite writes them.
+        method: name and options of the method of the network; the default is TREAD.
+        routes: of the cell, whose blocks a rule may take; left out for a method that takes none.
+        backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
+
+    Raises:
+        ValueError: the options are not valid, or the cell does not have what the rule needs.
+    """
+    with torch.random.fork_rng(devices=[]):
+        try:
+            subject = GuidanceSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
+        except ValueError:
+            raise
+        except Exception as error:
+            return [Violation("branches", f"raised {type(error).__name__}: {error}")]
+        first, *others = GUIDANCE_CHECKS
+        violations = run_check(first, subject)
+        return violations or [violation for check in others for violation in run_check(check, subject)]
