@@ -28,6 +28,7 @@ from tread_bench.core.statistics import (
 )
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side, with_labels
+from tread_bench.reports.columns import further_figures
 from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
 
 METRICS = ("fid", "kid", "validation_loss")
@@ -249,9 +250,10 @@ def _row(group: Group, records: Sequence[Record], cells: dict[str, Record], dens
     row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
 
     # Scores of each seed, and of its dense reference, as far as they are finite.
-    for metric in METRICS:
+    further = [figure.name for figure in further_figures(row.done)]
+    for metric in (*METRICS, *further):
         for record in row.done:
-            value = getattr(record.last, metric, None)
+            value = record.last.figure(metric) if record.last else None
             reference = _reference_value(record, cells.get(record.reference), metric)
             if value is not None and math.isfinite(value):
                 row.scores.setdefault(metric, {})[record.seed] = value
@@ -265,7 +267,7 @@ def _reference_value(record: Record, reference: Record | None, metric: str) -> f
     if reference is None or reference.status != "done" or reference.cell == record.cell or record.last is None:
         return None
     same = (record.last.iteration, record.last.protocol)
-    return next((getattr(e, metric) for e in reference.evaluations if (e.iteration, e.protocol) == same), None)
+    return next((e.figure(metric) for e in reference.evaluations if (e.iteration, e.protocol) == same), None)
 
 
 def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:

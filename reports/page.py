@@ -13,7 +13,7 @@ from tread_bench.core.outputs import refuse_foreign
 from tread_bench.core.records import Record
 from tread_bench.reports import cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
-from tread_bench.reports.columns import COLUMNS
+from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
 from tread_bench.reports.document import files_of_page, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
@@ -25,14 +25,7 @@ from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import flat, results_frame, write_csv
 from tread_bench.reports.verdict import detectable, verdicts
 
-_CELL_METRICS = {
-    "fid": "FID",
-    "kid": "KID",
-    "validation_loss": "Validation loss",
-    "inception_score": "IS",
-    "precision": "Precision",
-    "recall": "Recall",
-}
+_CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
 _NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "files"}
 
@@ -118,7 +111,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "conditions": {"training": _training(records)}
         | plan.model_dump(mode="json", exclude=_NOT_CONDITIONS, exclude_unset=True),
         "protocols": _protocols(records),
-        "columns": COLUMNS,
+        "columns": columns_of(records),
     }
 
 
@@ -270,10 +263,12 @@ def _backbones(rows: Sequence[Row]) -> list[str]:
 def _cells(records: Sequence[Record]) -> dict[str, Any]:
     """Every cell at its last iteration, and the decimals of each column."""
     evaluations = [record.last for record in records if record.last]
+    titles = {name: title_of(name) for name in _CELL_METRICS}
+    titles |= {figure.name: figure.title for figure in further_figures(records)}
     return {
-        "metrics": _CELL_METRICS,
+        "metrics": titles,
         "are_compiled": any(record.conditions.compile for record in records),
-        "places": {metric: decimals(getattr(e, metric) for e in evaluations) for metric in _CELL_METRICS},
+        "places": {name: decimals(e.figure(name) for e in evaluations) for name in titles},
         "records": records,
     }
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
+from tread_bench.reports.columns import further_figures, title_of
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import published_fid
-
-_TITLES = {"fid": "FID", "kid": "KID", "validation_loss": "Val. loss"}
 
 
 class Shown(NamedTuple):
@@ -42,17 +42,18 @@ def comparison_view(rows: Sequence[Row]) -> TableView:
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
+    further = further_figures(chain.from_iterable(row.records for row in rows))
     # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
     return [
         ("Seeds", "finished seeds, of those that have a record", _seeds),
         *_guidance_columns(rows),
-        *_metric_columns(rows, "fid"),
+        *_metric_columns(rows, "fid", title_of("fid")),
         (
             "Published",
             "FID in the TREAD paper for that model, route, guidance, scale and length of training; another protocol",
             _published,
         ),
-        *_metric_columns(rows, "validation_loss"),
+        *_metric_columns(rows, "validation_loss", "Val. loss"),
         ("Speed-up", "speed-up of a training step, measured against dense", _speedup),
         (
             "Ideal",
@@ -73,7 +74,8 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
             _data_wait,
         ),
         ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
-        *_metric_columns(rows, "kid"),
+        *_metric_columns(rows, "kid", title_of("kid")),
+        *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
     ]
 
 
@@ -82,8 +84,7 @@ def _published(row: Row) -> Shown:
     return Shown(number(found.fid), found.caveat, found.fid) if found else Shown(DASH)
 
 
-def _metric_columns(rows: Sequence[Row], metric: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
-    title = _TITLES[metric]
+def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
 

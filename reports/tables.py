@@ -10,7 +10,7 @@ from tread_bench.core.files import write_atomically
 from tread_bench.core.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.core.routes import parse_routes
 from tread_bench.reports import requested
-from tread_bench.reports.columns import COLUMNS
+from tread_bench.reports.columns import columns_of
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
 
@@ -40,7 +40,7 @@ _RECORD = (
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
-    """One row per cell and evaluated iteration, columns as in `COLUMNS`; the order of `records` does not matter.
+    """One row per cell and evaluated iteration, columns as in `columns_of`; the order of `records` does not matter.
 
     A cell without an evaluation keeps one row, with its status and reason.
     """
@@ -56,8 +56,9 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
             lines.append({**_line(record, evaluation, dense_ms), "smoke": "yes" if is_smoke else None})
 
     # Their columns, with whole numbers where they are that.
-    frame = pd.DataFrame(lines, columns=[column.name for column in COLUMNS])
-    return frame.astype({column.name: "Int64" for column in COLUMNS if column.whole})
+    columns = columns_of(ordered)
+    frame = pd.DataFrame(lines, columns=[column.name for column in columns])
+    return frame.astype({column.name: "Int64" for column in columns if column.whole})
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -70,6 +71,7 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
     line = {
         **_fields(record, _RECORD),
         **_fields(evaluation, _EVALUATION),
+        **(evaluation.figures if evaluation else {}),
         **({} if evaluation else {"train_seconds": record.train_seconds}),
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),

@@ -19,6 +19,7 @@ from tread_bench.core.data_sources import data_sources
 from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.losses import losses
 from tread_bench.core.methods import methods
+from tread_bench.core.metrics import known_figures, metrics
 from tread_bench.core.objectives import objectives
 from tread_bench.core.samplers import samplers
 from tread_bench.core.selectors import selectors
@@ -193,19 +194,26 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
 _PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *selectors(), *data_sources()}
+_PLUGGED_IN |= {*metrics(), *known_figures()}
 _COMMON = {"none": "guidance", **dict.fromkeys(("blocks", "columns", "random", "rows"), "selector")}  # words of others
 
 
 def _compared_names(path: Path) -> list[str]:
-    """Names of what plugs in that code compares something with, by `==`, `in` or `match`.
+    """Names of what plugs in that code compares something with, by `==`, `in` or `match`, or by a constant of them.
 
     A name that is a common word counts where what is compared with it is called by its kind.
     """
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    values: dict[str, ast.expr] = {}  # of the module's constants
+    for statement in module.body:
+        if isinstance(statement, ast.Assign):
+            values |= {one.id: statement.value for one in statement.targets if isinstance(one, ast.Name)}
+    for node in ast.walk(module):
         match node:
             case ast.Compare():
                 compared, context = [node.left, *node.comparators], ast.unparse(node)
+                compared = [values.get(one.id, one) if isinstance(one, ast.Name) else one for one in compared]
             case ast.Match():
                 compared = [one.value for one in ast.walk(node) if isinstance(one, ast.MatchValue)]
                 context = ast.unparse(node.subject)
@@ -240,6 +248,8 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
         'cell.selector == "strided"',
         'sampling.guidance.name == "none"',
         'match x:\n    case "edm":\n        pass',
+        'figure == "recall"',
+        'NAMES = ("fid", "kid")\nname not in NAMES',
     ],
 )
 def test_a_comparison_of_a_name_is_seen(code: str, tmp_path: Path) -> None:

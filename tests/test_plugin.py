@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import tread_bench
-from tread_bench import DataFamily, MethodFamily, ObjectiveFamily, SamplerFamily, SelectorFamily
+from tread_bench import DataFamily, MethodFamily, MetricFamily, ObjectiveFamily, SamplerFamily, SelectorFamily
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -25,6 +25,7 @@ METHOD = CHECKOUT / "tests" / "plugin" / "method"
 DATA = CHECKOUT / "tests" / "plugin" / "data"
 SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
 SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
+METRIC = CHECKOUT / "tests" / "plugin" / "metric"
 DOCUMENT = CHECKOUT / "docs" / "extending.md"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
@@ -33,6 +34,7 @@ SHOWN = {
     SELECTOR: ("pyproject.toml", "checkerboard/family.py", "checkerboard/ranking.py", "checkerboard.yaml"),
     SAMPLER: ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
     DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
+    METRIC: ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
 }
 
 
@@ -214,12 +216,14 @@ def test_the_document_names_every_check() -> None:
         GUIDANCE_CHECKS,
         LOSS_CHECKS,
         METHOD_CHECKS,
+        METRIC_CHECKS,
         OBJECTIVE_CHECKS,
         SAMPLER_CHECKS,
         SELECTOR_CHECKS,
     )
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
+    kinds |= {"metric": METRIC_CHECKS}
     kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "auxiliary loss": LOSS_CHECKS}
     kinds |= {"rule of guidance": GUIDANCE_CHECKS}
     for kind, checks in kinds.items():
@@ -231,6 +235,7 @@ def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
     kinds["selector"] = SelectorFamily
+    kinds["metric"] = MetricFamily
     for kind, family in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
         assert rows == [field.name for field in fields(family) if field.name not in identity]
@@ -261,8 +266,10 @@ def test_a_method_is_listed_and_keeps_the_contract(installed: Path) -> None:
     [
         (METHOD / "mean_fill.yaml", "keep_own", "keep_won", ("typed.yaml:12:", "did you mean 'keep_own'")),
         (DATA / "shapes.yaml", "count: 400", "count: 4", ("typed.yaml:6:", "data.count")),
+        (METRIC / "coverage.yaml", "neighbours: 3", "neighbors: 3", ("typed.yaml:9:", "did you mean 'neighbours'")),
+        (METRIC / "coverage.yaml", "neighbours: 3", "neighbours: 64", ("typed.yaml:10:", "which needs 65 or more")),
     ],
-    ids=["method", "data source"],
+    ids=["method", "data source", "metric", "metric with too few samples"],
 )
 def test_a_mistake_in_an_option_is_reported_as_any_other(
     installed: Path, tmp_path: Path, suite: Path, written: str, typed: str, found: tuple[str, ...]
@@ -376,3 +383,33 @@ def test_a_data_source_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
     assert [(row["status"], row["data"]) for row in rows] == [("done", "shapes")] * 2
     assert all(float(row["fid"]) > 0 for row in rows)
     assert "The data are drawn shapes" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_metric_is_listed_and_keeps_the_contract(installed: Path) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", "metrics", "--json"))
+    (found,) = [metric for metric in listed if metric["name"] == "coverage"]
+    assert found["about"].startswith("Share of real images") and found["source"] == "feature-coverage 0.1.0"
+    code = (
+        "from tread_bench import check_metric\nfrom feature_coverage.family import COVERAGE\n"
+        "print([str(violation) for violation in check_metric(COVERAGE, changed={'neighbours': 3})])"
+    )
+    assert run_with(installed, "-c", code) == "[]\n"
+
+
+@pytest.mark.slow
+def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_installed(
+    installed: Path, tmp_path: Path
+) -> None:
+    run, there = tmp_path / "run", tmp_path / "there"
+    run_with(installed, "-m", "tread_bench", "run", METRIC / "coverage.yaml", "--out", run)
+    with (run / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 and {row["status"] for row in rows} == {"done"} and list(rows[0])[-1] == "coverage"
+    assert all(0 <= float(row["coverage"]) <= 1 and float(row["fid"]) > 0 for row in rows)
+    page = (run / "index.html").read_text(encoding="utf-8")
+    assert "Δ Coverage" in page and "share of real images with a generated one" in page
+
+    run_with(installed, "-m", "tread_bench", "export", run, "--out", tmp_path / "export.json")
+    run_with(Path(), "-m", "tread_bench", "report", tmp_path / "export.json", "--out", there)
+    assert (there / "results.csv").read_bytes() == (run / "results.csv").read_bytes()
+    assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")

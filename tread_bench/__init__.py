@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
     from tread_bench.core.losses import LossFamily, LossOptions
     from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+    from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
     from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tread_bench.diffusion.contract.guidance import check_guidance
     from tread_bench.diffusion.contract.objectives import check_objective
     from tread_bench.diffusion.contract.samplers import check_sampler
+    from tread_bench.measure.contract import check_metric
+    from tread_bench.measure.quality.samples import Samples
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.losses import check_loss
     from tread_bench.model.contract.methods import check_method
@@ -68,6 +71,7 @@ _NAMES_BY_MODULE = {
     "core.guidance": ("GuidanceFamily", "GuidanceOptions"),
     "core.losses": ("LossFamily", "LossOptions"),
     "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
+    "core.metrics": ("Figure", "MetricFamily", "MetricOptions", "Needs"),
     "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
@@ -78,6 +82,8 @@ _NAMES_BY_MODULE = {
     "diffusion.contract.guidance": ("check_guidance",),
     "diffusion.contract.objectives": ("check_objective",),
     "diffusion.contract.samplers": ("check_sampler",),
+    "measure.contract": ("check_metric",),
+    "measure.quality.samples": ("Samples",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
     "model.contract.methods": ("check_method",),
@@ -107,6 +113,7 @@ __all__ = [
     "Decoding",
     "Evaluated",
     "Family",
+    "Figure",
     "GuidanceFamily",
     "GuidanceOptions",
     "ImageSet",
@@ -117,6 +124,9 @@ __all__ = [
     "Method",
     "MethodFamily",
     "MethodOptions",
+    "MetricFamily",
+    "MetricOptions",
+    "Needs",
     "ObjectiveFamily",
     "ObjectiveOptions",
     "Prediction",
@@ -124,6 +134,7 @@ __all__ = [
     "Route",
     "RoutedNetwork",
     "SamplerFamily",
+    "Samples",
     "SelectorFamily",
     "TokenOrder",
     "TokenState",
@@ -137,6 +148,7 @@ __all__ = [
     "check_guidance",
     "check_loss",
     "check_method",
+    "check_metric",
     "check_objective",
     "check_sampler",
     "check_selector",

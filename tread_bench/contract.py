@@ -13,6 +13,7 @@ from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
 from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS, GuidanceSubject, check_guidance
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
+from tread_bench.measure.contract import METRIC_CHECKS, MetricSubject, check_metric
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.losses import LOSS_CHECKS, LossSubject, check_loss
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
@@ -27,6 +28,7 @@ __all__ = [
     "GUIDANCE_CHECKS",
     "LOSS_CHECKS",
     "METHOD_CHECKS",
+    "METRIC_CHECKS",
     "OBJECTIVE_CHECKS",
     "SAMPLER_CHECKS",
     "SELECTOR_CHECKS",
@@ -36,6 +38,7 @@ __all__ = [
     "GuidanceSubject",
     "LossSubject",
     "MethodSubject",
+    "MetricSubject",
     "ObjectiveSubject",
     "SamplerSubject",
     "SelectorSubject",
@@ -46,6 +49,7 @@ __all__ = [
     "check_guidance",
     "check_loss",
     "check_method",
+    "check_metric",
     "check_objective",
     "check_sampler",
     "check_selector",

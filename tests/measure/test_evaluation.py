@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.kernels import resolve_kernels
 from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -39,6 +42,13 @@ def test_without_generation_the_losses_are_the_same_and_nothing_is_said_of_sampl
     evaluator, with_samples = evaluate()
     assert with_samples.num_samples == 16 and with_samples.fid is not None and evaluator.sampling_macs()
     assert with_samples.validation_loss_per_time == without.validation_loss_per_time
+
+
+def test_the_number_of_images_is_the_number_requested(evaluate, monkeypatch):
+    made = evaluation.generate
+    monkeypatch.setattr(evaluation, "generate", lambda *arguments: islice(made(*arguments), 1))
+    with pytest.raises(ValueError, match=r"12 images were generated where metrics\.num_samples is 16"):
+        evaluate(batch=12)
 
 
 @pytest.mark.gpu

@@ -22,9 +22,13 @@ from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.features import Extractor, open_classifier, open_inception
+from tread_bench.measure.quality.fid.metric import frechet_distance
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import FeatureStatistics, evaluate_images, frechet_distance, quality_metrics
+from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.quality.precision_recall.family import PRECISION_RECALL
 from tread_bench.measure.quality.reference import Reference, cache_folder, reference_of, statistics_of
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.statistics import FeatureStatistics
 
 KEYS = {
     "fid": "frechet_inception_distance",
@@ -85,6 +89,11 @@ def statistics(features: Tensor, batch: int = 1000) -> FeatureStatistics:
     return result
 
 
+def opened(**settings: Any) -> list[OpenMetric]:
+    """The metrics of generated images, as a suite's `metrics` sets them."""
+    return [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
+
+
 def standardised(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
     """Samples whose own mean and covariance are exactly `mean` and diag(deviation^2)."""
     centred = features.double() - features.double().mean(0)
@@ -119,9 +128,9 @@ def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
 
 
 def test_batches_and_merge_order_change_no_figure(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
-    metrics, reference = Metrics(num_samples=200), reference_of(digits, extractor)
-    whole = evaluate_images([noisy], extractor, reference, metrics)
-    assert evaluate_images(noisy.split(33), extractor, reference, metrics) == pytest.approx(whole, rel=1e-5)
+    reference = reference_of(digits, extractor)
+    whole = evaluate_images([noisy], extractor, reference, opened(), digits)
+    assert evaluate_images(noisy.split(33), extractor, reference, opened(), digits) == pytest.approx(whole, rel=1e-5)
     parts = [statistics(extractor.features(part)[0]) for part in noisy.split(70)]
     merged = [parts[0].merge(parts[1]).merge(parts[2]), parts[2].merge(parts[1].merge(parts[0]))]
     for each in merged:
@@ -150,19 +159,19 @@ def test_the_whole_path_agrees_with_torch_fidelity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(FEATURE_EXTRACTORS_REGISTRY, "digits-classifier", network)
-    real, metrics = digits.train.uint8(np.arange(400)), Metrics(num_samples=200, kid_subsets=20)
+    real = digits.train.uint8(np.arange(400))
     expected = calculate_metrics(
         input1=Pixels(noisy),
         input2=Pixels(real),
         feature_extractor="digits-classifier",
-        kid_subset_size=metrics.kid_subset_size,
-        kid_subsets=metrics.kid_subsets,
+        kid_subset_size=100,
+        kid_subsets=20,
         **{**dict.fromkeys(("isc", "fid", "kid", "prc", "save_cpu_ram"), True), "cuda": False},
         cache=False,
         verbose=False,
     )
     reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor))
-    got = evaluate_images(noisy.split(64), extractor, reference, metrics)
+    got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20), digits)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=tolerance)
     assert got["fid"] > 1
 
@@ -184,27 +193,35 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
     )
     extractor = open_inception(inception_weights)
     reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
-    got = evaluate_images([fake], extractor, reference, Metrics(num_samples=12, **settings))
+    got = evaluate_images([fake], extractor, reference, opened(**settings), digits)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=1e-5)
 
 
 @pytest.mark.parametrize(
-    ("metrics", "message"),
+    ("settings", "message"),
     [
-        ({"num_samples": 50}, r"metrics\.num_samples 50 cannot fill a KID subset of 100"),
-        ({"num_samples": 200, "kid_subset_size": 150}, "a reference of 120 images cannot fill a KID subset of 150"),
-        ({"num_samples": 10, "kid_subset_size": 5, "neighbours": 10}, "does not have 10 neighbours"),
+        (
+            {"num_samples": 50},
+            "metrics.num_samples 50: too few for metric kid, which needs 100 or more "
+            "(as set by metrics.kid_subset_size, metrics.kid_subsets)",
+        ),
+        (
+            {"num_samples": 200, "kid_subset_size": 150},
+            "120 real images: too few for metric kid, which needs 150 or more "
+            "(as set by metrics.kid_subset_size, metrics.kid_subsets)",
+        ),
+        (
+            {"num_samples": 10, "kid_subset_size": 5, "neighbours": 10},
+            "metrics.num_samples 10: too few for metric precision_recall, which needs 11 or more "
+            "(as set by metrics.neighbours)",
+        ),
     ],
 )
-def test_too_few_images_are_an_error_before_any_is_made(metrics: dict[str, Any], message: str) -> None:
-    extractor = Extractor("none", torch.nn.Module(), "", 4)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=message):
-        evaluate_images(iter(()), extractor, Reference("", statistics(gaussian(120, 4, 0))), Metrics(**metrics))
-
-
-def test_the_number_of_images_is_the_number_asked_for(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
-    with pytest.raises(ValueError, match=r"200 images were generated where metrics\.num_samples is 512"):
-        evaluate_images([noisy], extractor, reference_of(digits, extractor), Metrics(num_samples=512))
+def test_too_few_images_are_an_error(settings: dict[str, Any], message: str) -> None:
+    metrics = Metrics(**settings)
+    with pytest.raises(UserError) as raised:
+        check_sample_counts(metrics.of_samples, metrics.num_samples, 120)
+    assert str(raised.value) == message
 
 
 def test_features_that_are_not_finite_are_no_figure() -> None:
@@ -213,16 +230,15 @@ def test_features_that_are_not_finite_are_no_figure() -> None:
 
 
 def test_repeating_an_evaluation_gives_the_same_bits(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
-    reference, metrics = reference_of(digits, extractor), Metrics(num_samples=200)
-    first, second = (evaluate_images([noisy], extractor, reference, metrics) for _ in range(2))
+    reference = reference_of(digits, extractor)
+    first, second = (evaluate_images([noisy], extractor, reference, opened(), digits) for _ in range(2))
     assert first == second
 
 
 def test_precision_is_about_the_generated_and_recall_about_the_real() -> None:
     real, few = gaussian(200, 2, 0), gaussian(200, 2, 1) * 0.05
-    generated = FeatureStatistics(2)
-    generated.add(few, torch.zeros(200, 2))
-    figures = quality_metrics(generated, statistics(real), Metrics(num_samples=200))
+    metric = OpenMetric.of(PRECISION_RECALL.options())
+    figures = metric.figures(ImageRecords(statistics(few)), ImageRecords(statistics(real)))
     assert figures["precision"] > 0.9
     assert figures["recall"] < 0.2
 

@@ -192,7 +192,7 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({**TREAD, "selector": "rondom"}, ("selector",), "did you mean 'random'"),
         ({"metrics.at": [50, 101]}, ("metrics.at",), "1..100"),
         ({"metrics.at": [50, 50]}, ("metrics.at",), "must ascend"),
-        ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "kid_subset_size needs 100 or more"),
+        ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "metric kid, which needs 100 or more"),
         ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "did you mean 'DiT-S/2'"),
         ({"backbone.depht": 3}, ("backbone.depht",), "unknown backbone key 'depht'; did you mean 'depth'"),
         ({"backbone.hidden": "wide"}, ("backbone.hidden",), "must be a valid integer"),

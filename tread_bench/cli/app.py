@@ -118,6 +118,7 @@ class Listed(StrEnum):
     METHODS = "methods"
     LOSSES = "losses"
     GUIDANCE = "guidance"
+    METRICS = "metrics"
     EXTRACTORS = "extractors"
     KERNELS = "kernels"
 

@@ -19,6 +19,7 @@ from tread_bench.core.guidance import GuidanceFamily, guidance_rules
 from tread_bench.core.kernels import KERNELS, missing
 from tread_bench.core.losses import LossFamily, losses
 from tread_bench.core.methods import MethodFamily, methods
+from tread_bench.core.metrics import MetricFamily, metrics
 from tread_bench.core.objectives import ObjectiveFamily, objectives
 from tread_bench.core.samplers import samplers
 from tread_bench.core.selectors import selectors
@@ -60,7 +61,7 @@ def _suites() -> list[dict[str, Any]]:
 
 
 def _described(
-    plugins: Mapping[str, DataFamily | MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily],
+    plugins: Mapping[str, DataFamily | MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily | MetricFamily],
 ) -> list[dict[str, Any]]:
     """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
     return [
@@ -113,6 +114,7 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "methods": lambda: _described(methods()),
     "losses": lambda: _described(losses()),
     "guidance": lambda: _described(guidance_rules()),
+    "metrics": lambda: _described(metrics()),
     "extractors": _extractors,
     "kernels": _kernels,
 }

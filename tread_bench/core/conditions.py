@@ -18,6 +18,8 @@ from pydantic import (
     model_serializer,
 )
 
+from tread_bench.core.metrics import known_figures
+
 # Another version of these may give other bits: draws come from numpy, layers from timm, metrics from torch-fidelity,
 # fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and
 # scikit-learn's digits do not change figures.
@@ -28,7 +30,6 @@ _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
 # OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
 # last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
 BLAS_KERNELS = "blas_kernels"
-LINEAR_ALGEBRA = ("fid", "kid")  # figures of an evaluation; all others come from torch
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
 
 
@@ -93,7 +94,8 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
 
 def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
     """Return whether two values agree as under equal conditions: bit for bit, or within a tolerance for BLAS."""
-    if a is None or b is None or name not in LINEAR_ALGEBRA:
+    figure = known_figures().get(name)
+    if a is None or b is None or figure is None or not figure.by_linear_algebra:
         return a == b
     return math.isclose(a, b, rel_tol=LINEAR_ALGEBRA_TOLERANCE)
 

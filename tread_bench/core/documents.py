@@ -23,6 +23,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from tread_bench.core.conditions import Conditions, RunNumerics
 from tread_bench.core.config.compute import Timing
@@ -243,14 +244,20 @@ def _config_problems_of(document: BaseModel) -> list[str]:
 
 
 def _record_problems(record: Record) -> list[str]:
-    """Mistakes in a record's configuration, which may be of another version with other keys."""
+    """Mistakes in a record's configuration, which may be of another version, or of plug-ins not installed here."""
     config = {**_NOT_ASKED, **record.config}
     try:
         return _config_problems(config, Cell.model_validate(config))
     except ValidationError as error:
-        if all(found["type"] == "extra_forbidden" for found in error.errors()):
+        if all(found["type"] == "extra_forbidden" or _names_what_is_unknown(found) for found in error.errors()):
             return []
         return _texts(error, Cell, ("config",))
+
+
+def _names_what_is_unknown(found: ErrorDetails) -> bool:
+    """Whether an error is the name of a plug-in that is not installed here."""
+    part = found["input"]
+    return found["type"] == "union_tag_invalid" and isinstance(part, dict) and isinstance(part["name"], str)
 
 
 def _request_problems(request: CellRequest) -> list[str]:

@@ -124,11 +124,17 @@ class Evaluation(Part):
     inception_score: NonNegativeFloat | None = None
     precision: Share | None = None
     recall: Share | None = None
+    figures: dict[str, float] = Field(default_factory=dict)  # of metrics that the suite added
     num_samples: NonNegativeInt | None = None
     protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
     protocol_details: dict[str, Any] = Field(default_factory=dict)
     samples: str | None = None  # path of the sample grid, relative to the cell's folder
     samples_sha256: str = ""  # hash of that file; "": written by an older version
+
+    def figure(self, name: str) -> float | None:
+        """A figure of a metric, or the validation loss; None: not measured."""
+        value: float | None = getattr(self, name) if name in Evaluation.model_fields else self.figures.get(name)
+        return value
 
 
 class Similarity(Part):

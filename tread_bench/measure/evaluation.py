@@ -29,6 +29,7 @@ from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of
+from tread_bench.measure.quality.samples import OpenMetric
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
@@ -65,6 +66,10 @@ class Evaluator:
         return choose_extractor(self.cell.metrics, self.cell.data).to(self.device)
 
     @cached_property
+    def metrics(self) -> list[OpenMetric]:
+        return [OpenMetric.of(options) for options in self.cell.metrics.of_samples]
+
+    @cached_property
     def decoder(self) -> Decoder | None:
         return open_decoder(self.cell.data)
 
@@ -81,7 +86,8 @@ class Evaluator:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         if metrics.generate:
             _ = self.decoder
-            check_sample_counts(metrics, len(self.reference.statistics.features))
+            _ = self.metrics
+            check_sample_counts(metrics.of_samples, metrics.num_samples, len(self.reference.statistics.features))
 
     def __call__(
         self,
@@ -110,8 +116,13 @@ class Evaluator:
         for name, value in figures.items():
             if isinstance(value, float) and not math.isfinite(value):
                 raise FloatingPointError(f"{name} is {value} at iteration {iteration}: the model diverged")
+        own = {name: value for name, value in figures.items() if name in Evaluation.model_fields}
         return Evaluation(
-            iteration=iteration, train_seconds=train_seconds, validation_loss_per_time=per_time, **figures
+            iteration=iteration,
+            train_seconds=train_seconds,
+            validation_loss_per_time=per_time,
+            figures={name: value for name, value in figures.items() if name not in own},
+            **own,
         )
 
     def _of_samples(self, network: Network, iteration: int, seed: int, progress: Callable[[], None]) -> dict[str, Any]:
@@ -131,7 +142,9 @@ class Evaluator:
                 yield pixels
 
         # Figures are computed while images come in.
-        figures = evaluate_images(images(), self.extractor, self.reference, metrics)
+        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, self.data)
+        if (count := figures["num_samples"]) != metrics.num_samples:
+            raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
         grid = self._write_grid(torch.cat(first)[:SAMPLES_KEPT], iteration)
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}

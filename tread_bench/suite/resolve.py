@@ -10,9 +10,11 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.files import files_of
+from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Family, make_spec
 from tread_bench.core.guidance import iteration_at
+from tread_bench.core.metrics import MetricOptions, Needs
 from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
 from tread_bench.core.routed import Setting, with_blocks
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
@@ -224,10 +226,22 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if message := cell.data.family.not_comparable(cell.data):
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
-    for key, least in (("kid_subset_size", cell.metrics.kid_subset_size), ("neighbours", cell.metrics.neighbours + 1)):
-        if cell.metrics.num_samples < least:
-            message = f"metrics.num_samples {cell.metrics.num_samples}: metrics.{key} needs {least} or more; change one"
-            yield Problem(message, draft.latest(("metrics", "num_samples"), ("metrics", key)))
+    for metric in cell.metrics.of_samples:
+        yield from _metric_problems(cell, metric, draft)
+
+
+def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
+    """What a metric of generated images needs of the cell."""
+    places = [("metrics", key) for key in keys_of(metric)]
+    least = metric.family.min_samples(metric)
+    if cell.metrics.num_samples < least:
+        setting = settings_in_words(metric)
+        rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"
+        message = f"metrics.num_samples {cell.metrics.num_samples}: {rule}"
+        yield Problem(message, draft.latest(("metrics", "num_samples"), *places))
+    if Needs.LABELS in metric.family.needs and not cell.data.num_classes:
+        rule = f"data {cell.data.name} has no labels, which it needs; leave it out"
+        yield Problem(f"metric {metric.name}: {rule}", draft.latest(("data", "name"), *places))
 
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

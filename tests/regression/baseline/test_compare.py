@@ -317,6 +317,30 @@ def test_elsewhere_quality_is_judged_by_paired_seeds_and_the_margin(shift, noise
     assert verdicts(findings, "quality") == {("fid", verdict)}
 
 
+@pytest.mark.parametrize(
+    ("name", "by", "verdict"),
+    [
+        ("recall", -0.1, Verdict.FAIL),  # higher is better
+        ("recall", 0.1, Verdict.PASS),
+        ("kid", 0.1, Verdict.FAIL),
+        ("kid", -0.1, Verdict.PASS),
+        ("from_elsewhere", -0.1, Verdict.SKIPPED),
+    ],
+)
+def test_a_figure_of_another_metric_is_compared_in_the_direction_that_the_metric_says(name, by, verdict):
+    accepted, measured = (
+        seeds(lambda seed, more=more: cell(quality={"validation_loss": 0.5, name: 0.7 + seed / 100 + more}))
+        for more in (0.0, by)
+    )
+    assert (name, verdict) in verdicts(run(accepted, measured), "quality")
+
+
+def test_figures_of_added_metrics_are_accepted_with_the_others(record):
+    last = record.evaluations[-1].model_copy(update={"figures": {"coverage": 0.5}})
+    (figures,) = figures_of([record.model_copy(update={"evaluations": [last]})]).values()
+    assert figures.quality["coverage"] == 0.5
+
+
 def test_one_seed_has_no_interval_and_is_not_compared():
     findings = run({"r seed 0": cell(quality={"fid": 8.0})}, {"r seed 0": cell(quality={"fid": 9.0})})
     assert verdicts(findings, "quality") == {("fid", Verdict.SKIPPED)}

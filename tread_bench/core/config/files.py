@@ -21,5 +21,7 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
     for key in ("extractor_weights", "inception_weights"):
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file
+    for index, metric in enumerate(metrics.also):
+        yield from ((("metrics", "also", index, key), file) for key, file in metric.family.files(metric))
     for index, loss in enumerate(cell.auxiliary):
         yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))

@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.measure.quality.decoder import BATCH
-from tread_bench.measure.quality.generation import IS_SPLITS, METRICS_SEED
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ def protocol(
     """
     # All that a figure of quality depends on, but the network and its guidance.
     metrics = cell.metrics
+    further = {metric.name: metric.family.protocol(metric) for metric in metrics.also}
     details = {
         "definition": DEFINITION,
         "feature_network": extractor.name,
@@ -48,9 +48,8 @@ def protocol(
         "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
         "ema": metrics.ema,
         "pixels": "uint8, round((x + 1) * 127.5)",
-        "kid": f"{metrics.kid_subsets} subsets of {metrics.kid_subset_size}, cubic kernel, seed {METRICS_SEED}",
-        "inception_score": f"{IS_SPLITS} splits, seed {METRICS_SEED}",
-        "precision_recall": f"{metrics.neighbours} neighbours",
+        **{metric.name: text for metric in metrics.standard if (text := metric.family.protocol(metric))},
+        **({"also": further} if further else {}),
         **(_decoding(decoder) if decoder else {}),
         **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
     }

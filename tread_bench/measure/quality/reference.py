@@ -18,7 +18,7 @@ from torch import Tensor
 from tread_bench.core.files import write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.outputs import OutputError
-from tread_bench.measure.quality.generation import FeatureStatistics
+from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, RealImages

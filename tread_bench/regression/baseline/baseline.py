@@ -71,7 +71,7 @@ def _cell(record: Record) -> CellFigures:
     timing = record.timing
     cost = record.cost
     last = record.last
-    quality = {name: getattr(last, name) for name in QUALITY} if last else {}
+    quality = {name: last.figure(name) for name in (*QUALITY, *last.figures)} if last else {}
     return CellFigures(
         exact={
             **({name: getattr(cost, name) for name in _EXACT_COSTS} if cost else {}),

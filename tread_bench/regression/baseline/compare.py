@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import JsonValue
 
 from tread_bench.core.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
+from tread_bench.core.metrics import known_figures
 from tread_bench.core.statistics import mean_interval
-from tread_bench.regression.baseline.baseline import QUALITY, Baseline, CellFigures
+from tread_bench.regression.baseline.baseline import MARGIN, QUALITY, Baseline, CellFigures
 from tread_bench.regression.baseline.compare_speed import compare_speed
 from tread_bench.regression.baseline.findings import Finding, Verdict
 
@@ -129,8 +130,15 @@ def _quality(shared: Mapping[str, tuple[CellFigures, CellFigures]], margins: Map
         else:
             rows.setdefault(_row(name), []).append((old, new))
     for row, seeds in rows.items():
-        for metric in QUALITY:
-            yield from _over_seeds(row, metric, seeds, margins.get(metric, 0.0))
+        for metric in _measured(*(side for pair in seeds for side in pair)):
+            unstated = 0.0 if metric in QUALITY else MARGIN
+            yield from _over_seeds(row, metric, seeds, margins.get(metric, unstated))
+
+
+def _measured(*sides: CellFigures) -> list[str]:
+    """The figures of quality that any of them has: those of every cell, then those of metrics that suites added."""
+    found = {name for side in sides for name in side.quality}
+    return [*(name for name in QUALITY if name in found), *sorted(found.difference(QUALITY))]
 
 
 def _bits_compare(old: CellFigures, new: CellFigures) -> bool:
@@ -147,14 +155,14 @@ def _equal(old: CellFigures, new: CellFigures) -> bool:
 
 def _other_bits(old: CellFigures, new: CellFigures) -> list[str]:
     """What differs under equal conditions: weights and losses bit for bit, figures of linear algebra nearly."""
-    names = [name for name in QUALITY if not is_same_figure(name, old.quality.get(name), new.quality.get(name))]
+    metrics = _measured(old, new)
+    names = [name for name in metrics if not is_same_figure(name, old.quality.get(name), new.quality.get(name))]
     return [*(["final weights"] if old.final_weights_sha256 != new.final_weights_sha256 else []), *names]
 
 
 def _bits(name: str, old: CellFigures, new: CellFigures) -> Finding:
     other = _other_bits(old, new)
-    metrics = [metric for metric in QUALITY if metric in old.quality or metric in new.quality]
-    texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in metrics}
+    texts = {m: _texts(old.quality.get(m, "absent"), new.quality.get(m, "absent")) for m in _measured(old, new)}
     was, now = (", ".join(f"{metric} {sides[k]}" for metric, sides in texts.items()) for k in (0, 1))
     if other:
         reason = f"{', '.join(other)}: different bits under the same build, CPU capability and threads"
@@ -179,16 +187,21 @@ def _over_seeds(
 
 
 def _within_margin(row: str, metric: str, values: list[tuple[float, float]], margin: float) -> Finding:
-    """Lower is better in every metric; seeds are paired."""
+    """Seeds are paired; a loss is better where it is lower, and a metric says which of two values is."""
     accepted = mean_interval([old for old, _ in values]).mean
     difference = mean_interval([new - old for old, new in values])
     allowed = margin * abs(accepted)
     measured = f"{accepted + difference.mean:.4g}"
+    figure = known_figures().get(metric)
+    if figure is None and metric not in QUALITY:
+        reason = "its metric is not installed here, so that nobody says whether lower or higher is better"
+        return Finding(row, "quality", metric, Verdict.SKIPPED, f"{accepted:.4g}", measured, reason)
     if difference.bounds is None:
         reason = "one seed has no interval: two or more are needed"
         return Finding(row, "quality", metric, Verdict.SKIPPED, f"{accepted:.4g}", measured, reason)
     low, high = difference.bounds
-    verdict = Verdict.FAIL if low > allowed else Verdict.PASS if high <= allowed else Verdict.INCONCLUSIVE
+    least, most = (-high, -low) if figure and not figure.lower_is_better else (low, high)  # how much worse it is
+    verdict = Verdict.FAIL if least > allowed else Verdict.PASS if most <= allowed else Verdict.INCONCLUSIVE
     reason = f"difference {low:+.4g} to {high:+.4g} over {difference.n} seeds; margin {allowed:.4g}"
     return Finding(row, "quality", metric, verdict, f"{accepted:.4g}", measured, reason)
 

@@ -1,0 +1,175 @@
+"""Every announced metric keeps the contract, each check finds what it is there for, and a wrong description is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from tread_bench.contract import METRIC_CHECKS, check_metric
+from tread_bench.core import metrics as registry
+from tread_bench.core import plugins
+from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.metrics import MetricOptions, Needs, find_metric, metrics
+
+PAIR, FID = find_metric("precision_recall"), find_metric("fid")
+CHANGED = {"kid": {"subset_size": 50}, "precision_recall": {"neighbours": 5}}
+PRECISION, RECALL = PAIR.figures
+
+
+@pytest.mark.parametrize("name", metrics())
+def test_every_announced_metric_keeps_the_contract(name):
+    assert check_metric(metrics()[name], changed=CHANGED.get(name)) == []
+
+
+def built_by(name, **changes):
+    return replace(PAIR, builder=f"tests.measure.broken_metrics:{name}", **changes)
+
+
+def with_recall(**changes):
+    return replace(PAIR, figures=(PRECISION, replace(RECALL, **changes)))
+
+
+WITH_IMAGES = PAIR.needs | {Needs.IMAGES}
+BROKEN = {
+    "gives other figures": (built_by("WithOtherNames"), {"figures"}),
+    "gives NaN": (built_by("NotANumber"), {"figures"}),
+    "reads labels without a need": (built_by("ReadsLabels"), {"figures"}),
+    "needs labels and reads none": (replace(PAIR, needs=PAIR.needs | {Needs.LABELS}), {"needs"}),
+    "states another value of a set with itself": (with_recall(of_itself=0.5), {"itself"}),
+    "says that lower is better": (with_recall(lower_is_better=True), {"itself"}),
+    "depends on real images and does not say it": (with_recall(of_itself=None), {"itself"}),
+    "depends on the order": (built_by("ComparesHalves"), {"order"}),
+    "depends on batches": (built_by("MeanOfBatches", needs=WITH_IMAGES), {"batches"}),
+    "draws anew": (built_by("DrawsAnew"), {"determinism", "batches"}),
+    "needs more samples than it says": (replace(PAIR, min_samples=lambda options: 2), {"min_samples"}),
+    "states one protocol for all settings": (replace(PAIR, protocol=lambda options: "neighbours"), {"protocol"}),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name):
+    metric, expected = BROKEN[name]
+    assert {violation.check for violation in check_metric(metric, changed={"neighbours": 5})} == expected
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for _, expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in METRIC_CHECKS}
+
+
+def test_what_a_metric_reads_without_a_need_is_named():
+    (found,) = check_metric(built_by("ReadsLabels"), changed={"neighbours": 5})
+    assert found.message.endswith("metric precision_recall reads labels, which its description must name in needs")
+
+
+def test_logits_and_labels_are_those_of_generated_images():
+    (found,) = check_metric(built_by("ReadsRealLogits", needs=PAIR.needs | {Needs.LOGITS}), changed={"neighbours": 5})
+    assert found.message.endswith("there are no logits of real images")
+
+
+def test_settings_that_change_nothing_are_said():
+    (found,) = check_metric(PAIR, changed={})
+    assert str(found) == "protocol: `changed` gives the same figures: give settings that change one"
+
+
+def test_a_metric_with_settings_is_not_checked_without_others():
+    with pytest.raises(ValueError, match="metric kid has settings: give `changed`"):
+        check_metric(find_metric("kid"))
+
+
+def test_the_checks_leave_the_generators_as_they_were():
+    np.random.seed(5)
+    expected = np.random.get_state()[1].copy()
+    check_metric(FID)
+    assert (np.random.get_state()[1] == expected).all()
+
+
+class Other(MetricOptions):
+    """Another metric."""
+
+    name: Literal["other"] = "other"
+
+
+def announced_as(monkeypatch, **changes):
+    figure = replace(FID.figures[0], name="other")
+    other = replace(FID, **{"name": "other", "options": Other, "figures": (figure,), "source": "", **changes})
+    point = SimpleNamespace(
+        name="other", value="x:X", load=lambda: other, dist=SimpleNamespace(name="two", version="1")
+    )
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    return plugins.announced(registry.METRICS)
+
+
+def other_figure(**changes):
+    return {"figures": (replace(FID.figures[0], **{"name": "other", **changes}),)}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": dict}, "its options must be a subclass of tread_bench.MetricOptions"),
+        ({"builder": "metric"}, "its builder must be the text 'module:attribute', not 'metric'"),
+        ({"figures": ()}, "it has no figures"),
+        ({"figures": None}, "its figures must be a tuple, not None"),
+        ({"figures": ("fid",)}, "its figures must be tread_bench.Figure, not 'fid'"),
+        ({"needs": {"features"}}, "its needs must be a frozenset, not {'features'}"),
+        ({"needs": frozenset({"pixels"})}, "its needs must be one or more of tread_bench.Needs: features, logits"),
+        ({"needs": frozenset()}, "its needs must be one or more of tread_bench.Needs: features, logits"),
+        ({"min_samples": 3}, "its min_samples must be a Callable, not 3"),
+        ({"protocol": ""}, "its protocol must be a Callable, not ''"),
+        (other_figure(name="device"), "'device': the name of a figure must be a column of results.csv that is not"),
+        (other_figure(name="sfid"), "'sfid': the name of a figure must be a column of results.csv that is not"),
+        (other_figure(name="My figure"), "'My figure': the name of a figure must be a column"),
+        (other_figure(title=None), "figure other: its title must be a str, not None"),
+        (other_figure(lower_is_better="yes"), "figure other: its lower_is_better must be a bool, not 'yes'"),
+        (other_figure(of_itself="0"), "figure other: its of_itself must be a number or None, not '0'"),
+    ],
+)
+def test_a_metric_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
+    assert announced_as(monkeypatch, **changes) == {}
+    assert f"metric plug-in other = x:X of two cannot be used: {message}" in caplog.text
+
+
+def test_a_metric_that_can_be_used_is_found_with_where_it_comes_from(monkeypatch):
+    assert announced_as(monkeypatch)["other"].source == "two 1"
+
+
+def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):
+    first, second = (replace(FID, name=name, options=Other, source="") for name in ("one", "two"))
+    points = [
+        SimpleNamespace(
+            name=one.name, value="x:X", load=lambda one=one: one, dist=SimpleNamespace(name=dist, version="1")
+        )
+        for one, dist in ((FID, "tread-bench"), (first, "one"), (second, "two"))
+    ]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "wrong_options", lambda *_: "")
+    assert list(plugins.announced(registry.METRICS)) == ["fid"]
+    assert "metric 'fid' is announced twice: by tread-bench" in caplog.text
+
+
+def test_what_has_no_default_must_be_said():
+    with pytest.raises(TypeError, match="missing 6 required keyword-only arguments: 'options', 'builder', 'figures'"):
+        registry.MetricFamily(name="mine")
+
+
+@pytest.mark.parametrize(
+    ("also", "message"),
+    [
+        (["kid"], r"kid is always measured: leave it out, and set metrics\.kid_subset_size and metrics\.kid_subsets"),
+        ("fid", "fid is always measured: leave it out"),
+        (3, r"must be a list of metrics such as \[coverage\]"),
+    ],
+)
+def test_what_is_always_measured_is_not_added(also, message):
+    with pytest.raises(ValueError, match=message):
+        Metrics(also=also)
+
+
+def test_a_cell_that_adds_none_is_written_as_before_there_were_any():
+    assert "also" not in Metrics().model_dump() and "also" not in Metrics().model_dump_json()
+    assert [metric.name for metric in Metrics().of_samples] == ["fid", "kid", "inception_score", "precision_recall"]

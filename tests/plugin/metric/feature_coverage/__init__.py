@@ -1,0 +1,1 @@
+"""Flow matching on a circular path."""

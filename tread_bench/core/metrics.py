@@ -1,0 +1,167 @@
+"""Names to metrics, found through entry points of the group `tread_bench.metrics`.
+
+A metric makes figures of a set of generated images, most often beside real ones. What the rest of the package needs to
+know of it, its `MetricFamily` says; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import Any, Self
+
+from tread_bench.core.columns import TAKEN
+from tread_bench.core.config.base import Model
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.problems import shortened
+
+_PATTERN = r"[a-z][a-z0-9_]*"
+
+
+class Needs(StrEnum):
+    """What a metric reads of a set of images; `Samples` has what the description names, and nothing else."""
+
+    FEATURES = "features"  # of the feature network, with their mean and covariance
+    LOGITS = "logits"  # of the feature network, of generated images
+    IMAGES = "images"  # uint8
+    LABELS = "labels"  # that images were generated for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of a metric, and its column in results.csv.
+
+    Args:
+        name: of the column.
+        title: in the tables of the page.
+        definition: what it means, with its source, and whether lower or higher is better.
+        lower_is_better: which of two values is the better one; None: not known, of a metric that is not installed.
+        of_itself: its value where the generated images are the real ones; None: it does not compare with them.
+        unit: such as "px"; empty: none.
+        by_linear_algebra: NumPy computes it by linear algebra, whose kernels depend on the machine: the last digits
+            of two machines may differ.
+    """
+
+    name: str
+    title: str
+    definition: str
+    lower_is_better: bool | None
+    of_itself: float | None
+    unit: str = ""
+    by_linear_algebra: bool = False
+
+    @classmethod
+    def unknown(cls, name: str) -> Self:
+        """A figure of a metric that is not installed here."""
+        definition = "of a metric that is not installed where this was made"
+        return cls(name=name, title=name, definition=definition, lower_is_better=None, of_itself=None)
+
+
+class MetricOptions(Model):
+    """A metric's settings in a suite. Each subclass has its metric's name: `name: Literal["mine"] = "mine"`."""
+
+    name: str = ""
+
+    @property
+    def family(self) -> MetricFamily:
+        return find_metric(self.name)
+
+
+def no_files(options: Any) -> Iterable[tuple[str, str]]:
+    """It reads no files."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricFamily:
+    """A metric of generated images: what is known of it without torch.
+
+    Args:
+        name: as a suite writes it.
+        options: its typed settings; the docstring's first line is what `tread-bench list metrics` shows.
+        builder: "module:attribute" of a callable (options) -> `Metric`.
+        figures: what it measures, in the order of the columns.
+        needs: what it reads of the images.
+        min_samples: options -> the fewest images of a set, generated or real, that it takes.
+        protocol: options -> all that its figures depend on besides the images, feature network and reference, in
+            words: its settings, and a number that counts up when its definition changes. Part of the fingerprint;
+            empty: nothing.
+        files: key of the options -> file that it reads.
+    """
+
+    name: str
+    options: type[MetricOptions]
+    builder: str
+    figures: tuple[Figure, ...]
+    needs: frozenset[Needs]
+    min_samples: Callable[[Any], int]
+    protocol: Callable[[Any], str]
+    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    source: str = field(default="", compare=False)  # the distribution that announces it
+
+
+def _wrong_with(metric: MetricFamily) -> str:
+    """By which rule a metric cannot be used; empty: it can."""
+    return (
+        wrong_options(metric, MetricOptions)
+        or wrong_builder(metric.builder)
+        or wrong_traits(
+            metric,
+            figures=tuple,
+            needs=frozenset,
+            **dict.fromkeys(("min_samples", "protocol", "files"), Callable),
+        )
+        or _wrong_needs(metric)
+        or next(filter(None, map(_wrong_figure, metric.figures)), "")
+    )
+
+
+def _wrong_needs(metric: MetricFamily) -> str:
+    if not metric.figures:
+        return "it has no figures"
+    if metric.needs and all(isinstance(one, Needs) for one in metric.needs):
+        return ""
+    return f"its needs must be one or more of tread_bench.Needs: {', '.join(Needs)}"
+
+
+def _wrong_figure(figure: object) -> str:
+    if not isinstance(figure, Figure):
+        return f"its figures must be tread_bench.Figure, not {shortened(figure)}"
+    if not (isinstance(figure.name, str) and re.fullmatch(_PATTERN, figure.name)) or figure.name in TAKEN:
+        rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
+        return f"{shortened(figure.name)}: {rule}, such as coverage"
+    if wrong := wrong_traits(figure, title=str, definition=str, unit=str, by_linear_algebra=bool):
+        return f"figure {figure.name}: {wrong}"
+    if not isinstance(figure.lower_is_better, bool):
+        return f"figure {figure.name}: its lower_is_better must be a bool, not {shortened(figure.lower_is_better)}"
+    if not isinstance(figure.of_itself, int | float | None):
+        return f"figure {figure.name}: its of_itself must be a number or None, not {shortened(figure.of_itself)}"
+    return ""
+
+
+def _claimed(metric: MetricFamily) -> tuple[str, ...]:
+    """Its name, and those of its figures: two metrics cannot share a column."""
+    figures = metric.figures if isinstance(metric.figures, tuple) else ()
+    return (metric.name, *(figure.name for figure in figures if isinstance(figure, Figure)))
+
+
+METRICS = Kind(word="metric", group="tread_bench.metrics", of=MetricFamily, wrong_with=_wrong_with, names=_claimed)
+
+
+@cache
+def metrics() -> dict[str, MetricFamily]:
+    """Every metric that is announced and can be used, by name."""
+    return announced(METRICS)
+
+
+def find_metric(name: str) -> MetricFamily:
+    """The metric of that name. Raises ValueError."""
+    return find(name, metrics(), "metric")
+
+
+def known_figures() -> dict[str, Figure]:
+    """Every figure of these metrics, by name."""
+    return {figure.name: figure for metric in metrics().values() for figure in metric.figures}

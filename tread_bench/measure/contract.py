@@ -1,0 +1,259 @@
+"""What every metric keeps to, as checks that its author runs.
+
+    from tread_bench.contract import check_metric
+
+    def test_the_contract_holds():
+        assert check_metric(COVERAGE, {"neighbours": 5}, changed={"neighbours": 3}) == []
+
+They measure scanned digits with noise, beside digits without, by the feature network that ships for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tread_bench.core.config.data import DEFAULT_DATA
+from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.core.plugins import named
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.data.open import open_data
+from tread_bench.data.source import to_uint8
+from tread_bench.measure.quality.features import choose_extractor
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Samples
+from tread_bench.measure.quality.statistics import FeatureStatistics
+
+IMAGES = 240  # of each set; more where a metric needs more
+NOISE = 0.3  # of the set that takes the place of generated images
+BATCH = 100
+OF_ITSELF, OF_ORDER = 0.01, 0.05  # of the distance to figures of noise: what drawing subsets may change
+ROUNDING = 1e-5  # relative
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class ImagesWithFeatures:
+    """A set of images, each with its features, logits and label."""
+
+    pixels: Tensor  # (n, C, H, W) uint8
+    features: Tensor
+    logits: Tensor
+    labels: Tensor
+
+    def __getitem__(self, index: slice | Tensor) -> ImagesWithFeatures:
+        return ImagesWithFeatures(self.pixels[index], self.features[index], self.logits[index], self.labels[index])
+
+    def generated(self, batch: int = BATCH) -> ImageRecords:
+        statistics = FeatureStatistics(self.features.shape[1])
+        for features, logits in zip(self.features.split(batch), self.logits.split(batch), strict=True):
+            statistics.add(features, logits)
+        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)), self.labels)
+
+    def real(self, batch: int = BATCH) -> ImageRecords:
+        statistics = FeatureStatistics(self.features.shape[1])
+        for features in self.features.split(batch):
+            statistics.add(features)
+        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)))
+
+
+@dataclass(frozen=True)
+class MetricSubject:
+    """A metric with its settings, and with others that give other figures, or none."""
+
+    family: MetricFamily
+    options: MetricOptions
+    changed: MetricOptions | None = None
+
+    @cached_property
+    def metric(self) -> OpenMetric:
+        return OpenMetric(self.family, named(self.family.builder)(self.options))
+
+    @cached_property
+    def count(self) -> int:
+        return max(IMAGES, self.family.min_samples(self.options))
+
+    @cached_property
+    def digits(self) -> ImagesWithFeatures:
+        """Real images."""
+        images = open_data(DEFAULT_DATA).train
+        index = np.arange(self.count) % len(images)
+        return _with_features(to_uint8(images.images(index)), images.labels(index))
+
+    @cached_property
+    def noisy(self) -> ImagesWithFeatures:
+        """What takes the place of generated images: other digits, with some noise."""
+        images = open_data(DEFAULT_DATA).train
+        index = (np.arange(self.count) + self.count) % len(images)
+        noise = torch.randn(self.digits.pixels.shape, generator=torch.Generator().manual_seed(0))
+        return _with_features(to_uint8(images.images(index) + NOISE * noise), images.labels(index))
+
+    @cached_property
+    def far(self) -> ImagesWithFeatures:
+        """Nothing but noise."""
+        generator = torch.Generator().manual_seed(1)
+        shape = self.digits.pixels.shape
+        pixels = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+        return _with_features(pixels, self.noisy.labels)
+
+    def figures(self, generated: ImagesWithFeatures, real: ImagesWithFeatures, batch: int = BATCH) -> Figures:
+        return self.metric.figures(generated.generated(batch), real.real(batch))
+
+    @cached_property
+    def as_measured(self) -> Figures:
+        return self.figures(self.noisy, self.digits)
+
+    @cached_property
+    def of_noise(self) -> Figures:
+        return self.figures(self.far, self.digits)
+
+
+def _with_features(pixels: Tensor, labels: Tensor) -> ImagesWithFeatures:
+    features, logits = choose_extractor(Metrics(), DEFAULT_DATA).features(pixels)
+    return ImagesWithFeatures(pixels, features, logits, labels)
+
+
+def check_figures(subject: MetricSubject) -> Iterator[str]:
+    """It measures what its description says, and every figure is finite; if not, no other check is made."""
+    for name, value in {**subject.as_measured, **{f"{k} of noise": v for k, v in subject.of_noise.items()}}.items():
+        if not math.isfinite(value):
+            yield f"{name} is {value}"
+
+
+def check_needs(subject: MetricSubject) -> Iterator[str]:
+    """It reads all that its description needs, of one of the two sets: a need limits where it can be used."""
+    read: set[Needs] = set()
+
+    class Watched(Samples):
+        def _needed(self, one: Needs) -> ImageRecords:
+            read.add(one)
+            return super()._needed(one)
+
+    subject.metric.metric(*(Watched(one, subject.family) for one in (subject.noisy.generated(), subject.digits.real())))
+    if unread := subject.family.needs - read:
+        yield f"it never reads {', '.join(sorted(unread))}: leave that out of needs"
+
+
+def check_itself(subject: MetricSubject) -> Iterator[str]:
+    """Of a set with itself it is as stated, and noise is worse; without a statement, real images have no effect."""
+    itself = subject.figures(subject.digits, subject.digits)
+    other = subject.figures(subject.noisy, subject.far)
+    for figure in subject.family.figures:
+        value, of_noise = itself[figure.name], subject.of_noise[figure.name]
+        if figure.of_itself is None:
+            if other[figure.name] != subject.as_measured[figure.name]:
+                yield f"{figure.name} depends on the real images: state of_itself, its value of a set with itself"
+            continue
+        if abs(value - figure.of_itself) > OF_ITSELF * abs(of_noise - figure.of_itself):
+            yield f"{figure.name} of a set with itself: expected {figure.of_itself:g}; saw {value:g}"
+        if (of_noise > value) is not figure.lower_is_better:
+            better = "lower" if figure.lower_is_better else "higher"
+            yield f"{figure.name} of noise is {of_noise:g}, of a set with itself {value:g}, where {better} is better"
+
+
+def check_order(subject: MetricSubject) -> Iterator[str]:
+    """The order of the images has no effect, but for what drawing subsets of them by their places changes."""
+    order = subject.noisy.labels.argsort(stable=True)
+    real = subject.digits.labels.argsort(stable=True)
+    in_order = subject.figures(subject.noisy[order], subject.digits[real])
+    for name, value in subject.as_measured.items():
+        if abs(in_order[name] - value) > OF_ORDER * abs(subject.of_noise[name] - value):
+            yield f"{name} is {value:g}, and {in_order[name]:g} with the same images in another order"
+
+
+def check_batches(subject: MetricSubject) -> Iterator[str]:
+    """However many images come at a time, the figures are the same but for rounding."""
+    for batch in (7, subject.count):
+        split = subject.figures(subject.noisy, subject.digits, batch)
+        for name, value in subject.as_measured.items():
+            if not math.isclose(split[name], value, rel_tol=ROUNDING, abs_tol=1e-9):
+                yield f"{name} is {value:g} in batches of {BATCH}, and {split[name]:g} in batches of {batch}"
+
+
+def check_determinism(subject: MetricSubject) -> Iterator[str]:
+    """Measured twice, and by a metric that is built twice, it gives the same bits: it draws by a seed of its own."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    first = subject.figures(subject.noisy, subject.digits)
+    torch.manual_seed(1)
+    np.random.seed(1)
+    again = replace(subject).figures(subject.noisy, subject.digits)
+    for name, value in first.items():
+        if again[name] != value:
+            yield f"{name} is {value!r}, and {again[name]!r} when measured again"
+
+
+def check_min_samples(subject: MetricSubject) -> Iterator[str]:
+    """The fewest samples that its description names are enough: nothing is silently NaN or made smaller."""
+    least = subject.family.min_samples(subject.options)
+    if not isinstance(least, int) or least < 1:
+        yield f"min_samples must be a whole number above 0; saw {least!r}"
+        return
+    try:
+        found = subject.figures(subject.noisy[:least], subject.digits[:least])
+    except Exception as error:
+        yield f"of {least} images, as few as min_samples says, it raised {type(error).__name__}: {error}"
+        return
+    for name, value in found.items():
+        if not math.isfinite(value):
+            yield f"{name} of {least} images, as few as min_samples says, is {value}"
+
+
+def check_protocol(subject: MetricSubject) -> Iterator[str]:
+    """Other settings that give other figures have another text in the fingerprint."""
+    if subject.changed is None:
+        return
+    other = replace(subject, options=subject.changed, changed=None)
+    if other.figures(subject.noisy, subject.digits) == subject.as_measured:
+        yield "`changed` gives the same figures: give settings that change one"
+    elif subject.family.protocol(subject.options) == subject.family.protocol(subject.changed):
+        yield f"other settings give other figures under one protocol, {subject.family.protocol(subject.options)!r}"
+
+
+METRIC_CHECKS: tuple[Callable[[MetricSubject], Iterator[str]], ...] = (
+    check_figures,
+    check_needs,
+    check_itself,
+    check_order,
+    check_batches,
+    check_determinism,
+    check_min_samples,
+    check_protocol,
+)
+
+
+def check_metric(
+    metric: MetricFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
+) -> list[Violation]:
+    """All that a metric breaks of the contract, in the order of `METRIC_CHECKS`; an empty list if nothing is wrong.
+
+    Args:
+        metric: what is announced in the group `tread_bench.metrics`; it must be installed.
+        options: as a suite writes them.
+        changed: other settings of the same metric, which give other figures. A metric with settings needs them: its
+            protocol must tell the two apart.
+
+    Raises:
+        ValueError: the options are not valid, or a metric with settings has no `changed`.
+    """
+    chosen = metric.options.model_validate({"name": metric.name, **(options or {})})
+    if changed is None and metric.options.model_fields.keys() - {"name"}:
+        raise ValueError(f"metric {metric.name} has settings: give `changed`, others that give other figures")
+    other = None if changed is None else metric.options.model_validate({"name": metric.name, **changed})
+    subject = MetricSubject(metric, chosen, other)
+    numpy_state = np.random.get_state()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            if unusable := run_check(check_figures, subject):
+                return unusable
+            return [violation for check in METRIC_CHECKS[1:] for violation in run_check(check, subject)]
+    finally:
+        np.random.set_state(numpy_state)

@@ -1,0 +1,1 @@
+"""Inception score."""

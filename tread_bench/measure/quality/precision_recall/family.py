@@ -1,0 +1,43 @@
+"""Precision and recall, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Int
+from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
+
+
+class PrecisionRecallOptions(MetricOptions):
+    """Shares of each set inside the other's manifold of features (Kynkäänniemi et al. 2019)."""
+
+    name: Literal["precision_recall"] = "precision_recall"
+    neighbours: Int = Field(3, ge=1)
+
+
+PRECISION_RECALL = MetricFamily(
+    name="precision_recall",
+    options=PrecisionRecallOptions,
+    builder="tread_bench.measure.quality.precision_recall.metric:PrecisionRecall",
+    figures=(
+        Figure(
+            name="precision",
+            title="Precision",
+            definition="share of generated images inside the reference manifold (Kynkäänniemi et al. 2019)",
+            lower_is_better=False,
+            of_itself=1.0,
+        ),
+        Figure(
+            name="recall",
+            title="Recall",
+            definition="share of reference images inside the generated manifold (the same)",
+            lower_is_better=False,
+            of_itself=1.0,
+        ),
+    ),
+    needs=frozenset({Needs.FEATURES}),
+    min_samples=lambda options: options.neighbours + 1,
+    protocol=lambda options: f"{options.neighbours} neighbours",
+)
