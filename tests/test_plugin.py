@@ -127,6 +127,45 @@ def test_what_keeps_a_plug_in_out_or_slow_is_a_warning_with_its_way_out(
     assert done.returncode == 0 and done.stderr.count(warning) == 1
 
 
+@pytest.mark.parametrize(
+    ("kind", "family", "left_out", "warning"),
+    [
+        (
+            "samplers",
+            "SamplerFamily(name='odd', about='', builder='a:B', order=1, takes_churn=True)",
+            "sampler plug-in Odd = odd:ODD of odd cannot be imported",
+            "missing 1 required keyword-only argument: 'call_times'",
+        ),
+        (
+            "samplers",
+            "SamplerFamily(name='odd', about='', builder='a:B', order=1, takes_churn=True, call_times=lambda *_: ())",
+            "sampler plug-in Odd = odd:ODD of odd cannot be used",
+            "its call_times must be one or more times above 0 in the step from 2 to 1, not []",
+        ),
+        (
+            "selectors",
+            "SelectorFamily(name='odd', about='', ranking='a:b', needs_grid=False, token_orders=frozenset({'set'}))",
+            "selector plug-in Odd = odd:ODD of odd cannot be used",
+            "its token_orders must be one or more of tread_bench.TokenOrder",
+        ),
+    ],
+)
+def test_a_description_that_leaves_something_out_is_left_out_with_what_is_missing(
+    kind: str, family: str, left_out: str, warning: str, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.py").write_text(f"from tread_bench import SamplerFamily, SelectorFamily\nODD = {family}\n")
+    about = tmp_path / "odd-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[tread_bench.{kind}]\nOdd = odd:ODD\n")
+    command = [sys.executable, "-m", "tread_bench", "list", kind, "--json"]
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0 and "odd" not in {one["name"] for one in json.loads(done.stdout)}
+    assert left_out in done.stderr and warning in done.stderr
+
+
 def test_it_keeps_the_contract_with_labels_and_without(installed: Path) -> None:
     code = (
         "from tread_bench.contract import check_backbone\nfrom snake_backbone.family import SNAKE\n"

@@ -27,13 +27,13 @@ class TokenOrder(StrEnum):
 
 
 def never_a_grid(kept: int, grid: Grid) -> bool:
-    """The kept tokens do not always form a grid."""
+    """Return False: the kept tokens do not always form a grid."""
     return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectorFamily:
-    """A selector: what is known of it without torch.
+    """Torch-free description of a selector.
 
     Kept ids always ascend, which is all that a scan needs; a shift on the grid looks its neighbours up among the kept
     ids. So no choice of tokens is silently wrong.
@@ -58,7 +58,7 @@ class SelectorFamily:
 
 
 def _wrong_with(selector: SelectorFamily) -> str:
-    """By which rule a selector cannot be used; empty: it can."""
+    """The rule that the selector breaks; empty if none."""
     if wrong := (
         wrong_builder(selector.ranking, "ranking")
         or wrong_traits(selector, about=str, token_orders=frozenset, needs_grid=bool, keeps_grid=Callable)
@@ -78,12 +78,12 @@ SELECTORS = Kind(word="selector", group="tread_bench.selectors", of=SelectorFami
 
 @cache
 def selectors() -> dict[str, SelectorFamily]:
-    """Every selector that is announced and can be used, by name."""
+    """Return every announced selector that can be used, by name."""
     return announced(SELECTORS)
 
 
 def find_selector(name: str) -> SelectorFamily:
-    """The selector of that name. Raises ValueError."""
+    """Return the selector of that name. Raises ValueError."""
     return find(name, selectors(), "selector")
 
 

@@ -230,7 +230,7 @@ def check_guidance(
     routes: RoutesLike = "1:3@0.5",
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """All that a rule of guidance breaks of the contract, in the order of `GUIDANCE_CHECKS`; empty: nothing is wrong.
+    """Return what a rule of guidance breaks of the contract, in the order of `GUIDANCE_CHECKS`; empty if nothing.
 
     Args:
         family: what is announced in the group `tread_bench.guidance`.

@@ -39,7 +39,7 @@ class SamplerSubject:
     def sampled(
         self, times: Sequence[float], velocity: Velocity | None = None, perturb: Perturb | None = None
     ) -> Tensor:
-        """What a new sampler makes of all samples."""
+        """Sample with a newly built sampler."""
         return integrate(build_sampler(self.family), velocity or growth, self.x, times, perturb)
 
 
@@ -49,12 +49,12 @@ def growth(x: Tensor, t: Tensor) -> Tensor:
 
 
 def exponent(start: float, end: float) -> float:
-    """The logarithm of what x grows by between two times."""
+    """Return the logarithm of the growth of x between two times."""
     return (end + end**2 / 2) - (start + start**2 / 2)
 
 
 def times_to(end: float, steps: int) -> list[float]:
-    """Descending times with shorter steps at the end, as samplers of images have them."""
+    """Return descending times with shorter steps at the end, as image samplers use them."""
     return [end + (LATEST - end) * ((steps - step) / steps) ** 1.5 for step in range(steps + 1)]
 
 
@@ -132,7 +132,7 @@ def _largest_error(found: Tensor, exact: Tensor) -> float:
 
 
 def _wrong_order(subject: SamplerSubject, errors: Sequence[float], when: str) -> Iterator[str]:
-    """The order that the errors show, from the most steps whose error is not rounding."""
+    """Yield a message if the errors, where they are larger than rounding, show another order than is stated."""
     shown = [math.log2(coarse / fine) for coarse, fine in pairwise(errors) if fine > ROUNDING]
     if shown and not abs(shown[-1] - subject.family.order) <= TOLERANCE:
         yield f"expected order {subject.family.order}{when}; saw {shown[-1]:.2f}"
@@ -148,7 +148,7 @@ SAMPLER_CHECKS: tuple[Callable[[SamplerSubject], Iterator[str]], ...] = (
 
 
 def check_sampler(family: SamplerFamily) -> list[Violation]:
-    """All that a sampler breaks of the contract, in the order of `SAMPLER_CHECKS`; empty where nothing is wrong.
+    """Return what a sampler breaks of the contract, in the order of `SAMPLER_CHECKS`; empty if nothing.
 
     Args:
         family: what is announced in the group `tread_bench.samplers`.

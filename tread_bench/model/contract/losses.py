@@ -103,7 +103,7 @@ class LossSubject:
         return loss
 
     def step(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Step:
-        """What a loss sees of a routed training step for some samples of the batch."""
+        """Make what a loss sees of a routed training step for some samples of the batch."""
         part = slice(first, first + count)
         x, t = self.x[part], self.t[part]
         noised = torch.lerp(x, self.noise[part], t.view(-1, 1, 1, 1))
@@ -118,7 +118,7 @@ class LossSubject:
         return (loss or self.loss)(*self.step(loss, first, count))
 
     def parameters(self) -> list[Tensor]:
-        """Those of the network, without the loss's own."""
+        """The trainable parameters of the network, without the loss's own."""
         own = (*self.backbone.parameters(), *self.method.parameters())
         return [parameter for parameter in own if parameter.requires_grad]
 
@@ -234,7 +234,7 @@ def check_cost(subject: LossSubject) -> Iterator[str]:
 
 
 def _is_same(gradient: Tensor | None, other: Tensor | None) -> bool:
-    """No gradient is one of zeros."""
+    """Compare two gradients bit for bit; a missing one counts as zeros."""
     if gradient is None or other is None:
         return not any(one is not None and one.any() for one in (gradient, other))
     return torch.equal(gradient, other)
@@ -271,7 +271,7 @@ def check_loss(
     routes: RoutesLike = "1:3@0.5",
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """All that an auxiliary loss breaks of the contract, in the order of `LOSS_CHECKS`; empty where nothing is wrong.
+    """Return what an auxiliary loss breaks of the contract, in the order of `LOSS_CHECKS`; empty if nothing.
 
     Args:
         family: what is announced in the group `tread_bench.losses`; it must be installed.

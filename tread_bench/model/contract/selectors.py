@@ -104,7 +104,7 @@ SELECTOR_CHECKS: tuple[Callable[[SelectorSubject], Iterator[str]], ...] = (
 
 
 def check_selector(family: SelectorFamily) -> list[Violation]:
-    """All that a selector breaks of the contract, in the order of `SELECTOR_CHECKS`; empty where nothing is wrong.
+    """Return what a selector breaks of the contract, in the order of `SELECTOR_CHECKS`; empty if nothing.
 
     Args:
         family: what is announced in the group `tread_bench.selectors`.
