@@ -1,7 +1,7 @@
-"""Names to selectors, found through entry points of the group `tread_bench.selectors`.
+"""Lookup of selectors by name, through entry points of the group `tread_bench.selectors`.
 
-A selector ranks the tokens of each sample; a route keeps those that rank first. What the rest of the package needs to
-know of it, its `SelectorFamily` says; nobody compares its name.
+A selector ranks the tokens of each sample; a route keeps those of lowest rank. Its `SelectorFamily` states what the
+rest of the package needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
 from tread_bench.core.routes import Route
 
-DEFAULT_SELECTOR = "random"  # TREAD's
+DEFAULT_SELECTOR = "random"  # as in TREAD
 Grid = tuple[int, int]  # rows and columns of tokens
 
 
@@ -39,13 +39,13 @@ class SelectorFamily:
     ids. So no choice of tokens is silently wrong.
 
     Args:
-        name: as a suite writes it.
-        about: one line, which `tread-bench list selectors` shows.
+        name: its name in a suite.
+        about: one line that `tread-bench list selectors` shows.
         ranking: "module:attribute" of a callable (uniform scores (B, N), grid) -> ranks (B, N). The K tokens of a
             sample that rank lowest are kept.
-        token_orders: backbones whose tokens are ordered so can be routed with it.
-        needs_grid: it ranks by place, so that the tokens must lie on a grid.
-        keeps_grid: (number of kept tokens, grid) -> whether they always are all crossings of some rows and columns.
+        token_orders: token orders of the backbones that can be routed with it.
+        needs_grid: it ranks by position, so the tokens must lie on a grid.
+        keeps_grid: (number of kept tokens, grid) -> whether they are always all crossings of some rows and columns.
     """
 
     name: str
@@ -54,7 +54,7 @@ class SelectorFamily:
     token_orders: frozenset[TokenOrder]
     needs_grid: bool
     keeps_grid: Callable[[int, Grid], bool] = never_a_grid
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 def _wrong_with(selector: SelectorFamily) -> str:

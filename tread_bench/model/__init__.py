@@ -1,1 +1,1 @@
-"""What a network is, and how tokens are routed through it: backbones, methods, losses, operators."""
+"""Networks and how tokens are routed through them: backbones, methods, losses, operators."""

@@ -1,4 +1,4 @@
-"""The interface of a backbone, and the one place where tokens leave a network and come back.
+"""The interface of a backbone, and the one place where tokens leave a network and return.
 
 Shapes: B batch, P prefix tokens, N image tokens, K of them present, D width.
 """
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """A long skip: a stream saved by one block for a later one, with the tokens it was made under."""
+    """A long skip: a stream that one block saves for a later one, with the tokens that were present."""
 
     value: Tensor  # (B, P + K, D)
-    positions: Tensor | None  # (B, P + K) of the whole sequence; None: all
-    background: Tensor | None  # (B, P + N, D), where a bypassed token's value is the one at its route's start
+    positions: Tensor | None  # (B, P + K) positions in the whole sequence; None: all
+    background: Tensor | None  # (B, P + N, D), with bypassed tokens as at their route's start
 
 
 @dataclass(frozen=True, slots=True)
 class TokenState:
-    """What moves through the blocks.
+    """The state that moves through the blocks.
 
-    `streams` leave and return together; `c`, `context` and `conditioning` never route; `positions` and `ids` are None
-    while all tokens are present. `cache` lives as long as one route (or the time between two) and holds what depends
-    on the ids alone: a restricted scan, rows of a rotary table, neighbours.
+    `streams` leave and return together; `c`, `context` and `conditioning` are never routed; `positions` and `ids` are
+    None while all tokens are present. `cache` lives for one route (or the stretch between two) and holds what depends
+    only on the ids: a restricted scan, rows of a rotary table, neighbours.
     """
 
     streams: Mapping[str, Tensor]  # each (B, P + K, D)
@@ -50,12 +50,12 @@ class TokenState:
     context: Tensor | None = None  # (B, M, D)
     num_prefix: int = 0
     ids: Tensor | None = None  # (B, K) image tokens present, ascending
-    positions: Tensor | None = None  # (B, P + K): ids behind the prefix
-    background: Mapping[str, Tensor] | None = None  # the streams as they were when tokens left
+    positions: Tensor | None = None  # (B, P + K): prefix positions, then ids
+    background: Mapping[str, Tensor] | None = None  # streams when the tokens left
     skips: tuple[Skip, ...] = ()
     cache: dict[str, Any] = field(default_factory=dict)
-    residual: tuple[str, ...] = ()  # the streams whose sum is the residual stream; empty: all
-    conditioning: tuple[Tensor | None, ...] = ()  # (B, ...) each: what the blocks of a `RoutedNetwork` take as well
+    residual: tuple[str, ...] = ()  # streams whose sum is the residual stream; empty: all
+    conditioning: tuple[Tensor | None, ...] = ()  # (B, ...) each: further inputs of a `RoutedNetwork`'s blocks
 
     @property
     def batch(self) -> int:
@@ -64,39 +64,39 @@ class TokenState:
 
     @property
     def num_tokens(self) -> int:
-        """N, the image tokens of the whole sequence, present or not."""
+        """N, the number of image tokens in the whole sequence, present or not."""
         rows, columns = self.grid
         return rows * columns
 
     @property
     def device(self) -> torch.device:
-        """Where the tokens are."""
+        """Device of the tokens."""
         return next(iter(self.streams.values())).device
 
     def stream(self) -> Tensor:
-        """The residual stream (B, P + K, D) that similarity is measured on."""
+        """Return the residual stream (B, P + K, D), on which similarity is measured."""
         first, *others = (self.streams[name] for name in self.residual or self.streams)
         return sum(others, first)
 
     def with_streams(self, **streams: Tensor) -> TokenState:
-        """The same tokens with new values in the named streams."""
+        """Return the same tokens with new values in the named streams."""
         return replace(self, streams={**self.streams, **streams})
 
     def with_stream(self, value: Tensor) -> TokenState:
-        """The same tokens with `value` (B, P + K, D) as their residual stream: in its last part, the others zero."""
+        """Return the same tokens with the residual stream `value` (B, P + K, D): in its last part, the others zero."""
         *others, last = self.residual or tuple(self.streams)
         parts = {name: torch.zeros_like(value, dtype=self.streams[name].dtype) for name in others}
         return self.with_streams(**parts, **{last: value.to(self.streams[last].dtype)})
 
     def push_skip(self, stream: str) -> TokenState:
-        """Save a stream for the block that pops it; last in, first out."""
+        """Save a stream for a later block that pops it; last in, first out."""
         background = self.background[stream] if self.background is not None else None
         return replace(self, skips=(*self.skips, Skip(self.streams[stream], self.positions, background)))
 
     def pop_skip(self) -> tuple[Tensor, TokenState]:
-        """The skip saved last, for exactly the tokens that are present now, and the state without it.
+        """Return the most recent skip, for exactly the tokens that are present now, and the state without it.
 
-        A skip made inside a route holds kept tokens only; it is expanded onto the values at that route's start.
+        A skip saved inside a route holds only the kept tokens; the others get their values from that route's start.
         """
         *rest, skip = self.skips
         value = skip.value
@@ -109,9 +109,9 @@ class TokenState:
 
 
 def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState:
-    """Only the prefix and the tokens `ids_BK` (ascending) go on; the whole streams stay behind as background.
+    """Keep only the prefix and the tokens `ids_BK` (ascending); the whole streams become the background.
 
-    With `detach` no gradient flows through the background.
+    With `detach`, no gradient flows through the background.
     """
     positions = with_prefix(ids_BK, state.num_prefix)
     kept = {name: gather_tokens(stream, positions) for name, stream in state.streams.items()}
@@ -120,7 +120,7 @@ def leave(state: TokenState, ids_BK: Tensor, detach: bool = False) -> TokenState
 
 
 def come_back(state: TokenState) -> TokenState:
-    """All tokens again: the processed ones with their new values, the others with those they left with."""
+    """Restore all tokens: the processed ones with their new values, the others with those they left with."""
     assert state.background is not None and state.positions is not None, "no route is under way"
     whole = {}
     for name, stream in state.streams.items():
@@ -141,16 +141,16 @@ def run_blocks(
     detach: bool = False,
     float32_after_route: bool = False,
 ) -> TokenState:
-    """Walk all blocks; before each route's start its tokens leave, after its end they come back.
+    """Run all blocks; before each route's start its tokens leave, after its end they return.
 
     Args:
-        routes: as `Family.resolve` gives them: no two share a block.
-        ids: for each route the kept tokens (B, K), ascending.
+        routes: as returned by `Family.resolve`, so that no two share a block.
+        ids: for each route, the kept tokens (B, K), ascending.
         on_block: called after each block with its number and the state (with all tokens, after a route's end).
         detach: no gradient flows through a bypass.
         float32_after_route: the block after a route's end runs outside autocast.
     """
-    # Where tokens leave, which ones stay, and where they come back.
+    # Blocks where tokens leave, with the ids that stay, and where they return.
     kept_at = {route.start: kept for route, kept in zip(routes, ids, strict=True)}
     ends = {route.end for route in routes}
 
@@ -168,20 +168,20 @@ def run_blocks(
 
 
 def call_block(backbone: Backbone, block: int, state: TokenState, float32: bool = False) -> TokenState:
-    """One block as a training step runs it; with `float32` outside autocast, where that is on."""
+    """Run one block as in a training step; with `float32`, outside autocast."""
     run = partial(_run_in_float32, backbone) if float32 else backbone.run_block
     return checkpointed(backbone, run, block, state)
 
 
 def checkpointed(backbone: Backbone, run: Callable[..., Result], *arguments: object) -> Result:
-    """`run` of the arguments; computed again in the backward pass where the backbone's blocks are."""
+    """Call `run`; if the backbone uses gradient checkpointing, it is computed again in the backward pass."""
     if backbone.gradient_checkpointing and torch.is_grad_enabled():
         return checkpoint(run, *arguments, use_reentrant=False)
     return run(*arguments)
 
 
 def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenState:
-    """Streams and conditioning in float32 for this one block; the conditioning goes on as it was."""
+    """Run this one block with streams and conditioning in float32; later blocks get the original conditioning."""
     device = state.device.type
     if not torch.is_autocast_enabled(device):
         return backbone.run_block(block, state)
@@ -196,15 +196,16 @@ def _run_in_float32(backbone: Backbone, block: int, state: TokenState) -> TokenS
 
 
 def _float32(x: Tensor | None) -> Tensor | None:
-    """In float32 where x is of floating point; labels and masks as they are."""
+    """Convert floating-point tensors to float32; leave labels and masks unchanged."""
     return x.float() if x is not None and x.is_floating_point() else x
 
 
 def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Module], None], prefix: str = "") -> None:
-    """Draw the weights by module name, of which `prefix` is the first part.
+    """Draw the weights, each module's by its name, which starts with `prefix`.
 
     Args:
-        init_module: draws the parameters that a module itself owns; torch's global generator is seeded for each.
+        init_module: draws the parameters that a module itself owns; torch's global generator is seeded before each
+            call.
     """
     for name, part in module.named_modules():
         if next(part.parameters(recurse=False), None) is not None:
@@ -214,12 +215,12 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
 
 
 def drawn_seed() -> int:
-    """A seed of initial weights, drawn from torch's global generator."""
+    """Draw a seed of initial weights from torch's global generator."""
     return int(torch.randint(2**31, ()).item())
 
 
 def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str], seed: int | None) -> Backbone:
-    """As `Family.build`, which imports this module when it is called."""
+    """Build a backbone; see `Family.build`, which imports this module when called."""
     construct = named(family.builder)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
@@ -235,41 +236,41 @@ def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str
 class Backbone(nn.Module):
     """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block` and `head`.
 
-    With `init_module` weights are drawn by module name, else the constructor draws them. `family` and `spec` are set by
-    `Family.build`.
+    With `init_module`, weights are drawn by module name; otherwise the constructor draws them. `Family.build` sets
+    `family` and `spec`.
     """
 
     family: Family
     spec: BackboneSpec
-    head_modules: tuple[str, ...] = ()  # names of the modules that `head` alone uses
-    gradient_checkpointing = False  # True: to save memory the backward pass computes blocks again, on the same tokens
+    head_modules: tuple[str, ...] = ()  # names of the modules that only `head` uses
+    gradient_checkpointing = False  # True: the backward pass recomputes blocks, on the same tokens, to save memory
 
     @property
     def num_blocks(self) -> int:
-        """The number that routes index."""
+        """Number of blocks, which routes index."""
         return self.family.num_blocks(self.spec)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        """The state before the first block.
+        """Return the state before the first block.
 
         Args:
             x: (B, C, H, W).
-            t: (B,), already times `family.time_scale`.
+            t: (B,), already multiplied by `family.time_scale`.
             y: labels (B,) long; text features (B, M, E) in x's dtype where `spec.context_shape` is (M, E); None where
                 the model is unconditional.
         """
         raise NotImplementedError
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        """One block over the tokens present."""
+        """Run one block on the tokens present."""
         raise NotImplementedError
 
     def head(self, state: TokenState) -> Tensor:
-        """(B, C, H, W), or 2C channels where the backbone also learns a variance."""
+        """Return the output (B, C, H, W), or 2C channels if the backbone also learns a variance."""
         raise NotImplementedError
 
     def without_head(self) -> Self:
-        """This backbone, sharing its weights, without the modules that `head` alone uses."""
+        """Return this backbone, with shared weights, without the modules that only `head` uses."""
         trunk = copy(self)
         trunk._modules = {name: part for name, part in self._modules.items() if name not in self.head_modules}
         return trunk
@@ -277,7 +278,7 @@ class Backbone(nn.Module):
     def init_module(self, name: str, module: nn.Module) -> None:
         """Draw the parameters that `module` itself owns; torch's global generator is seeded for this module.
 
-        Where an adapter does not override it, it is not called; its own version can call this one for torch's draws.
+        It is called only if an adapter overrides it; the override can call this one for torch's default weights.
         """
         reset = getattr(module, "reset_parameters", None)
         if reset is not None:
@@ -292,7 +293,7 @@ class Backbone(nn.Module):
             draw_weights(self, seed, self.init_module)
 
     def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        """The state before the first block. Raises ValueError where x or y do not fit the spec."""
+        """Return the state before the first block. Raises ValueError if x or y do not fit the spec."""
         spec = self.spec
         if x.shape[1:] != (spec.channels, spec.image_size, spec.image_size):
             raise ValueError(
@@ -322,7 +323,7 @@ class Backbone(nn.Module):
         return y.to(x.dtype)
 
     def finish(self, state: TokenState) -> Tensor:
-        """(B, C, H, W) from the state after the last block."""
+        """Return the output (B, C, H, W) for the state after the last block."""
         return self.head(state)[:, : self.spec.channels]
 
     def forward(
@@ -339,8 +340,8 @@ class Backbone(nn.Module):
     ) -> Tensor:
         """Predict from x (B, C, H, W) at times t (B,) under a condition y.
 
-        y holds labels (B,) long, of which num_classes means no label; or, where the spec has context_tokens, text
-        features (B, M, E) of floating point: M context_tokens of width context_dim, as the text's encoder gives them.
+        y holds labels (B,) long, where num_classes means no label; or, if the spec has context_tokens, text
+        features (B, M, E) of floating point: M context_tokens of width context_dim, as computed by the text encoder.
 
         Routing happens exactly when `routes` is passed, in train and in eval mode alike: `Route`s, or text such as
         "2:8@0.5". `ids` gives each route's kept tokens (B, K); without it they are drawn by `selector` from
@@ -350,9 +351,9 @@ class Backbone(nn.Module):
             (B, C, H, W).
 
         Raises:
-            ValueError: shapes, labels, text, routes or a selector that do not fit, with the rule.
+            ValueError: shapes, labels, text, routes or a selector do not fit; the message names the rule.
         """
-        # Which tokens each route keeps.
+        # Choose the tokens that each route keeps.
         resolved = self.family.resolve(self.spec, routes, selector)
         state = self.start(x, t, y)
         if ids is None:
@@ -360,11 +361,11 @@ class Backbone(nn.Module):
         else:
             self.check_ids(resolved, ids, state)
 
-        # Through the blocks to the prediction.
+        # Run the blocks and predict.
         return self.finish(run_blocks(self, state, resolved, ids, on_block))
 
     def check_ids(self, routes: RoutesLike, ids: Sequence[Tensor], state: TokenState) -> None:
-        """Raises ValueError where kept ids do not fit their routes; on a GPU by shape alone, without waiting for it."""
+        """Raise ValueError if kept ids do not fit their routes; on a GPU only shapes are checked, without a sync."""
         routes = as_routes(routes)
         if len(ids) != len(routes):
             raise ValueError(f"ids holds {len(ids)} tensors for {len(routes)} routes: pass one (B, K) for each")

@@ -1,4 +1,4 @@
-"""A backbone together with its method and auxiliary losses: what is trained, averaged and evaluated."""
+"""A backbone with its method and auxiliary losses: the network that is trained, averaged and evaluated."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tread_bench.model.methods.base import BatchRange, Method, Prediction
 
 
 class Network(nn.Module):
-    """A backbone as its method runs it: in a training step, and in evaluation.
+    """A backbone as its method runs it, in training steps and in evaluation.
 
-    Weights are shared with the backbone that is given, which stays as it is. Its last layer is left out here where the
-    method has one of its own.
+    It shares its weights with the given backbone, which stays unchanged. The backbone's last layer is left out if the
+    method has its own.
 
     Args:
-        auxiliaries: losses added to the method's own.
+        auxiliaries: losses in addition to the method's own.
     """
 
     def __init__(self, backbone: Backbone, method: Method, auxiliaries: Iterable[Auxiliary] = ()) -> None:
@@ -38,12 +38,12 @@ class Network(nn.Module):
         return self.backbone.num_blocks
 
     def train_forward(self, x: Tensor, t: Tensor, y: Tensor | None, batch_range: BatchRange) -> Prediction:
-        """The prediction of a training step, with all that its loss needs.
+        """Return the prediction of a training step, with everything that its loss needs.
 
         Raises:
-            TypeError: the method's step returns something else.
+            TypeError: the method's step does not return a `Prediction`.
         """
-        # Keep the tokens behind those blocks that auxiliary losses look at.
+        # Keep the tokens after the blocks that auxiliary losses read.
         wanted = {auxiliary.block for auxiliary in self.auxiliaries} - {None}
         states: dict[int, TokenState] = {}
 
@@ -51,7 +51,7 @@ class Network(nn.Module):
             if block in wanted:
                 states[block] = state
 
-        # Walk the blocks as the method does in training.
+        # Run the blocks as the method does in training.
         start = self.backbone.start(x, t, y)
         prediction = self.method.train_forward(self.backbone, start, batch_range, keep if wanted else None)
         if not isinstance(prediction, Prediction):
@@ -61,9 +61,9 @@ class Network(nn.Module):
         return replace(prediction, states=states)
 
     def auxiliary_losses(self, prediction: Prediction, images: Images) -> list[Tensor]:
-        """What is added to the objective's loss, a scalar each."""
+        """Return the terms added to the objective's loss, one scalar each."""
         return [auxiliary(prediction, images) for auxiliary in self.auxiliaries]
 
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None, *, on_block: OnBlock | None = None) -> Tensor:
-        """The prediction (B, C, H, W) that the network is evaluated with: all tokens, as the method samples."""
+        """Return the prediction (B, C, H, W) for evaluation: on all tokens, as the method samples."""
         return self.method.eval_forward(self.backbone, self.backbone.start(x, t, y), on_block)

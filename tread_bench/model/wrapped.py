@@ -1,4 +1,5 @@
-"""Any network, routed: its embedding, blocks and head as functions of it, walked by `run_blocks` like a backbone.
+"""Routing for any network: its embedding, blocks and head are given as functions, and `run_blocks` runs them as a
+backbone.
 
 Shapes: B batch, P prefix tokens, N tokens that can be routed, K of them present, D width.
 """
@@ -17,40 +18,41 @@ from tread_bench.core.selectors import TokenOrder, selectors
 from tread_bench.model.backbone import Backbone, TokenState
 
 Functions = dict[str, Callable[..., Any]]
-_ARGUMENTS = {  # what each function is called with, conditioning left out
+_ARGUMENTS = {  # arguments of each function, without conditioning
     "embed": "network, x, t, y",
     "blocks": "network",
     "head": "network, tokens",
     "call": "network, block, tokens, positions",
 }
-_FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # of blocks that need every token
+_FAILURES = (RuntimeError, ValueError, IndexError, AssertionError)  # for blocks that need every token
 
 
 class RoutedNetwork(Backbone):
-    """Your own network, routed when `routes` are passed: `routed(x, t, y, routes="2:8@0.5")`; without them unchanged.
+    """Your own network, routed if `routes` are passed: `routed(x, t, y, routes="2:8@0.5")`; otherwise unchanged.
 
-    The network is held, not copied: its parameters stay the same objects. Each function gets the network as its first
-    argument and must use that one, so that a deep copy (an average of weights) computes with the copied weights.
+    The network is referenced, not copied: its parameters stay the same objects. Each function gets the network as its
+    first argument and must use that one, so that a deep copy (an average of weights) computes with the copied weights.
 
     Args:
         network: owns the parameters; its own `forward` is not called.
         embed: (network, x, t, y) -> tokens (B, P + N, D), floating point; or a tuple of them and the conditioning that
-            blocks and head take besides: tensors (B, ...) or None.
+            blocks and head also take: tensors (B, ...) or None.
         blocks: (network) -> its blocks, in the order in which routes number them.
         head: (network, tokens, *conditioning) -> the output.
         call: (network, block, tokens, positions, *conditioning) -> tokens, for blocks that are not called with
-            (tokens, *conditioning). positions (B, P + K), long, are the places of these tokens in the whole sequence,
-            prefix included: with them look up what belongs to each token, such as its row of a rotary table.
-        num_prefix: P, first tokens that are never routed: registers, a class token, text.
-        token_order: what the order of tokens means to the blocks; SET where positions are part of the tokens.
-        grid: rows and columns of the N tokens, for selectors that rank by place; without it "random" serves.
+            (tokens, *conditioning). positions (B, P + K), long, are the positions of these tokens in the whole
+            sequence,
+            prefix included; use them to look up what belongs to each token, such as its row of a rotary table.
+        num_prefix: P, the number of leading tokens that are never routed: registers, a class token, text.
+        token_order: what the order of tokens means to the blocks; SET if positions are part of the tokens.
+        grid: rows and columns of the N tokens, for selectors that choose by position; without it only "random" works.
 
     What cannot be routed: blocks that need every token (convolutions on the grid, windows), blocks that change the
     number of tokens, and blocks that read what an earlier one saved (long skips: write a `Backbone` for these).
-    `tread_bench.contract.check_wrapped` also finds what shapes do not show.
+    `tread_bench.contract.check_wrapped` also finds problems that shapes do not show.
 
     Raises:
-        ValueError: what does not fit, with the rule and the way out; all mistakes of the arguments at once.
+        ValueError: what does not fit, with the rule and the way out; all mistakes in the arguments together.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class RoutedNetwork(Backbone):
         self.grid = grid
         self._functions = functions
 
-        # What is known without a `Family`; one that builds this network sets its own, and its spec.
+        # Defaults without a `Family`; a family that builds this network sets itself and its spec.
         count = len(blocks(network))
         self.spec = None  # type: ignore[assignment]  # x, t and y are whatever `embed` takes
         self.family = Family(
@@ -89,26 +91,26 @@ class RoutedNetwork(Backbone):
         )
 
     def start(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        """The state before the first block; what is passed is checked where a `Family` built this network."""
+        """Return the state before the first block; inputs are checked if a `Family` built this network."""
         return self.embed(x, t, y) if self.spec is None else super().start(x, t, y)
 
     def finish(self, state: TokenState) -> Any:
-        """What `head` returns; its first channels where a `Family` built this network."""
+        """Return the output of `head`, or only its first channels if a `Family` built this network."""
         return self.head(state) if self.spec is None else super().finish(state)
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
-        """The state before the first block. Raises ValueError where tokens or conditioning break the rules above."""
+        """Return the state before the first block. Raises ValueError if tokens or conditioning break these rules."""
         if len(self._blocks()) != self.num_blocks:
             raise ValueError(
                 f"{len(self._blocks())} blocks, but routes count {self.num_blocks}: wrap the network again"
             )
 
-        # Tokens and conditioning, a row per sample.
+        # Get tokens and conditioning, with a row per sample.
         given = self._functions["embed"](self.network, x, t, y)
         tokens, *conditioning = given if isinstance(given, tuple) else (given,)
         _check_rows(tokens, conditioning, len(x))
 
-        # Where they stand.
+        # Add their positions.
         grid = self.grid or (None if self.spec is None else self.spec.grid)
         routable = tokens.shape[1] - self.num_prefix
         if routable < 1 or (grid and routable != grid[0] * grid[1]):
@@ -122,7 +124,7 @@ class RoutedNetwork(Backbone):
         )
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
-        """One block over the tokens present. Raises ValueError where it cannot take them alone or returns others."""
+        """Run one block on the tokens present. Raises ValueError if it needs the others or returns different ones."""
         tokens = state.streams["tokens"]
         positions = state.positions
         if positions is None:
@@ -145,7 +147,7 @@ class RoutedNetwork(Backbone):
         return state.with_streams(tokens=after)
 
     def head(self, state: TokenState) -> Any:
-        """The output."""
+        """Return the output of the network's head."""
         return self._functions["head"](self.network, state.streams["tokens"], *state.conditioning)
 
     def _blocks(self) -> Sequence[Callable[..., Tensor]]:
@@ -159,7 +161,7 @@ def _call_plainly(
 
 
 def _mistakes(network: nn.Module, functions: Functions, num_prefix: int) -> Iterator[str]:
-    """By which rules a network cannot be wrapped like this."""
+    """The rules by which a network cannot be wrapped like this."""
     for name, function in functions.items():
         if not _takes(function, _ARGUMENTS[name].count(",") + 1):
             yield f"{name} is called with ({_ARGUMENTS[name]}): pass a function, such as lambda {_ARGUMENTS[name]}: ..."
@@ -185,13 +187,13 @@ def _takes(function: object, count: int) -> bool:
         signature(function).bind_partial(*range(count))
     except TypeError:
         return False
-    except ValueError:  # written in C, and does not tell
+    except ValueError:  # written in C, without a signature
         return True
     return True
 
 
 def _check_rows(tokens: object, conditioning: Sequence[object], batch: int) -> None:
-    """Raises ValueError where tokens or conditioning do not have a row per sample."""
+    """Raise ValueError if tokens or conditioning do not have a row per sample."""
     if not _has_rows(tokens, batch) or tokens.ndim != 3 or not tokens.is_floating_point():
         raise ValueError(
             f"embed returned {_kind(tokens)}: tokens are (B, P + N, D) of floating point, here with B = {batch}; "

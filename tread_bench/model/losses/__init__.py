@@ -1,1 +1,1 @@
-"""Auxiliary losses, one per file."""
+"""Auxiliary losses, one per folder."""

@@ -1,4 +1,4 @@
-"""An auxiliary loss: what is added to the training loss, whatever the method."""
+"""The interface of an auxiliary loss, which is added to the training loss of any method."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What a prediction may be compared with, each (B, C, H, W)."""
+    """Images that a prediction may be compared with, each (B, C, H, W)."""
 
     clean: Tensor
     noised: Tensor
-    denoised: Tensor  # the estimate of `clean` that the network's output stands for; gradients flow through it
+    denoised: Tensor  # the network's estimate of `clean`; gradients flow through it
 
 
 class Auxiliary(nn.Module):
-    """A loss on a prediction. Extra parameters are its own; nothing of it is needed to sample."""
+    """A loss on a prediction. It owns its extra parameters; none of them is needed for sampling."""
 
-    block: int | None = None  # behind which it looks at the tokens
-    file_sha256: str = ""  # of the weights that it reads
+    block: int | None = None  # after which it reads the tokens
+    file_sha256: str = ""  # hash of the weights that it reads
 
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
-        """The weighted loss, a scalar."""
+        """Return the weighted loss, a scalar."""
         raise NotImplementedError

@@ -1,1 +1,1 @@
-"""Methods, one per file."""
+"""Methods, one per folder."""

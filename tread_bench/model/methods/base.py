@@ -1,4 +1,4 @@
-"""A method: how a training step walks the blocks, what extra parameters it owns, what it adds to the loss."""
+"""The interface of a method: how a training step runs the blocks, its extra parameters, and its own losses."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tread_bench.model.ops.selecting import select
 
 @dataclass(frozen=True, slots=True)
 class BatchRange:
-    """Which samples of a seed's endless sequence a batch holds, what every draw depends on, and how it is routed.
+    """The samples that a batch takes from a seed's endless sequence, which all draws depend on, and their routing.
 
-    `routing` is the share of each route's rate that applies at this step: 1 as configured, 0 dense. SPRINT's samples
-    lose their deep path at any share, as released; without `path_drop` none does. `masks` holds ids (B, K) that were
-    drawn ahead, by stream and K.
+    `routing` is the share of each route's rate at this step: 1 as configured, 0 dense. With SPRINT, samples lose their
+    deep path at any share, as released; without `path_drop` no sample does. `masks` holds ids (B, K) that were drawn
+    ahead, by stream and K.
     """
 
     seed: int
@@ -36,22 +36,22 @@ class BatchRange:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A method's output (B, C, H, W), and what the loss of a training step needs to know of it."""
+    """A method's output (B, C, H, W), and the rest that the loss of a training step needs."""
 
     output: Tensor
-    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route that tokens left on
-    weight: Tensor | None = None  # (B, 1, H, W), of each pixel's error in the loss; None: the same for all
-    states: Mapping[int, TokenState] = field(default_factory=dict)  # behind the blocks that auxiliary losses look at
+    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route on which tokens left
+    weight: Tensor | None = None  # (B, 1, H, W), weight of each pixel's error in the loss; None: equal weights
+    states: Mapping[int, TokenState] = field(default_factory=dict)  # tokens after the blocks that auxiliary losses read
 
 
 class Method(nn.Module):
-    """Walks a backbone in a training step and when it is evaluated.
+    """Runs a backbone in a training step and in evaluation.
 
-    Extra parameters, where a method has some, are its own submodules; the backbone is not among them.
+    A method's extra parameters are in its own submodules; the backbone is not one of them.
     """
 
-    has_last_layer = False  # True: it makes the image itself, and its `Network` has no last layer of the backbone's
-    draws_masks = True  # of each route, by `draw`
+    has_last_layer = False  # True: it has its own last layer, so its `Network` leaves out the backbone's
+    draws_masks = True  # stream of each route's draws; see `draw`
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__()
@@ -63,26 +63,26 @@ class Method(nn.Module):
         init_linear(module)
 
     def auxiliaries(self) -> Sequence[Auxiliary]:
-        """Losses that belong to the method."""
+        """Losses that are part of the method."""
         return ()
 
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        """The prediction of a training step for the batch `batch_range`.
+        """Return the prediction of a training step for the batch `batch_range`.
 
         Args:
             start: the backbone's state before its first block.
-            on_block: sees the blocks that all samples pass.
+            on_block: called after each block that all samples pass.
         """
         raise NotImplementedError(f"{type(self).__name__} has no train_forward: write it")
 
     def eval_forward(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None = None) -> Tensor:
-        """The prediction (B, C, H, W) that samples and validation losses are made with: dense."""
+        """Return the dense prediction (B, C, H, W) that samples and validation losses are computed with."""
         return backbone.finish(run_blocks(backbone, start, on_block=on_block))
 
     def shallow_forward(self, backbone: Backbone, start: TokenState) -> Tensor:
-        """The prediction without the deep path, for path-drop guidance.
+        """Return the prediction without the deep path, for path-drop guidance.
 
         Raises:
             ValueError: the method has no such path.
@@ -90,12 +90,12 @@ class Method(nn.Module):
         raise ValueError(f"method {type(self).__name__.lower()} has no path to drop: train with method sprint")
 
     def draw(self, backbone: Backbone, batch_range: BatchRange, device: torch.device) -> dict[int, Tensor]:
-        """Kept ids (B, K) by number of the route, of those under which a token leaves at this step."""
+        """Return the kept ids (B, K) by route number, for the routes on which tokens leave at this step."""
         drawn = draw_ids(backbone, self.routes, self.selector, batch_range, device)
         return {number: ids for number, ids in enumerate(drawn) if ids.shape[1] < backbone.spec.num_tokens}
 
     def with_masks(self, backbone: Backbone, batch_range: BatchRange) -> BatchRange:
-        """The same range with the masks that `draw` finds for it, on the CPU."""
+        """Return the same range with the masks that `draw` needs, drawn on the CPU."""
         if not self.draws_masks:
             return batch_range
         drawn = draw_ids(backbone, self.routes, self.selector, batch_range, torch.device("cpu"))
@@ -108,9 +108,9 @@ class Method(nn.Module):
 def draw_ids(
     backbone: Backbone, routes: Sequence[Route], selector: str, batch_range: BatchRange, device: torch.device
 ) -> list[Tensor]:
-    """Kept ids (B, K) of each route, drawn by route, rate and sample index: cells sharing a route share masks.
+    """Draw the kept ids (B, K) of each route, by route, rate and sample index: cells that share a route share masks.
 
-    The draws do not depend on the share of the rate: at a smaller one some of the same tokens bypass.
+    The draws do not depend on the share of the rate: at a smaller share, a subset of the same tokens bypasses.
     """
     ids = []
     for route in routes:
@@ -122,7 +122,7 @@ def draw_ids(
 def draw_kept(
     stream: str, batch_range: BatchRange, route: Route, selector: str, spec: BackboneSpec, device: torch.device
 ) -> Tensor:
-    """Ids (B, K) of the tokens that do not bypass a route, from a stream of random numbers by sample index."""
+    """Draw the ids (B, K) of the tokens that a route keeps, from a stream of random numbers by sample index."""
     kept = route.kept(spec.num_tokens)
     if (stream, kept) in batch_range.masks:
         return batch_range.masks[stream, kept].to(device)
@@ -135,7 +135,7 @@ def _stream(route: Route, selector: str) -> str:
 
 
 def init_linear(module: nn.Module) -> None:
-    """Xavier linears with zero biases; other modules by their own `reset_parameters`."""
+    """Initialise linears with Xavier weights and zero biases; other modules by their own `reset_parameters`."""
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
@@ -149,7 +149,7 @@ def init_linear(module: nn.Module) -> None:
 
 
 def run_range(backbone: Backbone, state: TokenState, blocks: range, on_block: OnBlock | None = None) -> TokenState:
-    """Consecutive blocks, over the tokens present."""
+    """Run consecutive blocks on the tokens present."""
     for block in blocks:
         state = call_block(backbone, block, state)
         if on_block is not None:
@@ -164,7 +164,7 @@ def walk(
     inside: Callable[[int, TokenState], TokenState],
     on_block: OnBlock | None = None,
 ) -> TokenState:
-    """All blocks: those of each route by `inside`, which gets its number and the state, the others as they are."""
+    """Run all blocks: each route's by `inside`, which gets the route's number and the state, the others normally."""
     done = 0
     for number, route in routes.items():
         blocks = route.blocks
@@ -175,7 +175,7 @@ def walk(
 
 
 def first_state(backbone: Backbone) -> TokenState:
-    """The state of one blank image before the first block, for its widths."""
+    """Return the state of one blank image before the first block, to find its widths."""
     spec = backbone.spec
     device = next(backbone.parameters()).device
     x = torch.zeros(1, spec.channels, spec.image_size, spec.image_size, device=device)

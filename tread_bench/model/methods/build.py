@@ -1,4 +1,4 @@
-"""The method of a cell."""
+"""Building the method of a cell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tread_bench.model.methods.base import Method
 
 
 def build_method(cell: Cell, backbone: Backbone) -> Method:
-    """The cell's method on that backbone; extra parameters are drawn by `cell.build`."""
+    """Build the cell's method for that backbone; `cell.build` draws its extra parameters."""
     method: Method = named(cell.method.family.builder)(cell, backbone)
     return method

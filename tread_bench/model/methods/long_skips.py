@@ -1,4 +1,4 @@
-"""A rule for methods that leave out a route's blocks. No torch."""
+"""A rule for methods that skip a route's blocks. No torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def halved_skips(setting: Setting) -> Iterator[Problem]:
-    """Routes that hold one end of a long skip and not the other."""
+    """Report routes that contain one end of a long skip but not the other."""
     skips = setting.family.long_skips(setting.spec)
     last = setting.family.num_blocks(setting.spec) - 1
     for route in setting.cell.routes:

@@ -1,4 +1,4 @@
-"""Mask tokens: what stands where a token has left and does not come back with its value."""
+"""Mask tokens, which replace tokens that left and do not return with their value."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class MaskToken(nn.Module):
         nn.init.normal_(self.value, std=0.02)
 
     def like(self, stream: Tensor) -> Tensor:
-        """The token in the place of every token of `stream` (B, T, D)."""
+        """Return the mask token in place of every token of `stream` (B, T, D)."""
         return self.in_places(stream, stream.shape[1])
 
     def in_places(self, stream: Tensor, count: int) -> Tensor:
-        """The token `count` times for every sample of `stream` (B, T, D): (B, count, D)."""
+        """Repeat the mask token `count` times for every sample of `stream` (B, T, D): (B, count, D)."""
         return self.value.to(stream.dtype).expand(len(stream), count, -1)
 
     def fill(self, state: TokenState) -> TokenState:
-        """All tokens again: those that left are this one."""
+        """Restore all tokens; those that left become the mask token."""
         assert state.background is not None, "no route is under way"
         whole = replace(state, streams=state.background)
         masked = whole.with_stream(self.like(whole.stream()))

@@ -1,1 +1,1 @@
-"""Pure functions of tensors."""
+"""Operators: pure functions of tensors."""

@@ -1,4 +1,4 @@
-"""Mamba's causal depthwise convolution (Gu and Dao, arXiv 2312.00752, figure 3) with the silu after it."""
+"""Mamba's causal depthwise convolution (Gu and Dao, arXiv 2312.00752, figure 3), followed by silu."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool = False, kernel: str = "torch") -> Tensor:
-    """silu(bias_d + sum_k weight_dk x_{t - K + 1 + k, d}) with zeros before the first token.
+    """Compute silu(bias_d + sum_k weight_dk x_{t - K + 1 + k, d}), with zeros before the first token.
 
     Args:
         x: (B, L, D). weight: (D, K). bias: (D,).
         reverse: from the last token to the first.
-        kernel: the scan's (`ops.scan`): "numba" computes in float32 or wider, under autocast too.
+        kernel: same as for the scan (`ops.scan`): "numba" computes in float32 or wider, also under autocast.
 
     Returns:
         (B, L, D).
@@ -23,6 +23,6 @@ def causal_conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool = False, 
         return causal_conv_numba(x, weight, bias, reverse)
     taps = weight.shape[1]
     x_BDL = x.flip(1).mT if reverse else x.mT
-    # Computed over L + K - 1 positions and cut, as released.
+    # Computed over L + K - 1 positions and cut off, as released.
     y = F.silu(F.conv1d(x_BDL, weight.unsqueeze(1), bias, padding=taps - 1, groups=len(weight))[..., : x.shape[1]]).mT
     return y.flip(1) if reverse else y

@@ -1,4 +1,4 @@
-"""Images to patches and back, and fixed positions: pure functions of tensors."""
+"""Patches to images, and fixed embeddings of positions and times: pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def unpatchify(tokens_BND: Tensor, grid: tuple[int, int], patch: int) -> Tensor:
-    """(B, rows * columns, patch^2 C), channels last inside a patch, to (B, C, rows * patch, columns * patch)."""
+    """Convert (B, rows * columns, patch^2 C), channels last in a patch, to (B, C, rows * patch, columns * patch)."""
     rows, columns = grid
     batch, _, width = tokens_BND.shape
     channels = width // (patch * patch)
@@ -18,7 +18,7 @@ def unpatchify(tokens_BND: Tensor, grid: tuple[int, int], patch: int) -> Tensor:
 
 
 def sincos_positions(width: int, grid: tuple[int, int]) -> Tensor:
-    """Fixed 2-D positions (rows * columns, width): first half from the column, second from the row (MAE, DiT)."""
+    """Return fixed 2-D positions (rows * columns, width): first half by column, second by row (MAE, DiT)."""
     rows, columns = torch.meshgrid(torch.arange(grid[0]), torch.arange(grid[1]), indexing="ij")
     frequencies = 10000 ** -(torch.arange(width // 4, dtype=torch.float64) / (width / 4))
     halves = []
@@ -29,7 +29,7 @@ def sincos_positions(width: int, grid: tuple[int, int]) -> Tensor:
 
 
 def sinusoids(t_B: Tensor, width: int, max_period: float = 10000.0) -> Tensor:
-    """Embedding (B, width) of a time: [cos, sin] of t times geometric frequencies from 1 down to 1 / max_period."""
+    """Embed a time in (B, width): [cos, sin] of t times geometric frequencies from 1 down to 1 / max_period."""
     half = width // 2
     frequencies = torch.exp(-math.log(max_period) * torch.arange(half, dtype=torch.float32, device=t_B.device) / half)
     angle = t_B.float()[:, None] * frequencies

@@ -1,6 +1,6 @@
 """Q-shift of Vision-RWKV (Duan et al., arXiv 2403.02308): each token sees the next cell in each direction.
 
-A quarter of the channels each comes from the left, the right, the upper and the lower neighbour, zeros from outside.
+A quarter of the channels each comes from the left, right, upper and lower neighbour, with zeros outside the grid.
 Shapes: B batch, N tokens of the whole grid, K of them kept, D channels, a multiple of 4.
 """
 
@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tread_bench.model.ops.routing import gather_tokens
 
-OUTSIDE, BYPASSED = -2, -1  # in place of a neighbour's number
+OUTSIDE, BYPASSED = -2, -1  # values instead of a neighbour's index
 
 
 def q_shift(x_BND: Tensor, grid: tuple[int, int], outside: float = 0.0) -> Tensor:
-    """All tokens of the grid, row by row: (B, N, D) from the left, right, upper and lower neighbours."""
+    """Shift all tokens of the grid, row by row: (B, N, D) from the left, right, upper and lower neighbours."""
     left, right, upper, lower = x_BND.unflatten(1, grid).chunk(4, dim=-1)
     shifted = (
         F.pad(left[:, :, :-1], (0, 0, 1, 0), value=outside),
@@ -28,13 +28,13 @@ def q_shift(x_BND: Tensor, grid: tuple[int, int], outside: float = 0.0) -> Tenso
 
 
 def neighbours(ids_BK: Tensor, grid: tuple[int, int], choice: str) -> Tensor:
-    """Which kept token is whose neighbour: (B, K, 4), numbers among the kept ones, else OUTSIDE or BYPASSED.
+    """Find the kept neighbours of each kept token: (B, K, 4), indices into the kept tokens, else OUTSIDE or BYPASSED.
 
     Args:
         ids_BK: kept tokens, ascending.
-        choice: "neighbours", the kept tokens next to each one on the grid; "self", the token itself in place of a
-            bypassed neighbour; "grid", the next kept token in each direction: where all crossings of some rows and some
-            columns are kept, these are the neighbours on that smaller grid.
+        choice: "neighbours": the kept tokens next to each one on the grid; "self": the token itself instead of a
+            bypassed neighbour; "grid": the next kept token in each direction; if every crossing of some rows and some
+            columns is kept, these are the neighbours on that smaller grid.
     """
     batch, kept = ids_BK.shape
     own = torch.arange(kept, device=ids_BK.device)
@@ -45,7 +45,7 @@ def neighbours(ids_BK: Tensor, grid: tuple[int, int], choice: str) -> Tensor:
 
 
 def q_shift_kept(x_BKD: Tensor, neighbours_BK4: Tensor) -> Tensor:
-    """Q-shift of kept tokens, zeros where there is no neighbour; with all tokens kept `q_shift` bit for bit."""
+    """Shift the kept tokens, with zeros for missing neighbours; if all are kept, equal to `q_shift` bit for bit."""
     shifted = []
     for quarter, index_BK in zip(x_BKD.chunk(4, dim=-1), neighbours_BK4.unbind(-1), strict=True):
         found = gather_tokens(quarter, index_BK.clamp(min=0))
@@ -54,9 +54,10 @@ def q_shift_kept(x_BKD: Tensor, neighbours_BK4: Tensor) -> Tensor:
 
 
 def _next_kept(slots_BRC: Tensor, kept: int) -> Tensor:
-    """For every cell the kept token in it or next to it towards the left, right, top and bottom: (B, N, 4).
+    """For every cell, the kept token in it or nearest to its left, right, top and bottom: (B, N, 4).
 
-    Numbers grow along rows and down columns, so the last kept one before a cell is the largest, the next the smallest.
+    Indices grow along rows and down columns, so the last kept token before a cell has the largest one, the next one
+    after it the smallest.
     """
     ahead = torch.where(slots_BRC == BYPASSED, kept, slots_BRC)
     right, lower = (ahead.flip(dim).cummin(dim).values.flip(dim) for dim in (2, 1))

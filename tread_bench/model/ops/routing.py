@@ -10,15 +10,15 @@ from torch import Tensor
 
 
 def lowest(scores_BN: Tensor, kept: int) -> Tensor:
-    """Ids (B, K) of each sample's `kept` lowest scores, ascending.
+    """Return the ids (B, K) of each sample's `kept` lowest scores, ascending.
 
-    Ascending ids keep the order of a sequence: scans and shifts need it, attention does not mind.
+    Ascending ids keep the order of the sequence, which scans and shifts need; attention does not.
     """
     return scores_BN.argsort(dim=1, stable=True)[:, :kept].sort(dim=1).values
 
 
 def with_prefix(ids_BK: Tensor, num_prefix: int) -> Tensor:
-    """Positions (B, P + K) in the whole sequence: the prefix in place, then the kept image tokens."""
+    """Return positions (B, P + K) in the whole sequence: the prefix, then the kept image tokens."""
     if not num_prefix:
         return ids_BK
     prefix = torch.arange(num_prefix, device=ids_BK.device).expand(len(ids_BK), -1)
@@ -26,11 +26,11 @@ def with_prefix(ids_BK: Tensor, num_prefix: int) -> Tensor:
 
 
 def gather_tokens(x_BND: Tensor, positions_BK: Tensor) -> Tensor:
-    """The tokens (B, K, D) at `positions_BK` of every sample."""
+    """Return the tokens (B, K, D) at `positions_BK` of every sample."""
     return x_BND.gather(1, positions_BK.unsqueeze(-1).expand(-1, -1, x_BND.shape[-1]))
 
 
 def scatter_tokens(background_BND: Tensor, x_BKD: Tensor, positions_BK: Tensor) -> Tensor:
-    """`background_BND` with `x_BKD` written at `positions_BK`; gradients flow through both."""
+    """Return `background_BND` with `x_BKD` written at `positions_BK`; gradients flow through both."""
     index = positions_BK.unsqueeze(-1).expand_as(x_BKD)
     return background_BND.scatter(1, index, x_BKD.to(background_BND.dtype))

@@ -26,13 +26,13 @@ def selective_scan(
     reverse: bool = False,
     kernel: str = "torch",
 ) -> Tensor:
-    """The recurrence above over delta + delta_bias (through softplus), plus D u, times silu(z).
+    """Compute the recurrence above over delta + delta_bias (through softplus), plus D u, times silu(z).
 
     Args:
         u, delta, z: (B, L, D).
         A: (D, N), negative. B, C: (B, L, N). D, delta_bias: (D,).
         reverse: from the last token to the first.
-        kernel: "torch" and "numba" compute in float32 or wider, under autocast too; "numba" needs a CPU; "mamba_ssm" is
+        kernel: "torch" and "numba" compute in float32 or wider, also in autocast; "numba" needs a CPU; "mamba_ssm" is
             mamba-ssm's fused CUDA kernel.
 
     Returns:
@@ -42,7 +42,7 @@ def selective_scan(
         ValueError: an unknown kernel; numba on a GPU, or with shapes that do not fit. ImportError: mamba_ssm is not
             installed with its CUDA extension, or numba is not.
     """
-    # The compiled operator has a direction of its own.
+    # The compiled operator scans in both directions.
     if kernel == "numba":
         from tread_bench.model.ops.cpu.scan_operator import selective_scan_numba
 
@@ -50,7 +50,7 @@ def selective_scan(
     if kernel not in ("torch", "mamba_ssm"):
         raise ValueError(unknown("scan kernel", kernel, ("torch", "numba", "mamba_ssm")))
 
-    # The others run forwards, over a sequence that is turned round.
+    # The others run forwards, over a reversed sequence if needed.
     if reverse:
         u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
         z = z if z is None else z.flip(1)
@@ -60,7 +60,7 @@ def selective_scan(
 
 
 def prepare_scan(kernel: str) -> None:
-    """What a kernel compiles is compiled here, so that no training step waits for it."""
+    """Compile what a kernel needs, so that no training step waits for it."""
     if kernel == "numba":
         from tread_bench.model.ops.cpu.scan_operator import prepare
 

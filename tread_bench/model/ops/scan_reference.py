@@ -1,4 +1,4 @@
-"""The selective scan step by step, slow and plain: what every other formulation is held against."""
+"""The selective scan step by step, slow and simple: the reference for every other formulation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def selective_scan_reference(
     delta_softplus: bool = False,
     reverse: bool = False,
 ) -> Tensor:
-    """`ops.scan.selective_scan` in the dtype of its inputs (give float64), differentiable any number of times."""
+    """Compute `ops.scan.selective_scan` in the inputs' dtype (pass float64); differentiable any number of times."""
     # Step sizes.
     if delta_bias is not None:
         delta = delta + delta_bias

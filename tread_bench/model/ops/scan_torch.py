@@ -1,7 +1,7 @@
-"""The selective scan (`ops.scan`) in PyTorch, with a backward pass of its own, on any device.
+"""The selective scan (`ops.scan`) in PyTorch, with its own backward pass, on any device.
 
 Shapes: B batch, D channels, L length, N states per channel. It runs over time-major data with the state (B, N, D)
-updated in place; it keeps the state before every `CHUNK`-th step, and its backward pass computes those between again,
+updated in place. It keeps the state before every `CHUNK`-th step, and its backward pass recomputes the states between,
 so that no (B, L, D, N) tensor ever exists.
 """
 
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-CHUNK = 16  # steps from one kept state to the next
+CHUNK = 16  # steps between stored states
 
 
 def selective_scan_torch(
@@ -28,7 +28,7 @@ def selective_scan_torch(
     delta_bias: Tensor | None,
     delta_softplus: bool,
 ) -> Tensor:
-    """As `ops.scan.selective_scan`, from the first token to the last."""
+    """Compute `ops.scan.selective_scan` from the first token to the last."""
     wide = torch.promote_types(u.dtype, torch.float32)
     u_LBD, delta_LBD, B_LBN, C_LBN = (x.to(wide).transpose(0, 1).contiguous() for x in (u, delta, B, C))
     if delta_bias is not None:
@@ -86,7 +86,7 @@ def _scan_backward(
             )
             gB, gC = _columns(grad_B[now]), _columns(grad_C[now])
 
-            # Forward once more: decays a, states h, and the gradient of C.
+            # Recompute the forward pass: decays a, states h, and the gradient of C.
             h[0] = states[chunk]
             for k in range(len(x)):
                 torch.mul(delta[k], A_ND, out=a[k]).exp_()
@@ -111,12 +111,12 @@ def _empty_outputs(u_LBD: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _rows(v_LBX: Tensor) -> tuple[Tensor, ...]:
-    """Per step (B, 1, X)."""
+    """One view (B, 1, X) per step."""
     return v_LBX.unsqueeze(2).unbind(0)
 
 
 def _columns(v_LBX: Tensor) -> tuple[Tensor, ...]:
-    """Per step (B, X, 1)."""
+    """One view (B, X, 1) per step."""
     return v_LBX.unsqueeze(3).unbind(0)
 
 
@@ -136,7 +136,7 @@ def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.save_for_backward(*inputs, output[1])
-    ctx.set_materialize_grads(False)  # only y has one
+    ctx.set_materialize_grads(False)  # only y has a gradient
 
 
 def _backward(ctx, grad_y, _grad_states):  # type: ignore[no-untyped-def]
@@ -149,12 +149,12 @@ _scan.register_autograd(_backward, setup_context=_save)
 
 
 def forward_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Three multiply-adds per token, channel and state, two flops each: a h, x B and C h."""
+    """Count three multiply-adds per token, channel and state, two flops each: a h, x B and C h."""
     return 2 * 3 * math.prod(u_shape) * A_shape[1]
 
 
 def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Each product has two gradients; what is computed again is no new work."""
+    """Count two gradients per product; recomputation does not count."""
     return 2 * forward_flops(*shapes)
 
 

@@ -1,10 +1,10 @@
 """Selectors: which tokens are kept, as pure functions of uniform numbers.
 
-A selector turns uniform scores (B, N) into an order of the tokens of each sample; the first K of that order are kept
-and handed over with ascending ids.
+A selector turns uniform scores (B, N) into an order of the tokens of each sample; the first K in that order are kept
+and returned with ascending ids.
 
-All but `random` are fixed patterns on a grid whose edges are joined, moved by a row offset and a column offset that
-are drawn per sample. So every token is kept equally often, whatever the rate.
+All except `random` are fixed patterns on a grid whose edges are joined, shifted by a row offset and a column offset
+that are drawn per sample. So every token is kept equally often, at any rate.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from tread_bench.core.selectors import Grid, SelectorFamily, find_selector
 from tread_bench.model.ops.routing import lowest
 
 Ranking = Callable[[Tensor, Grid], Tensor]
-WINDOW = 2  # side of the windows of `blocks`
+WINDOW = 2  # side length of the windows of `blocks`
 
 
 def rank_random(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Every token by its own number: TREAD's choice."""
+    """Rank every token by its own number, as TREAD does."""
     return scores_BN
 
 
 def rank_rows(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Whole rows, in an order drawn per sample; of the last one as many neighbours as are still needed."""
+    """Rank whole rows, in an order drawn per sample; of the last row, as many neighbours as still needed are kept."""
     rows, columns = _moved(scores_BN, grid)
     return _order(scores_BN, grid[0]).gather(1, rows) * grid[1] + columns
 
 
 def rank_columns(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Whole columns, in an order drawn per sample; of the last one as many neighbours as are still needed."""
+    """Rank whole columns, in an order drawn per sample; of the last, as many neighbours as still needed are kept."""
     rows, columns = _moved(scores_BN, grid)
     return _order(scores_BN, grid[1]).gather(1, columns) * grid[0] + rows
 
 
 def rank_blocks(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """Whole 2 x 2 windows, in an order drawn per sample; of the last one as many tokens, by row, as are still needed.
+    """Rank whole 2 x 2 windows, in an order drawn per sample; of the last, as many tokens as still needed, by row.
 
-    Where a side of the grid is odd, one row or column of windows is one token wide.
+    If a side of the grid is odd, one row or column of windows is one token wide.
     """
     down, across = (-(-side // WINDOW) for side in grid)
     rows, columns = _moved(scores_BN, grid)
@@ -52,30 +52,30 @@ def rank_blocks(scores_BN: Tensor, grid: Grid) -> Tensor:
 
 
 def rank_strided(scores_BN: Tensor, grid: Grid) -> Tensor:
-    """The tokens of a coarse lattice first, then those that halve its stride, column before row, down to all tokens.
+    """Rank the tokens of a coarse lattice first, then those that halve its stride, column before row, down to all.
 
     So rate 1/2 keeps every second column, 3/4 every second token both ways, 7/8 every fourth column of every second
-    row; between such rates the next lattice is filled in the same, evenly spread, order (that of Adam7 in PNG).
+    row. Between such rates the next lattice is filled in the same, evenly spread, order (that of Adam7 in PNG).
     """
     rows, columns = _moved(scores_BN, grid)
     bits = max(grid).bit_length()
     rank = torch.zeros_like(rows)
-    for bit in range(bits):  # the lowest bit of a coordinate halves the grid, so it counts most
+    for bit in range(bits):  # the lowest bit of a coordinate halves the grid, so it has the largest weight
         rank = rank * 4 + (columns >> bit & 1) * 2 + (rows >> bit & 1)
     return rank
 
 
 def select(selector: str, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
-    """Ids (B, K) of the kept tokens, ascending, from uniform scores (B, N).
+    """Return the ids (B, K) of the kept tokens, ascending, from uniform scores (B, N).
 
     Raises:
-        ValueError: an unknown selector, or one that does not rank every token.
+        ValueError: the selector is unknown, or it does not rank every token.
     """
     return select_by(find_selector(selector), scores_BN, grid, kept)
 
 
 def select_by(selector: SelectorFamily, scores_BN: Tensor, grid: Grid, kept: int) -> Tensor:
-    """The same, of a selector by its description."""
+    """Like `select`, with the selector's description."""
     ranking: Ranking = named(selector.ranking)
     ranks_BN = ranking(scores_BN, grid)
     if ranks_BN.shape != scores_BN.shape:
@@ -85,12 +85,12 @@ def select_by(selector: SelectorFamily, scores_BN: Tensor, grid: Grid, kept: int
 
 
 def _order(scores_BN: Tensor, count: int) -> Tensor:
-    """The place (B, count) of each of `count` things in an order drawn from the first scores."""
+    """Place (B, count) of each of `count` things in an order drawn from the first scores."""
     return scores_BN[:, :count].argsort(dim=1, stable=True).argsort(dim=1)
 
 
 def _moved(scores_BN: Tensor, grid: Grid) -> tuple[Tensor, Tensor]:
-    """Row and column (B, N) of each token behind offsets that the last score draws, around the joined edges."""
+    """Row and column (B, N) of each token after shifting it by offsets drawn from the last score; edges are joined."""
     rows, columns = grid
     offset = (scores_BN[:, -1:] * (rows * columns)).long()
     token = torch.arange(rows * columns, device=scores_BN.device)

@@ -15,21 +15,21 @@ from tread_bench.model.ops.wkv_torch import bi_wkv_torch
 
 
 def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") -> Tensor:
-    """The formula above; w may be negative, so that weights grow with distance.
+    """Compute the formula above; w may be negative, so that weights grow with distance.
 
     Args:
-        w, u: (C,), the decay per token of distance and the bonus of a token for itself.
+        w, u: (C,), the decay per token of distance, and a token's bonus for itself.
         k, v: (B, T, C), tokens in the order that |t - i| counts.
-        kernel: "torch" runs anywhere, but on a GPU waits for it once per call; "numba" needs a CPU, "triton" CUDA.
+        kernel: "torch" runs anywhere, but waits for the GPU once per call; "numba" needs a CPU, "triton" CUDA.
 
     Returns:
-        (B, T, C) in the dtype of v; computed in float32 or wider, under autocast too. Gradients of gradients raise
+        (B, T, C) in the dtype of v; computed in float32 or wider, also under autocast. Gradients of gradients raise
         RuntimeError.
 
     Raises:
         ValueError: an unknown kernel, triton on a CPU, numba on a GPU. ImportError: triton or numba is not installed.
     """
-    # In float32 or wider, by the kernel that is requested.
+    # Compute in float32 or wider, with the requested kernel.
     wide = torch.promote_types(v.dtype, torch.float32)
     w, u, k_BTC, v_BTC = (x.to(wide).contiguous() for x in (w, u, k, v))
     if kernel == "triton":
@@ -45,13 +45,13 @@ def bi_wkv(w: Tensor, u: Tensor, k: Tensor, v: Tensor, kernel: str = "torch") ->
     if kernel != "torch":
         raise ValueError(unknown("wkv kernel", kernel, ("torch", "numba", "triton")))
 
-    # In PyTorch tokens come first.
+    # The PyTorch form is time-major.
     y_TBC, _, _ = bi_wkv_torch(w, u, k_BTC.transpose(0, 1).contiguous(), v_BTC.transpose(0, 1).contiguous())
     return y_TBC.transpose(0, 1).to(v.dtype)
 
 
 def prepare_wkv(kernel: str) -> None:
-    """What a kernel compiles is compiled here, so that no training step waits for it."""
+    """Compile what a kernel needs, so that no training step waits for it."""
     if kernel == "numba":
         from tread_bench.model.ops.cpu.wkv_operator import prepare
 

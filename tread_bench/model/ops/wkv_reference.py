@@ -1,4 +1,4 @@
-"""Bi-WKV as its formula is written, slow and plain: what every other formulation is held against."""
+"""Bi-WKV exactly as its formula, slow and simple: the reference for every other formulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def bi_wkv_reference(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """`ops.wkv.bi_wkv` as a sum over all pairs of tokens, in the dtype of its inputs (give float64).
+    """Compute `ops.wkv.bi_wkv` as a sum over all pairs of tokens, in the inputs' dtype (pass float64).
 
     Differentiable any number of times. Memory grows with B T^2 C.
     """

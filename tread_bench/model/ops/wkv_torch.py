@@ -1,8 +1,8 @@
-"""Bi-WKV (`ops.wkv`) in PyTorch, with a backward pass of its own, on any device.
+"""Bi-WKV (`ops.wkv`) in PyTorch, with its own backward pass, on any device.
 
-Shapes: T tokens, B batch, C channels; "2" numerator and denominator, "sides" the tokens before and after each one.
-Both sides are a recurrence S' = e^{-w} S + e^k (v, 1) with one decay per channel, run over time-major data. Where
-exponents spread little, all are taken relative to the largest k of the sequence; else every step relative to its own
+Shapes: T tokens, B batch, C channels; "2" is numerator and denominator, "sides" the tokens before and after each one.
+Both sides are a recurrence S' = e^{-w} S + e^k (v, 1) with one decay per channel, run over time-major data. If the
+exponents spread little, all are relative to the largest k of the sequence. Otherwise every step is relative to its own
 maximum and in float64, since float32 rounds an exponent of 100 by 4e-6.
 """
 
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import register_flop_formula
 
-SAFE_SPREAD = 60.0  # e^-60 is 1e-26: what float32 loses below 1e-38 is then no part of any result
-MACS = 6  # per token and channel: of numerator and denominator a decay on each side, and the token's own term
+SAFE_SPREAD = 60.0  # e^-60 is 1e-26: what float32 loses below 1e-38 then changes no result
+MACS = 6  # per token and channel, for numerator and denominator: a decay on each side, and the token's own term
 
 
 @torch.library.custom_op(
@@ -24,7 +24,7 @@ MACS = 6  # per token and channel: of numerator and denominator a decay on each 
     schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor, Tensor)",
 )
 def bi_wkv_torch(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """y and its denominator (T, B, C), and the sums (sides, T, 2, B, C), which the backward pass needs."""
+    """Return y and its denominator (T, B, C), and the sums (sides, T, 2, B, C), which the backward pass needs."""
     if _one_scale_will_do(w, u, k_TBC):
         weight = (k_TBC - k_TBC.amax(0)).exp_()
         x = torch.stack([weight * v_TBC, weight], dim=1)
@@ -48,7 +48,8 @@ def _bi_wkv_backward(
     """Gradients of w, u, k and v.
 
     Weights depend on |t - i|, so the adjoint of the sums is the same pair of sums, over the gradients g of numerator
-    and denominator; between i and s lie |s - i| - 1 tokens t, so sum_t before_t(x) after_t(g) is the gradient of -w.
+    and denominator. There are |s - i| - 1 tokens t between i and s, so sum_t before_t(x) after_t(g) is the gradient of
+    -w.
     """
     if not _one_scale_will_do(w, u, k_TBC):
         gradients = gradients_with_running_scales(*(x.double() for x in (grad_y, w, u, k_TBC, v_TBC)))
@@ -65,8 +66,8 @@ def _bi_wkv_backward(
 def gradients_with_running_scales(
     grad_y: Tensor, w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of w, u, k and v, however far exponents spread; in the dtype of the inputs (give float64)."""
-    total, sums, m, scale = with_running_scales(w, u, k_TBC, v_TBC)  # y rounded to float32 would cancel against v
+    """Return the gradients of w, u, k and v for any spread of exponents, in the inputs' dtype (pass float64)."""
+    total, sums, m, scale = with_running_scales(w, u, k_TBC, v_TBC)  # a float32 y would cancel against v
     g = _gradients(grad_y, total[:, 0] / total[:, 1], total[:, 1])
     n = _running_max(-scale, w)
     log_own = u + k_TBC - scale
@@ -77,18 +78,18 @@ def gradients_with_running_scales(
 
 
 def _of_u_k_v(own_TBC: Tensor, g: Tensor, grad_x: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of u, k and v from g and from the gradients of what is summed in both, (T, 2, B, C)."""
+    """Gradients of u, k and v from g and from the gradients of the summands of both, (T, 2, B, C)."""
     grad_u = (own_TBC * (g[:, 0] * v_TBC + g[:, 1])).sum((0, 1))
     return grad_u, torch.addcmul(grad_x[:, 1], v_TBC, grad_x[:, 0]), grad_x[:, 0].contiguous()
 
 
 def _gradients(grad_y: Tensor, y_TBC: Tensor, denominator: Tensor) -> Tensor:
-    """Of numerator and denominator (T, 2, B, C)."""
+    """Gradients of numerator and denominator (T, 2, B, C)."""
     return torch.stack([grad_y, -grad_y * y_TBC], dim=1).div_(denominator.unsqueeze(1))
 
 
 def _one_scale_will_do(w: Tensor, u: Tensor, k_TBC: Tensor) -> bool:
-    """Whether exponents relative to the largest k neither overflow nor vanish; False where one is not finite."""
+    """Whether exponents relative to the largest k neither overflow nor vanish; False if one is not finite."""
     spread = (k_TBC.amax(0) - k_TBC.amin(0)).amax(0) + u.abs() + w.abs() * len(k_TBC)
     return bool((spread <= SAFE_SPREAD).all())
 
@@ -105,7 +106,7 @@ def _sums(x_T2BC: Tensor, w: Tensor) -> Tensor:
 
 
 def _scaled_sums(values_T2BC: Tensor, log_TBC: Tensor, m: Tensor, w: Tensor) -> Tensor:
-    """The sums of e^{log} values, those of side s and token t divided by e^{m[s, t]}."""
+    """The sums of e^{log} values, with those of side s and token t divided by e^{m[s, t]}."""
     sums = values_T2BC.new_empty(2, *values_T2BC.shape)
     for (steps, rows), (tops, logs) in zip(_sides(sums, values_T2BC), _sides(m, log_TBC), strict=True):
         steps[0].zero_()
@@ -116,7 +117,7 @@ def _scaled_sums(values_T2BC: Tensor, log_TBC: Tensor, m: Tensor, w: Tensor) -> 
 
 
 def _running_max(log_TBC: Tensor, w: Tensor) -> Tensor:
-    """(sides, T, B, C): the largest exponent in each sum; -inf where it is empty."""
+    """(sides, T, B, C): the largest exponent in each sum; -inf if the sum is empty."""
     m = log_TBC.new_full((2, *log_TBC.shape), -torch.inf)
     for tops, logs in _sides(m, log_TBC):
         for before, after, log in zip(tops, tops[1:], logs, strict=False):
@@ -125,7 +126,7 @@ def _running_max(log_TBC: Tensor, w: Tensor) -> Tensor:
 
 
 def with_running_scales(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Numerator and denominator (T, 2, B, C) divided by e^scale, the sums divided by e^m, m and scale."""
+    """Return numerator and denominator (T, 2, B, C) divided by e^scale, the sums divided by e^m, m and scale."""
     values = torch.stack([v_TBC, torch.ones_like(v_TBC)], dim=1)
     m = _running_max(k_TBC, w)
     scale = torch.maximum(m.amax(0), u + k_TBC)
@@ -134,18 +135,18 @@ def with_running_scales(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> t
 
 
 def _combine(sums: Tensor, log_scale: Tensor, values_T2BC: Tensor, log_own: Tensor) -> Tensor:
-    """Both sides and the token's own term (T, 2, B, C)."""
+    """Sum of both sides and the token's own term (T, 2, B, C)."""
     own = values_T2BC * log_own.exp().unsqueeze(1)
     return own + (sums * log_scale.exp().unsqueeze(2)).sum(0)
 
 
 def _across(sums: Tensor, g_sums: Tensor) -> Tensor:
-    """sum_t before_t(x) after_t(g) + after_t(x) before_t(g), over the batch too (C,)."""
+    """sum_t before_t(x) after_t(g) + after_t(x) before_t(g), also summed over the batch: (C,)."""
     return sum((x * g).sum((0, 1, 2)) for x, g in zip(sums, reversed(g_sums.unbind(0)), strict=True))
 
 
 def _sides(out: Tensor, rows: Tensor) -> list[tuple[Sequence[Tensor], Sequence[Tensor]]]:
-    """Per side what is written and what is read, step by step: from the first token on, and from the last one back."""
+    """Per side, what is written and read at each step: forwards from the first token, backwards from the last."""
     read = rows.unbind(0)
     return [(out[0].unbind(0), read), (out[1].unbind(0)[::-1], read[::-1])]
 
@@ -163,7 +164,7 @@ def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
     ctx.save_for_backward(*inputs, *output)
-    ctx.set_materialize_grads(False)  # only y has one
+    ctx.set_materialize_grads(False)  # only y has a gradient
 
 
 def _backward(ctx, grad_y, _grad_denominator, _grad_sums):  # type: ignore[no-untyped-def]
@@ -176,13 +177,13 @@ bi_wkv_torch.register_autograd(_backward, setup_context=_save)
 
 
 def forward_flops(w_shape, u_shape, k_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Two per multiply-add; exponentials and the division are elementwise and not counted."""
+    """Count two flops per multiply-add; exponentials and the division are elementwise and do not count."""
     length, batch, channels = k_shape
     return 2 * MACS * length * batch * channels
 
 
 def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Each product has two gradients; what is computed again is no new work."""
+    """Count two gradients per product; recomputation does not count."""
     return 2 * forward_flops(*shapes)
 
 

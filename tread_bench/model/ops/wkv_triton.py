@@ -1,7 +1,7 @@
 """Bi-WKV (`ops.wkv`) as two Triton kernels for CUDA: one program per sample and block of channels.
 
-A program walks the tokens up and down once in each kernel and keeps its sums relative to their running maximum, so that
-no spread of k can overflow. Imports triton. Tensors are (B, T, C), contiguous.
+In each kernel, a program walks the tokens forwards and backwards once and keeps its sums relative to their running
+maximum, so that no spread of k can overflow. Imports triton. Tensors are (B, T, C), contiguous.
 """
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -15,12 +15,12 @@ from torch.utils.flop_counter import register_flop_formula
 
 from tread_bench.model.ops.wkv_torch import backward_flops, forward_flops
 
-CHANNELS = 32  # per program: one per thread of a warp
+CHANNELS = 32  # channels per program: one per thread of a warp
 
 
 @triton.jit
 def _step(scale, top, bottom, w, log, x, y):
-    """One more token with weight e^log: e^{-w} sums + e^log (x, y), relative to the new scale."""
+    """Add a token with weight e^log: e^{-w} sums + e^log (x, y), relative to the new scale."""
     new = tl.maximum(scale - w, log)
     old, this = tl.exp(scale - w - new), tl.exp(log - new)
     return new, old * top + this * x, old * bottom + this * y
@@ -34,7 +34,7 @@ def _forward_kernel(w_C, u_C, k_BTC, v_BTC, y_BTC, denominator, scale_BTC, T, C,
     first = tl.program_id(0).to(tl.int64) * T * C + channel
     zero = tl.zeros([BLOCK], w.dtype)
 
-    # Forth: the sums over the tokens before each.
+    # Forwards: sums over the tokens before each.
     m, n, d = zero - float("inf"), zero, zero
     for t in range(T):
         at = first + t * C
@@ -43,9 +43,9 @@ def _forward_kernel(w_C, u_C, k_BTC, v_BTC, y_BTC, denominator, scale_BTC, T, C,
         tl.store(scale_BTC + at, m, inside)
         k, v = tl.load(k_BTC + at, inside, 0.0), tl.load(v_BTC + at, inside, 0.0)
         m, n, d = _step(m, n, d, w, k, v, 1.0)
-    tl.debug_barrier()  # what follows reads what was just written
+    tl.debug_barrier()  # the next loop reads what was just written
 
-    # Back: the tokens behind each and the token itself are added, at a common scale.
+    # Backwards: add the tokens after each and the token itself, at a common scale.
     m, n, d = zero - float("inf"), zero, zero
     for step in range(T):
         at = first + (T - 1 - step) * C
@@ -86,7 +86,7 @@ def _backward_kernel(
             # The gradient of w, through the distances.
             grad_w -= tl.exp(m - scale) * g * (p - y * q)
 
-            # Those of v and k, through the outputs on the other side; the token's own counts once.
+            # The gradients of v and k, through the outputs on the other side; the token's own term counts once.
             from_side = tl.exp(g_m + k)
             of_v, of_k = from_side * a, from_side * (v * a - b)
             if side == 0:
@@ -98,12 +98,12 @@ def _backward_kernel(
             tl.store(grad_v + at, of_v, inside)
             tl.store(grad_k + at, of_k, inside)
 
-            # One token on.
+            # Move on by one token.
             decayed = tl.exp(m - w - tl.maximum(m - w, k))
             p, q = decayed * (p + n), decayed * (q + d)
             m, n, d = _step(m, n, d, w, k, v, 1.0)
             g_m, a, b = _step(g_m, a, b, w, -scale, g, g * y)
-        tl.debug_barrier()  # the second side adds to what the first one wrote
+        tl.debug_barrier()  # the second side adds to what the first side wrote
     tl.store(grad_w_BC + sample * C + channel, grad_w, inside)
     tl.store(grad_u_BC + sample * C + channel, grad_u, inside)
 
@@ -114,7 +114,7 @@ def _backward_kernel(
     schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor, Tensor)",
 )
 def bi_wkv_triton(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """y, its denominator and the logarithm of what that was divided by, (B, T, C) each."""
+    """Return y, its denominator and the logarithm of the denominator's divisor, (B, T, C) each."""
     if not v_BTC.is_cuda and isinstance(_forward_kernel, triton.runtime.JITFunction):  # compiled, not interpreted
         raise ValueError(f"wkv kernel 'triton' needs CUDA tensors, these are on {v_BTC.device}: choose kernel 'torch'")
     outputs = torch.empty_like(v_BTC), torch.empty_like(v_BTC), torch.empty_like(v_BTC)

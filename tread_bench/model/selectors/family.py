@@ -1,4 +1,4 @@
-"""The selectors that come with this package, without torch."""
+"""The selectors of this package, without torch."""
 
 from __future__ import annotations
 

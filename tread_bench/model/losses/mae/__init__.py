@@ -1,1 +1,1 @@
-"""MaskDiT's loss on tokens that were left out."""
+"""MaskDiT's loss on tokens that bypass a route."""

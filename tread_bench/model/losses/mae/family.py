@@ -1,4 +1,4 @@
-"""MaskDiT's loss on tokens that were left out, without torch."""
+"""Description of MaskDiT's loss on tokens that bypass a route, without torch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class MaeOptions(LossOptions):
-    """The tokens that bypassed a route are asked for their own noised pixels, over all routes (MaskDiT's loss)."""
+    """Tokens that bypassed a route predict their own noised pixels, over all routes (MaskDiT's loss)."""
 
     name: Literal["mae"] = "mae"
     weight: Float = Field(0.1, gt=0)
     route_weights: tuple[Annotated[Float, Field(ge=0)], ...] | None = Field(
-        None, description="weight of each route, in their order; empty: 1 / number of routes"
+        None, description="weights of the routes, in order; empty: 1 / number of routes"
     )
 
 

@@ -1,9 +1,9 @@
-"""MaskDiT's loss on tokens that were left out (Zheng et al., arXiv 2306.09305, eq. 5), over all routes.
+"""MaskDiT's loss on bypassed tokens (Zheng et al., arXiv 2306.09305, eq. 5), over all routes.
 
 L = weight * sum_r w_r * mean over samples and bypassed tokens i of route r of |D_i - n(x_t)_i|^2 / (P^2 C)
 
 D is the denoised image, x_t the noised one, i a patch of P x P pixels and C channels, and n subtracts each patch's mean
-and divides by its standard deviation (unbiased, with 1e-6 on the variance), as released.
+and divides by its standard deviation (unbiased, with 1e-6 added to the variance), as released.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ EPSILON = 1e-6
 
 
 class Mae(Auxiliary):
-    """Bypassed tokens are to predict their own noised pixels, patch by patch normalised.
+    """Bypassed tokens predict their own noised pixels, normalised per patch.
 
     Args:
-        route_weights: w_r of each route.
-        patch: side P of a patch in pixels.
+        route_weights: w_r for each route.
+        patch: side length P of a patch in pixels.
     """
 
     def __init__(self, weight: float, route_weights: Sequence[float], patch: int) -> None:
@@ -49,17 +49,17 @@ class Mae(Auxiliary):
 
 
 def build(options: MaeOptions, cell: Cell, backbone: Backbone) -> Mae:
-    """The loss over the cell's routes."""
+    """Build the loss over the cell's routes."""
     routes = len(cell.routes)
     return Mae(options.weight, options.route_weights or [1 / routes] * routes, backbone.spec.patch)
 
 
 def patches(images: Tensor, patch: int) -> Tensor:
-    """(B, C, H, W) to (B, N, C P^2), row by row."""
+    """Split images (B, C, H, W) into patches (B, N, C P^2), row by row."""
     return F.unfold(images, patch, stride=patch).transpose(1, 2)
 
 
 def normalised(patches_BND: Tensor) -> Tensor:
-    """Each patch minus its mean, over its standard deviation."""
+    """Subtract each patch's mean and divide by its standard deviation."""
     variance, mean = torch.var_mean(patches_BND, dim=2, keepdim=True)
     return (patches_BND - mean) / (variance + EPSILON).sqrt()

@@ -1,4 +1,4 @@
-"""REPA, without torch."""
+"""Description of REPA, without torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RepaOptions(LossOptions):
-    """One block's tokens are aligned with features of the clean image (REPA)."""
+    """Aligns one block's tokens with features of the clean image (REPA)."""
 
     name: Literal["repa"] = "repa"
     weight: Float = Field(0.5, gt=0)
@@ -29,12 +29,12 @@ class RepaOptions(LossOptions):
 
 
 def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
-    # The block.
+    # Rules of the block.
     last = setting.family.num_blocks(setting.spec) - 1
     if options.block is not None and options.block > last:
         yield Problem(f"auxiliary repa.block {options.block}: must lie in 0..{last}", ("block",))
 
-    # The feature network.
+    # Rules of the feature network.
     data = setting.cell.data
     if (options.model is None) != (options.weights is None):
         given, missing = ("weights", "model") if options.model is None else ("model", "weights")

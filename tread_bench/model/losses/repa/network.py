@@ -2,7 +2,7 @@
 
 L = -weight * mean over samples and present tokens i of cos(f(x)_i, h(z_i))
 
-z_i is token i behind a block, h a projection of three linear layers with SiLU between them, f a frozen network whose
+z_i is token i after a block, h a projection of three linear layers with SiLU between them, f a frozen network whose
 features of the clean image x are resized to the grid of tokens.
 """
 
@@ -20,12 +20,12 @@ from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.methods.base import Prediction, first_state
 from tread_bench.model.ops.routing import gather_tokens
 
-PUBLISHED_BLOCK = 8  # behind the eighth block
-PUBLISHED_DEPTH = 28  # of SiT-XL/2
+PUBLISHED_BLOCK = 8  # after the eighth block
+PUBLISHED_DEPTH = 28  # blocks of SiT-XL/2
 
 
 class Targets(Protocol):
-    """Images (B, C, H, W) and a grid of tokens to features (B, N, E); `width` is E, `sha256` of the weights."""
+    """Maps images (B, C, H, W) and a grid of tokens to features (B, N, E); `width` is E, `sha256` the weights' hash."""
 
     width: int
     sha256: str
@@ -34,12 +34,12 @@ class Targets(Protocol):
 
 
 def default_block(num_blocks: int) -> int:
-    """The published choice at the same share of the depth."""
+    """Return the block at the published share of the depth."""
     return max(0, round(num_blocks * PUBLISHED_BLOCK / PUBLISHED_DEPTH) - 1)
 
 
 class Repa(Auxiliary):
-    """Tokens that are absent behind the block have no part in the loss."""
+    """REPA over the tokens present after the block; absent tokens do not contribute."""
 
     block: int
 

@@ -1,1 +1,1 @@
-"""Every token passes every block."""
+"""Dense training: every token passes every block."""

@@ -1,4 +1,4 @@
-"""What all else is compared with, without torch."""
+"""Description of dense training, without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every token passes every block: what all else is compared with."""
+"""Dense training, the baseline of all comparisons: every token passes every block."""
 
 from __future__ import annotations
 

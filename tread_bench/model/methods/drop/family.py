@@ -1,4 +1,4 @@
-"""Token dropping, without torch."""
+"""Description of token dropping, without torch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class DropOptions(MethodOptions):
-    """Tokens are dropped inside their route; a learned mask token comes back in their place."""
+    """Tokens are dropped inside their route; after it, a learned mask token takes their place."""
 
     name: Literal["drop"] = "drop"
 
 
 def _check(setting: Setting) -> Iterator[Problem]:
-    """A long skip from before a route's end to behind it would bring dropped tokens back."""
+    """A long skip from before a route's end to a block after it would bring dropped tokens back."""
     skips = setting.family.long_skips(setting.spec)
     last = setting.family.num_blocks(setting.spec) - 1
     for route in setting.cell.routes:

@@ -1,4 +1,4 @@
-"""Token dropping: what a route's tokens lose when they do not come back; the plain form of MaskDiT and SPRINT."""
+"""Token dropping: the cost of tokens that do not return after a route; a plain form of MaskDiT and SPRINT."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tread_bench.model.methods.masking import MaskToken
 
 
 class Drop(Method):
-    """Tokens leave before a route's start; after its end a mask token stands in their place. Evaluated dense."""
+    """Tokens leave before a route's start; after its end a mask token takes their place. Evaluated dense."""
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)

@@ -1,1 +1,1 @@
-"""Samples that skip blocks."""
+"""Samples that skip blocks, a control."""

@@ -1,4 +1,4 @@
-"""A control of ours, without torch."""
+"""Description of a control, without torch: samples skip blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tread_bench.model.methods.long_skips import halved_skips
 
 
 class LayerSkipOptions(MethodOptions):
-    """All tokens of a sample skip a route's blocks, with the rate as probability: a control of ours."""
+    """Control: all tokens of a sample skip a route's blocks, with the rate as probability."""
 
     name: Literal["layer_skip"] = "layer_skip"
 

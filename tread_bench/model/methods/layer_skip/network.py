@@ -1,6 +1,7 @@
-"""A control of ours: samples skip a route's blocks as a whole.
+"""A control, not from a paper: samples skip a route's blocks as a whole.
 
-Not stochastic depth (Huang et al., ECCV 2016), which draws for every block and scales by the probability to survive.
+This is not stochastic depth (Huang et al., ECCV 2016), which draws for every block and scales by the survival
+probability.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_r
 
 
 class LayerSkip(Method):
-    """With the route's rate as probability all tokens of a sample skip its blocks. Evaluated dense.
+    """All tokens of a sample skip a route's blocks, with the rate as probability. Evaluated dense.
 
-    On average as many tokens pass a block as under a route; `on_block` does not see blocks that some samples skip.
+    On average a block processes as many tokens as under a route; `on_block` is not called after blocks that some
+    samples skip.
     """
 
     draws_masks = False
@@ -41,7 +43,7 @@ class LayerSkip(Method):
         return Prediction(backbone.finish(state))
 
     def _draw(self, batch_range: BatchRange) -> Mapping[int, Tensor]:
-        """By number of the route the samples that pass it, of the routes that one skips."""
+        """The samples that pass each route, by route number, for routes that a sample skips."""
         found = {}
         for number, route in enumerate(self.routes):
             drawn = draws.uniform(batch_range.seed, f"layer skip {route}", batch_range.first, batch_range.count)
@@ -52,7 +54,7 @@ class LayerSkip(Method):
 
 
 def _only(state: TokenState, chosen: Tensor) -> TokenState:
-    """These samples alone; what blocks saved before stays outside."""
+    """The chosen samples only; skips saved before are left out."""
     part = {name: stream[chosen] for name, stream in state.streams.items()}
     c = None if state.c is None else state.c[chosen]
     context = None if state.context is None else state.context[chosen]
@@ -61,7 +63,7 @@ def _only(state: TokenState, chosen: Tensor) -> TokenState:
 
 
 def _put_back(state: TokenState, chosen: Tensor, part: TokenState) -> TokenState:
-    """The whole batch, in which the chosen samples have new values."""
+    """The whole batch, with new values for the chosen samples."""
     whole = {}
     for name, stream in state.streams.items():
         whole[name] = stream.index_copy(0, chosen, part.streams[name].to(stream.dtype))

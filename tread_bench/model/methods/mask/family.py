@@ -1,4 +1,4 @@
-"""MaskDiT, without torch."""
+"""Description of MaskDiT, without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MaskOptions(MethodOptions):
-    """Tokens are dropped for all blocks; mask tokens and a small decoder stand in for them (MaskDiT)."""
+    """Tokens are dropped for all blocks; mask tokens and a small decoder replace them (MaskDiT)."""
 
     name: Literal["mask"] = "mask"
     decoder_width: Int = Field(
@@ -33,14 +33,14 @@ def _check(setting: Setting) -> Iterator[Problem]:
     options = cell.method
     assert isinstance(options, MaskOptions)
 
-    # The route.
+    # Rules of the route.
     last = setting.family.num_blocks(spec) - 1
     if [(route.start, route.end) for route in cell.routes] != [(0, last)]:
         written = format_routes(cell.routes)
         message = f"method mask drops tokens for all blocks, here {written}: write one route 0:-1@RATE"
         yield Problem(message, ("routes",))
 
-    # The decoder.
+    # Rules of the decoder.
     width, heads = options.decoder_width, options.decoder_heads
     if width % heads:
         message = f"method.decoder_heads {heads}: must divide method.decoder_width {width}"

@@ -1,9 +1,9 @@
-"""MaskDiT (Zheng et al., TMLR 2024, arXiv 2306.09305): an encoder that sees the kept tokens only, and a small decoder.
+"""MaskDiT (Zheng et al., TMLR 2024, arXiv 2306.09305): an encoder that sees only the kept tokens, and a small decoder.
 
-Tokens are dropped for all blocks of the backbone. Behind them a modulated linear layer to the decoder's width, mask
-tokens where tokens were dropped, fixed positions, a decoder of adaLN-Zero blocks, and a last layer of its own in place
-of the backbone's. The loss is the objective's on kept tokens, and `mae.Mae` on the others. Evaluated with all tokens,
-through the decoder. By default the decoder is the published one, whatever the backbone: width 512, 8 blocks, 16 heads.
+Tokens are dropped for all blocks of the backbone. Then follow a modulated linear layer to the decoder's width, mask
+tokens in place of the dropped ones, fixed positions, a decoder of adaLN-Zero blocks, and its own last layer instead of
+the backbone's. The loss is the objective's on kept tokens, and `mae.Mae` on the others. Evaluation uses all tokens and
+the decoder. By default the decoder is the published one for every backbone: width 512, 8 blocks, 16 heads.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import scatter_tokens
 
-SHIFT_SCALE = (0.0, 0.0)  # where nothing is modulated
+SHIFT_SCALE = (0.0, 0.0)  # values without modulation
 SHIFT_SCALE_GATE = (0.0, 0.0, 1.0)
 
 
 class Modulation(nn.Module):
-    """Shifts, scales and gates (B, 1, D) from the conditioning; `neutral` where a backbone has it in its tokens."""
+    """Shifts, scales and gates (B, 1, D) from the conditioning; `neutral` if a backbone has it in its tokens."""
 
     def __init__(self, width: int, condition: int | None, neutral: Sequence[float]) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class DecoderBlock(nn.Module):
 
 
 class ModulatedLinear(nn.Module):
-    """A modulated norm and a linear layer: from encoder to decoder, and from there to patches."""
+    """A modulated norm and a linear layer, used from encoder to decoder and from decoder to patches."""
 
     def __init__(self, width: int, width_out: int, condition: int | None) -> None:
         super().__init__()
@@ -74,10 +74,10 @@ class ModulatedLinear(nn.Module):
 
 
 class Mask(Method):
-    """One route over all blocks."""
+    """MaskDiT with one route over all blocks."""
 
     has_last_layer = True
-    positions: Tensor  # (N, W) of the decoder's width
+    positions: Tensor  # (N, W), the decoder's width
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
@@ -99,7 +99,7 @@ class Mask(Method):
         self.last_layer = ModulatedLinear(width, spec.patch**2 * spec.channels, condition)
 
     def init_module(self, name: str, module: nn.Module) -> None:
-        """As released: Xavier linears, zeros where modulation, the decoder's input and the image come from."""
+        """Initialise as released: Xavier linears, zeros for modulation, the decoder's input and the output layer."""
         init_linear(module)
         if isinstance(module, nn.Linear) and ("modulation" in name or not name.startswith("decoder.")):
             nn.init.zeros_(module.weight)
@@ -120,12 +120,12 @@ class Mask(Method):
         return self._decode(backbone, start, on_block)
 
     def _decode(self, backbone: Backbone, state: TokenState, on_block: OnBlock | None) -> Tensor:
-        """The image, from the state before the first block."""
-        # The encoder, over the tokens present.
+        """The image, computed from the state before the first block."""
+        # Encode the tokens present.
         state = run_range(backbone, state, range(backbone.num_blocks), on_block)
         x = self.decoder_input(state.stream(), state.c)
 
-        # Mask tokens where tokens were dropped; positions for all.
+        # Put mask tokens in place of dropped ones, and add positions to all.
         if state.positions is not None:
             mask_tokens = self.mask_token.in_places(x, state.num_prefix + len(self.positions))
             x = scatter_tokens(mask_tokens, x, state.positions)
@@ -133,13 +133,13 @@ class Mask(Method):
         image = x[:, state.num_prefix :]
         x = torch.cat([prefix, image + self.positions], dim=1)
 
-        # The decoder, over all tokens, and the image from them.
+        # Decode all tokens to the image.
         for block in self.decoder:
             x = checkpointed(backbone, block, x, state.c)
         patches = self.last_layer(x[:, state.num_prefix :], state.c)
         return unpatchify(patches, state.grid, self.patch)
 
     def _pixels(self, kept_BK: Tensor, grid: tuple[int, int]) -> Tensor:
-        """1 where a pixel belongs to a kept token, else 0: (B, 1, H, W)."""
+        """1 for pixels of kept tokens, else 0: (B, 1, H, W)."""
         kept_BN = self.positions.new_zeros(len(kept_BK), len(self.positions)).scatter(1, kept_BK, 1.0)
         return kept_BN.view(-1, 1, *grid).repeat_interleave(self.patch, 2).repeat_interleave(self.patch, 3)

@@ -1,4 +1,4 @@
-"""Mixture-of-Depths, without torch."""
+"""Description of Mixture-of-Depths, without torch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tok
 
 
 class ModOptions(MethodOptions):
-    """A learned router lets the top tokens pass each block of a route; the others skip that block (MoD)."""
+    """A learned router selects the top tokens for each block of a route; the others skip that block (MoD)."""
 
     name: Literal["mod"] = "mod"
 

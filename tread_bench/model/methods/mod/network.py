@@ -1,8 +1,9 @@
 """Mixture-of-Depths (Raposo et al., arXiv 2404.02258, eq. 1): a router per block chooses the tokens that pass it.
 
-x_i <- x_i + r_i (f(X)_i - x_i) for the K tokens of largest r, f of these alone, with r_i = w . x_i; the others stay.
+x_i <- x_i + r_i (f(X)_i - x_i) for the K tokens with the largest r_i = w . x_i, where X holds only these tokens; the
+others stay unchanged.
 
-That is expert choice: K comes from the route's rate, and which tokens pass depends on all tokens of the image, in
+This is expert choice: K comes from the route's rate, and which tokens pass depends on all tokens of the image, in
 training and evaluation alike. Here every block of a route has a router (published: every second block).
 """
 
@@ -21,7 +22,7 @@ from tread_bench.model.ops.routing import gather_tokens
 
 
 class Mod(Method):
-    """Prefix tokens pass every block, at weight 1."""
+    """Mixture-of-Depths on the blocks of routes; prefix tokens pass every block, with weight 1."""
 
     draws_masks = False
 
@@ -53,14 +54,14 @@ class Mod(Method):
         return backbone.finish(state)
 
     def _pass(self, backbone: Backbone, block: int, state: TokenState, route: Route) -> TokenState:
-        """One block over the tokens that its router chooses."""
-        # The K tokens of largest weight pass the block.
+        """Run one block on the tokens that its router chooses."""
+        # Run the block on the K tokens of largest weight.
         weights_BN = self.routers[str(block)](state.stream()[:, state.num_prefix :]).squeeze(2)
         chosen_BK = weights_BN.topk(route.kept(weights_BN.shape[1]), dim=1).indices.sort(dim=1).values
         before = leave(state, chosen_BK)
         after = call_block(backbone, block, before)
 
-        # What the block adds counts by the weight; of prefix tokens by 1.
+        # Scale what the block adds by the weight, or by 1 for prefix tokens.
         prefix_scale = weights_BN.new_ones(len(chosen_BK), state.num_prefix)
         scale = torch.cat([prefix_scale, weights_BN.gather(1, chosen_BK)], dim=1).unsqueeze(2)
         mixed = {name: _scaled(before.streams[name], stream, scale) for name, stream in after.streams.items()}
@@ -72,7 +73,7 @@ def _scaled(before: Tensor, after: Tensor, scale: Tensor) -> Tensor:
 
 
 def _scale_saved(before: TokenState, after: TokenState, scale: Tensor) -> TokenState:
-    """A long skip that the block saved holds its scaled output too."""
+    """Scale the block's output in a long skip that it saved."""
     if len(after.skips) <= len(before.skips):
         return after
     *rest, saved = after.skips

@@ -1,4 +1,4 @@
-"""SPRINT, without torch."""
+"""Description of SPRINT, without torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SprintOptions(MethodOptions):
-    """Kept tokens pass the route, mask tokens fill up, and a linear layer fuses them with the dense path (SPRINT)."""
+    """Kept tokens pass the route, mask tokens fill the gaps, and a linear layer fuses both paths (SPRINT)."""
 
     name: Literal["sprint"] = "sprint"
     path_drop: Share = Field(0.1, description="share of the training samples that lose the whole deep path")

@@ -1,9 +1,9 @@
 """SPRINT (Park et al., arXiv 2510.21986, section 3): a sparse deep path fused with a dense shallow one.
 
-h = linear([g, f]): f are all tokens before the route, g those behind it, with mask tokens where tokens were dropped; h
-goes on through the blocks after the route. A share of the training samples loses the whole deep path (path-drop), so
-that the network can also predict without it; as in the released fine-tuning, the dense part has it too. Evaluated with
-all tokens on both paths.
+h = linear([g, f]), where f are all tokens before the route and g those after it, with mask tokens in place of dropped
+ones; h continues through the blocks after the route. A share of the training samples loses the whole deep path
+(path-drop), so that the network can also predict without it; as in the released fine-tuning, this also applies to the
+dense part of training. Evaluation uses all tokens on both paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tread_bench.model.methods.sprint.family import SprintOptions
 
 
 class Sprint(Method):
-    """One route, with dense blocks before and after it."""
+    """SPRINT with one route, and dense blocks before and after it."""
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
@@ -33,12 +33,12 @@ class Sprint(Method):
     def train_forward(
         self, backbone: Backbone, start: TokenState, batch_range: BatchRange, on_block: OnBlock | None = None
     ) -> Prediction:
-        # Both paths: all tokens before the route, the kept ones through its blocks.
+        # Run both paths: all tokens before the route, the kept ones through its blocks.
         kept = self.draw(backbone, batch_range, start.device)
         shallow = self._shallow(backbone, start, on_block)
         deep = self._deep(backbone, shallow, kept.get(0), on_block)
 
-        # A share of the samples loses the deep path.
+        # Replace the deep path of a share of the samples.
         share = self.path_drop if batch_range.path_drop else 0.0
         drop_B = draws.uniform(batch_range.seed, "path drop", batch_range.first, batch_range.count) < share
         without_B11 = torch.from_numpy(drop_B).to(start.device).view(-1, 1, 1)
@@ -55,13 +55,13 @@ class Sprint(Method):
         return self._finish(backbone, shallow, shallow, self.mask_token.like(shallow.stream()), None)
 
     def _shallow(self, backbone: Backbone, start: TokenState, on_block: OnBlock | None) -> TokenState:
-        """All tokens through the blocks before the route."""
+        """Run all tokens through the blocks before the route."""
         return run_range(backbone, start, range(self.routes[0].blocks.start), on_block)
 
     def _deep(
         self, backbone: Backbone, shallow: TokenState, ids: Tensor | None, on_block: OnBlock | None
     ) -> TokenState:
-        """The route's blocks over the kept tokens, filled up; over all where `ids` is None."""
+        """Run the route's blocks on the kept tokens and fill the gaps; on all tokens if `ids` is None."""
         blocks = self.routes[0].blocks
         if ids is None:
             return run_range(backbone, shallow, blocks, on_block)
@@ -71,7 +71,7 @@ class Sprint(Method):
     def _finish(
         self, backbone: Backbone, shallow: TokenState, deep: TokenState, tokens: Tensor, on_block: OnBlock | None
     ) -> Tensor:
-        """The fused tokens through the last blocks."""
+        """Fuse both paths and run the last blocks."""
         fused = deep.with_stream(self.fuse(torch.cat([tokens, shallow.stream()], dim=2)))
         last = range(self.routes[0].blocks.stop, backbone.num_blocks)
         return backbone.finish(run_range(backbone, fused, last, on_block))

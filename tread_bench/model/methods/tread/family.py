@@ -1,4 +1,4 @@
-"""TREAD, without torch."""
+"""Description of TREAD, without torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tok
 
 
 class TreadOptions(MethodOptions):
-    """Routed tokens bypass the blocks of their route and come back with their value (TREAD)."""
+    """Routed tokens bypass the blocks of their route and return with their old value (TREAD)."""
 
     name: Literal["tread"] = "tread"
     detach: bool = Field(False, description="no gradient flows through a bypass")

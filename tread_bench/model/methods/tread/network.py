@@ -1,4 +1,4 @@
-"""TREAD (Krause et al., ICCV 2025, section 3): routed tokens bypass blocks; no extra parameters, no extra loss."""
+"""TREAD (Krause et al., ICCV 2025, section 3): routed tokens bypass blocks, without extra parameters or losses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tread_bench.model.methods.tread.family import TreadOptions
 
 
 class Tread(Method):
-    """Tokens leave at each route's start and come back with their value after its end."""
+    """Tokens leave at each route's start and return with their value after its end."""
 
     def __init__(self, cell: Cell, backbone: Backbone) -> None:
         super().__init__(cell, backbone)
