@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 
 from tread_bench.core import families as registry
 from tread_bench.core import plugins
-from tread_bench.core.errors import printable
+from tread_bench.core.errors import UserError, printable
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
 from tread_bench.core.routes import parse_routes
 from tread_bench.core.selectors import TokenOrder
@@ -106,6 +106,12 @@ def announced(monkeypatch, *found):
 def clone(**changes):
     fields = {name: getattr(TOY, name) for name in TOY.__dataclass_fields__}
     return Family(**{**fields, "source": "", **changes})
+
+
+def test_an_installation_older_than_its_code_says_so(monkeypatch):
+    monkeypatch.setattr(plugins, "_own_groups", lambda: ("tread_bench.methods",))
+    with pytest.raises(UserError, match="backbones; install it again"):
+        announced(monkeypatch, (TOY, "toys"))
 
 
 def test_a_name_that_two_announce_is_nobodys_and_takes_no_other_with_it(monkeypatch, caplog):

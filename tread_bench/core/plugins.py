@@ -16,7 +16,7 @@ from importlib import import_module, metadata
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
-from tread_bench.core.errors import printable
+from tread_bench.core.errors import UserError, printable
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Problem, shortened
 from tread_bench.core.signals import ctrl_c
@@ -75,8 +75,13 @@ def announced(kind: Kind[D]) -> dict[str, D]:
     """Return every announced description that can be used, by name; warn of each other one, naming its distribution.
 
     If several distributions announce a name, it is this package's own if that is one of them, and otherwise left out.
+
+    Raises:
+        UserError: this package's own are missing, since it was installed before they were announced.
     """
-    _check_groups()
+    if kind.group not in _own_groups():
+        rule = f"this installation of {_OWN} is older than its code: it announces nothing as {kind.group}"
+        raise UserError(f"{rule}; install it again, in a checkout by pip install -e .")
 
     # Load what is announced, and note who claims which name.
     points = sorted(entry_points(group=kind.group), key=lambda point: (point.name, point.value))
@@ -134,14 +139,15 @@ def find(name: str, among: Mapping[str, D], word: str) -> D:
 
 
 @cache
-def _check_groups() -> None:
-    """Warn, once, of entry point groups that start with our prefix but are not one of ours."""
+def _own_groups() -> tuple[str, ...]:
+    """Return this package's entry point groups; warn, once, of others that start with our prefix."""
     points = {point for distribution in metadata.distributions() for point in distribution.entry_points}
     own = sorted({point.group for point in points if _is_own(point) and point.group.startswith(_GROUPS)})
     for point in sorted(points, key=str):
         if point.group not in own and point.group.replace("-", "_").startswith(_GROUPS):
             plugin = f"{point.name} = {point.value} of {_owner(point)}"
             _warn(f"{plugin}: {unknown('entry point group', point.group, own)}")
+    return tuple(own)
 
 
 def wrong_traits(description: Any, **expected: Any) -> str:
