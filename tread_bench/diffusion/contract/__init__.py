@@ -1,1 +1,1 @@
-"""The rules for every objective, sampler and rule of guidance, as checks."""
+"""The contracts of objectives, samplers and guidance rules, as checks."""

@@ -1,11 +1,11 @@
-"""What every rule of guidance keeps to, as checks that its author runs.
+"""The contract of guidance rules, as checks for their authors to run.
 
     from tread_bench.contract import check_guidance
 
     def test_the_contract_holds():
         assert check_guidance(RULE, {"interval": [0.1, 0.9]}) == []
 
-A rule is tried on a small network and, where its weak branch has other weights, on a second one. Their weights are
+A rule is tried on a small network and, if its weak branch has other weights, on a second one. Their weights are
 random, so that every label, route and block has an effect.
 """
 
@@ -39,20 +39,20 @@ from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
 STEPS = 4
-ITERATIONS = 8  # of the training that weights are taken from
+ITERATIONS = 8  # iterations of the training that provides the weights
 
 
 class GuidanceSubject:
-    """A rule with a small network that sees digits, as a suite resolves it.
+    """A rule with a small network for digits, as a suite resolves it.
 
     Args:
-        options: those of the rule.
+        options: options of the rule.
         method: name and options of the method.
-        routes: of the cell; a method that takes none gets none.
-        backbone: its name and sizes.
+        routes: routes of the cell; a method that takes none gets none.
+        backbone: name and sizes of the backbone.
 
     Raises:
-        ValueError: options that are not valid, or a cell that does not have what the rule needs.
+        ValueError: the options are not valid, or the cell lacks what the rule needs.
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class GuidanceSubject:
         routes: RoutesLike,
         backbone: Mapping[str, Any],
     ) -> None:
-        # The rule as it is written, and with the weights of its weak branch.
+        # The rule as written, and with the weights of its weak branch.
         self.family = family
         self.written: GuidanceOptions = family.options.model_validate({"name": family.name, **options})
         has_weights = self.written.weak_row is not None or self.written.weak_snapshot is not None
         rule = self.written.with_weights("weak", 1) if has_weights else self.written
 
-        # A cell that is sampled with it, as a suite would resolve it.
+        # A cell that samples with it, as a suite would resolve it.
         choice, chosen = BackboneChoice.model_validate(backbone), find_method(method["name"])
         cell = Cell(backbone=choice, training=Training(iterations=ITERATIONS))
         written = as_routes(routes) if chosen.takes_routes else ()
@@ -82,7 +82,7 @@ class GuidanceSubject:
         self.cell = complete
         self.rule = complete.sampling.guidance
 
-        # Two networks of other weights, and what they are shown.
+        # Two networks with different weights, and their inputs.
         self.objective = build_objective(complete.objective)
         self.times = self.objective.sampling_times(STEPS)
         self.network, self.weak = (self._network(seed) for seed in (0, 1))
@@ -102,16 +102,16 @@ class GuidanceSubject:
 
     @property
     def branches(self) -> tuple[Branch, ...]:
-        """The strong one and, if there is one, the weak one."""
+        """Return the strong branch and, if there is one, the weak branch."""
         return tuple(branch for branch in self.rule.branches if branch is not None)
 
     def scaled(self, scale: float) -> Sampling:
-        """How the cell samples, with another scale."""
+        """Return the cell's sampling with another scale."""
         return self.cell.sampling.model_copy(update={"guidance_scale": scale})
 
     @torch.no_grad()
     def predicted(self, scale: float, first: int = 0, count: int = BATCH) -> Tensor:
-        """The guided prediction (steps, B, C, H, W) of some samples at the time of each step."""
+        """Return the guided prediction (steps, B, C, H, W) of some samples at the time of each step."""
         part = slice(first, first + count)
         y = None if self.y is None else self.y[part]
         predict = Guided(
@@ -123,14 +123,14 @@ class GuidanceSubject:
         return self.weak if any(branch.other_weights for branch in self.branches) else None
 
     def counted_macs(self) -> int:
-        """Multiply-adds of one sample, counted."""
+        """Count the multiply-adds of one sample."""
         with FlopCounterMode(display=False) as counter:
             list(generate(self.network, self.objective, self.cell.sampling, 0, 1, 1, self._weak_network()))
         return counter.get_total_flops() // 2
 
 
 def check_branches(subject: GuidanceSubject) -> Iterator[str]:
-    """Its properties say of its branches what is true of them; where they do not, no other check is made."""
+    """Its properties describe its branches correctly; otherwise no other check is run."""
     rule, branches = subject.rule, subject.branches
 
     # The branches themselves.
@@ -138,7 +138,7 @@ def check_branches(subject: GuidanceSubject) -> Iterator[str]:
         yield f"expected a strong tread_bench.Branch, and a weak one or None; saw {rule.branches}"
         return
     if rule.branches != rule.branches:
-        yield "branches are others each time that they are asked for"
+        yield "branches differ each time they are read"
     if len({branch.name for branch in branches}) < len(branches):
         yield f"both branches are called {branches[0].name!r}: their masks would be the same; give them two names"
     if branches[0].other_weights:
@@ -164,7 +164,7 @@ def check_branches(subject: GuidanceSubject) -> Iterator[str]:
 
 
 def check_written(subject: GuidanceSubject) -> Iterator[str]:
-    """A plan holds its blocks and weights in numbers, and reads them again."""
+    """A plan stores its blocks and weights in numbers, and can read them again."""
     rule = subject.rule
     again = subject.family.options.model_validate(rule.model_dump(mode="json"))
     if again != rule or again.branches != rule.branches:
@@ -195,14 +195,14 @@ def check_scale(subject: GuidanceSubject) -> Iterator[str]:
 
 
 def check_batch(subject: GuidanceSubject) -> Iterator[str]:
-    """A sample does not depend on the others of its batch."""
+    """A sample does not depend on the other samples of its batch."""
     parts = [subject.predicted(2.0, first, 2) for first in range(0, BATCH, 2)]
     if not _close(torch.cat(parts, dim=1), subject.predicted(2.0)):
         yield "the batch in parts gives other predictions"
 
 
 def check_cost(subject: GuidanceSubject) -> Iterator[str]:
-    """The multiply-adds of a sample that a record states are those that are counted."""
+    """The multiply-adds of a sample stated in a record equal the counted ones."""
     setting = setting_of(subject.cell)
     stated, counted = sampling_macs(setting, subject.times, setting), subject.counted_macs()
     if stated != counted:
@@ -236,7 +236,7 @@ def check_guidance(
         family: what is announced in the group `tread_bench.guidance`.
         options: as a suite writes them.
         method: name and options of the method of the network; the default is TREAD.
-        routes: of the cell, whose blocks a rule may take; left out for a method that takes none.
+        routes: routes of the cell, whose blocks a rule may use; left out for a method that takes none.
         backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
 
     Raises:

@@ -1,12 +1,12 @@
-"""What every objective keeps to, as checks that its author runs.
+"""The contract of objectives, as checks for their authors to run.
 
     from tread_bench.contract import check_objective
 
     def test_the_contract_holds():
         assert check_objective(OBJECTIVE) == []
 
-The data are drawn from a normal distribution, for which the best network output at every time is known by regression:
-what the objective learns there, sampled with many steps, must be that distribution again.
+The data are drawn from a normal distribution, for which regression gives the best network output at every time:
+sampled with many steps, that output must reproduce the distribution.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ SAMPLES = 4096
 STEPS = 200
 VALIDATION_TIMES = 8
 MEAN, DEVIATION = 0.3, 0.5  # of the data
-TOLERANCE = 0.05  # of a mean and a standard deviation over the samples, of which chance makes 0.01
+TOLERANCE = 0.05  # of a mean and a standard deviation over the samples; chance accounts for 0.01
 
 
 class ObjectiveSubject:
     """An objective with normal data, in float64.
 
     Args:
-        options: those of the objective.
+        options: options of the objective.
     """
 
     def __init__(self, family: ObjectiveFamily, options: Mapping[str, Any]) -> None:
@@ -47,15 +47,15 @@ class ObjectiveSubject:
         self.noise = torch.randn(shape, generator=generator, dtype=torch.float64)
 
     def at(self, time: float) -> Tensor:
-        """That time for every sample (B,)."""
+        """Return that time for every sample (B,)."""
         return torch.full((SAMPLES,), time, dtype=torch.float64)
 
     def best_output(self, time: float) -> Callable[[Tensor, Tensor], Tensor]:
-        """The network with the least loss at that time; for normal data its output is affine in its input.
+        """Return the network with the least loss at that time; for normal data its output is affine in its input.
 
-        The loss is a quadratic in the output, so that two gradients give the target of each sample.
+        The loss is quadratic in the output, so two gradients give each sample's target.
         """
-        # What the network is shown, and the target at which the loss's gradient vanishes.
+        # The network's input, and the target at which the loss's gradient vanishes.
         shown: list[Tensor] = []
 
         def gradient_at(value: float) -> Tensor:
@@ -72,7 +72,7 @@ class ObjectiveSubject:
         at_zero, at_one = gradient_at(0.0), gradient_at(1.0)
         target = -at_zero / (at_one - at_zero)
 
-        # Its regression on the input.
+        # The regression of the target on the input.
         seen = shown[0].double()
         slope = ((seen - seen.mean()) * (target - target.mean())).mean() / (seen - seen.mean()).square().mean()
         offset = target.mean() - slope * seen.mean()
@@ -102,7 +102,7 @@ def check_times(subject: ObjectiveSubject) -> Iterator[str]:
 
 
 def check_losses(subject: ObjectiveSubject) -> Iterator[str]:
-    """A sample's loss is the mean of its errors, not negative, and the least for the best output."""
+    """A sample's loss is the mean of its errors, is not negative, and is smallest for the best output."""
     for time in subject.objective.validation_times:
         best = subject.best_output(time)
         t = subject.at(time)
@@ -118,7 +118,7 @@ def check_losses(subject: ObjectiveSubject) -> Iterator[str]:
 
 
 def check_clean(subject: ObjectiveSubject) -> Iterator[str]:
-    """The best network's estimate of the data is their mean given what is seen, for normal data affine in it."""
+    """The best network's estimate of the data is their conditional mean; for normal data it is affine in the input."""
     for time in subject.objective.validation_times:
         t = subject.at(time)
         seen = subject.objective.corrupt(subject.x, subject.noise, t)
@@ -152,11 +152,11 @@ OBJECTIVE_CHECKS: tuple[Callable[[ObjectiveSubject], Iterator[str]], ...] = (
 
 
 def check_objective(family: ObjectiveFamily, *, options: Mapping[str, Any] | None = None) -> list[Violation]:
-    """All that an objective breaks of the contract, in the order of `OBJECTIVE_CHECKS`; empty where nothing is wrong.
+    """Return what an objective breaks of the contract, in the order of `OBJECTIVE_CHECKS`; empty if nothing.
 
     Args:
         family: what is announced in the group `tread_bench.objectives`.
-        options: those of the objective.
+        options: options of the objective.
     """
     with torch.random.fork_rng(devices=[]):
         subject = ObjectiveSubject(family, options or {})

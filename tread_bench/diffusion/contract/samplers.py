@@ -1,11 +1,11 @@
-"""What every sampler keeps to, as checks that its author runs.
+"""The contract of samplers, as checks for their authors to run.
 
     from tread_bench.contract import check_sampler
 
     def test_the_contract_holds():
         assert check_sampler(SAMPLER) == []
 
-It integrates dx/dt = (1 + t) x in float64, whose solution is known: x(t) = x(s) exp(E(t) - E(s)), E(t) = t + t^2 / 2.
+Each integrates dx/dt = (1 + t) x in float64, whose solution is x(t) = x(s) exp(E(t) - E(s)), E(t) = t + t^2 / 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH = 6
 LATEST, EARLIEST = 1.0, 0.25  # times between which the order is measured: a last step, to 0, may be of another order
 STEPS = (8, 16, 32, 64)
 TOLERANCE = 0.3  # of an order
-ROUNDING = 1e-12  # an error below it is not the method's
+ROUNDING = 1e-12  # a smaller error is rounding, not the method's
 
 
 class SamplerSubject:
@@ -39,7 +39,7 @@ class SamplerSubject:
     def sampled(
         self, times: Sequence[float], velocity: Velocity | None = None, perturb: Perturb | None = None
     ) -> Tensor:
-        """Sample with a newly built sampler."""
+        """Integrate all samples with a new sampler."""
         return integrate(build_sampler(self.family), velocity or growth, self.x, times, perturb)
 
 
@@ -49,26 +49,26 @@ def growth(x: Tensor, t: Tensor) -> Tensor:
 
 
 def exponent(start: float, end: float) -> float:
-    """Return the logarithm of the growth of x between two times."""
+    """Return the logarithm of the factor by which x grows between two times."""
     return (end + end**2 / 2) - (start + start**2 / 2)
 
 
 def times_to(end: float, steps: int) -> list[float]:
-    """Return descending times with shorter steps at the end, as image samplers use them."""
+    """Return descending times with shorter steps at the end, as usual when sampling images."""
     return [end + (LATEST - end) * ((steps - step) / steps) ** 1.5 for step in range(steps + 1)]
 
 
 def check_step(subject: SamplerSubject) -> Iterator[str]:
-    """It is built, and takes x to finite numbers of its shape and type; where it does not, no other check is made."""
+    """It can be built, and returns finite values of x's shape and type; otherwise no other check is run."""
     x = subject.sampled(times_to(0.0, 4))
     if x.shape != subject.x.shape or x.dtype != subject.x.dtype or not x.isfinite().all():
         yield f"expected finite {subject.x.dtype} of shape {tuple(subject.x.shape)}; saw {x.dtype} {tuple(x.shape)}"
 
 
 def check_calls(subject: SamplerSubject) -> Iterator[str]:
-    """It asks for the velocity as often as `call_times` says, and at these times."""
+    """It calls the velocity as often as `call_times` says, and at these times."""
     for steps in (1, 2, 7):
-        # What it says, and what it does.
+        # Stated and actual calls.
         times = times_to(0.0, steps)
         stated = [time for now, after in pairwise(times) for time in subject.family.call_times(now, after)]
         seen: list[float] = []
@@ -79,7 +79,7 @@ def check_calls(subject: SamplerSubject) -> Iterator[str]:
 
         subject.sampled(times, velocity)
 
-        # Both agree.
+        # Compare them.
         counted = subject.family.num_calls(steps)
         if len(stated) != counted:
             yield f"call_times names {len(stated)} calls in {steps} steps; with as many at all but the last: {counted}"
@@ -90,7 +90,7 @@ def check_calls(subject: SamplerSubject) -> Iterator[str]:
 
 
 def check_order(subject: SamplerSubject) -> Iterator[str]:
-    """With twice the steps the error is 2^-order of what it was."""
+    """Doubling the steps reduces the error by 2^order."""
     errors = []
     for steps in STEPS:
         exact = subject.x * math.exp(exponent(LATEST, EARLIEST))
@@ -99,7 +99,7 @@ def check_order(subject: SamplerSubject) -> Iterator[str]:
 
 
 def check_batch(subject: SamplerSubject) -> Iterator[str]:
-    """A sample does not depend on the others of its batch, nor on what was sampled before."""
+    """A sample does not depend on the other samples of its batch, nor on earlier batches."""
     times = times_to(0.0, 8)
     whole = subject.sampled(times)
     parts = [integrate(build_sampler(subject.family), growth, part, times) for part in subject.x.split(2)]
@@ -110,7 +110,7 @@ def check_batch(subject: SamplerSubject) -> Iterator[str]:
 
 
 def check_churn(subject: SamplerSubject) -> Iterator[str]:
-    """With `takes_churn`, its order is the same where steps start elsewhere: here at -x, at a higher time."""
+    """With `takes_churn`, its order is the same if steps start elsewhere: here at -x, at a higher time."""
     if not subject.family.takes_churn:
         return
     errors = []
@@ -132,7 +132,7 @@ def _largest_error(found: Tensor, exact: Tensor) -> float:
 
 
 def _wrong_order(subject: SamplerSubject, errors: Sequence[float], when: str) -> Iterator[str]:
-    """Yield a message if the errors, where they are larger than rounding, show another order than is stated."""
+    """The observed order if it is wrong, measured at the most steps whose error is not rounding."""
     shown = [math.log2(coarse / fine) for coarse, fine in pairwise(errors) if fine > ROUNDING]
     if shown and not abs(shown[-1] - subject.family.order) <= TOLERANCE:
         yield f"expected order {subject.family.order}{when}; saw {shown[-1]:.2f}"

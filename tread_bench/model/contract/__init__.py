@@ -1,1 +1,1 @@
-"""What every backbone keeps to, as checks."""
+"""The contracts of backbones, methods, losses and selectors, as checks."""

@@ -1,4 +1,4 @@
-"""The rules, one function each: it yields what it expected and what it saw wherever a backbone breaks the rule."""
+"""The rules for backbones, one function each, which yields what was expected and what was seen if a rule is broken."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tread_bench.model.contract.skips import with_skips_by_hand
 from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps
 
 Check = Callable[[Subject], Iterator[str]]
-TOLERANCE = 1e-4  # where the order of a float32 sum may differ, relative to the largest value
+TOLERANCE = 1e-4  # relative to the largest value, if the order of a float32 sum may differ
 
 
 def check_shapes(subject: Subject) -> Iterator[str]:
@@ -55,7 +55,7 @@ def check_layout(subject: Subject) -> Iterator[str]:
 
 
 def check_blocks(subject: Trial) -> Iterator[str]:
-    """Blocks are called once each, in order, and hand on the tokens that they got without writing into them."""
+    """Blocks are called once each, in order, and return the tokens they received without writing into them."""
     called: list[int] = []
     subject.model(*subject.inputs, on_block=lambda block, state: called.append(block))
     if called != list(range(subject.model.num_blocks)):
@@ -66,7 +66,7 @@ def check_blocks(subject: Trial) -> Iterator[str]:
 
 
 def check_independence(subject: Trial) -> Iterator[str]:
-    """A block depends on its state alone: two batches that take turns get what each gets by itself."""
+    """A block depends only on its state: two batches that take turns give the same results as each alone."""
     x, t, y = subject.inputs
     for case in subject.cases:
         other = replace(case, ids=subject.draw_ids(case.route, case.selector))
@@ -87,7 +87,7 @@ def check_independence(subject: Trial) -> Iterator[str]:
 
 
 def check_gradients(subject: Subject) -> Iterator[str]:
-    """Every trainable parameter gets a finite gradient that is not zero throughout, dense and routed."""
+    """Every trainable parameter gets a finite gradient that is not all zeros, dense and routed."""
     for case in subject.dense_and_longest:
         for name, gradient in subject.gradients(case).items():
             if gradient is None or not gradient.any():
@@ -118,11 +118,11 @@ def check_bypassed(subject: Trial) -> Iterator[str]:
 
 
 def check_order(subject: Trial) -> Iterator[str]:
-    """Kept ids in another order change nothing where tokens are a set, and are refused or put right elsewhere."""
+    """Kept ids in another order change nothing if tokens are a set; otherwise they are refused or sorted."""
     is_set = subject.model.family.token_order is TokenOrder.SET
     for case in subject.cases:
         shuffled = subject.shuffled(case.ids)
-        try:  # on a GPU ids are not looked at, so that it need not be waited for
+        try:  # on a GPU ids are not checked, to avoid waiting for it
             seen = subject.predict(replace(case, ids=shuffled if is_set else shuffled.cpu()))
         except ValueError:
             if is_set:
@@ -137,15 +137,15 @@ def check_order(subject: Trial) -> Iterator[str]:
 
 
 def check_skips(subject: Trial) -> Iterator[str]:
-    """A long skip that crosses a route's border gives what the same skip gives when expanded and gathered by hand."""
+    """A long skip across a route's border equals the same skip expanded and gathered explicitly."""
     for case in subject.cases:
         by_hand = subject.model.finish(with_skips_by_hand(subject.model, subject.start(), case))
         advice = "read a skip with state.pop_skip()"
-        yield from not_equal(f"{case}: what skips gathered by hand give", by_hand, subject.predict(case), advice)
+        yield from not_equal(f"{case}: the result of explicit skips", by_hand, subject.predict(case), advice)
 
 
 def check_checkpointing(subject: Trial) -> Iterator[str]:
-    """Gradient checkpointing computes blocks again on the same tokens: prediction and gradients stay the same."""
+    """Gradient checkpointing recomputes blocks on the same tokens: prediction and gradients do not change."""
     for case in subject.dense_and_longest:
         expected = subject.predict(case)
         gradients = subject.gradients(case)
@@ -176,7 +176,7 @@ def check_autocast(subject: Subject) -> Iterator[str]:
 
 
 def check_determinism(subject: Subject) -> Iterator[str]:
-    """The same seed gives the same weights; the same input, in eval mode, the same prediction."""
+    """The same seed gives the same weights, and the same input in eval mode the same prediction."""
     first, second = (subject.fresh().state_dict() for _ in range(2))
     for name, value in first.items():
         what, advice = f"the same initial {name} from the same seed", "draw it from torch's global generator"
@@ -227,7 +227,7 @@ def _streams_around(subject: Trial, case: Case) -> tuple[dict[str, Tensor], dict
 
 
 def _tokens_that_move(subject: Subject, state: TokenState, token: int) -> list[int]:
-    """Places in the streams that another patch at `token` changes."""
+    """Positions in the streams that change with another patch at `token`."""
     x, t, y = subject.inputs
     other = subject.model.start(_with_other_patch(x, token, subject.spec), t, y)
     changed = [(other.streams[name] != stream).any(2).any(0) for name, stream in state.streams.items()]

@@ -1,11 +1,11 @@
-"""What every auxiliary loss keeps to, as checks that its author runs.
+"""The contract of auxiliary losses, as checks for their authors to run.
 
     from tread_bench.contract import check_loss
 
     def test_the_contract_holds():
         assert check_loss(LOSS, {"weight": 0.5}) == []
 
-It is tried in a training step of a small network, as flow matching has it. Weights are moved away from their initial
+A loss is tried in a flow matching training step of a small network. Weights are moved away from their initial
 values first, so that a layer that starts at zero hides nothing.
 """
 
@@ -36,20 +36,20 @@ from tread_bench.model.methods.base import BatchRange, Prediction, init_linear
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
-Step = tuple[Prediction, Images]  # what a loss is computed of
+Step = tuple[Prediction, Images]  # inputs of a loss
 
 
 class LossSubject:
-    """A loss beside a method on a small backbone that sees digits, with a batch to try it on.
+    """A loss with a method on a small backbone for digits, and a batch to try it on.
 
     Args:
-        options: those of the loss.
+        options: options of the loss.
         method: name and options of the method.
-        routes: of the cell; a method that takes none gets none.
+        routes: routes of the cell; a method that takes none gets none.
         backbone: its name and sizes.
 
     Raises:
-        ValueError: options that are not valid, or a cell that the loss's own rules refuse.
+        ValueError: the options are not valid, or the loss's own rules refuse the cell.
     """
 
     def __init__(
@@ -91,19 +91,19 @@ class LossSubject:
         self.y = torch.arange(BATCH) if self.spec.num_classes else None
 
     def fresh(self, options: LossOptions | None = None) -> Auxiliary:
-        """The loss with its initial weights."""
+        """Return the loss with its initial weights."""
         loss: Auxiliary = named(self.family.builder)(options or self.options, self.cell, self.backbone)
         draw_weights(loss, 0, lambda name, module: init_linear(module), f"auxiliary.{self.family.name}.")
         return loss
 
     def weighing(self, weight: float) -> Auxiliary:
-        """The same loss with another weight."""
+        """Return the same loss with another weight."""
         loss = self.fresh(self.options.model_copy(update={"weight": weight}))
         loss.load_state_dict(self.loss.state_dict())
         return loss
 
     def step(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Step:
-        """Make what a loss sees of a routed training step for some samples of the batch."""
+        """Return the loss's inputs from a routed training step for some samples of the batch."""
         part = slice(first, first + count)
         x, t = self.x[part], self.t[part]
         noised = torch.lerp(x, self.noise[part], t.view(-1, 1, 1, 1))
@@ -114,17 +114,17 @@ class LossSubject:
         return prediction, Images(x, noised, noised - t.view(-1, 1, 1, 1) * prediction.output)
 
     def value(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Tensor:
-        """The loss of some samples of the batch."""
+        """Return the loss of some samples of the batch."""
         return (loss or self.loss)(*self.step(loss, first, count))
 
     def parameters(self) -> list[Tensor]:
-        """The trainable parameters of the network, without the loss's own."""
+        """Return the network's parameters, without the loss's own."""
         own = (*self.backbone.parameters(), *self.method.parameters())
         return [parameter for parameter in own if parameter.requires_grad]
 
 
 def check_value(subject: LossSubject) -> Iterator[str]:
-    """It is built, and is a finite number, with routes and without; where it is not, no other check is made."""
+    """It can be built, and is a finite number, with routes and without; otherwise no other check is run."""
     prediction, images = subject.step()
     for when, seen in (("", prediction), (" where no route is under way", replace(prediction, kept={}))):
         value = subject.loss(seen, images)
@@ -134,7 +134,7 @@ def check_value(subject: LossSubject) -> Iterator[str]:
 
 
 def check_weight(subject: LossSubject) -> Iterator[str]:
-    """With weight 0 a step is what it is without the loss, bit for bit; twice the weight is twice the loss."""
+    """With weight 0 a step equals one without the loss, bit for bit; twice the weight gives twice the loss."""
     # A loss of the network alone, and its gradients.
     prediction, images = subject.step()
     alone = prediction.output.square().mean()
@@ -145,7 +145,7 @@ def check_weight(subject: LossSubject) -> Iterator[str]:
     after = torch.autograd.grad(added, subject.parameters(), retain_graph=True, allow_unused=True)
     is_same = [_is_same(one, other) for one, other in zip(gradients, after, strict=True)]
     if not torch.equal(added, alone) or not all(is_same):
-        yield "with weight 0 the loss or a gradient of the network is another one than without it"
+        yield "with weight 0 the loss or a gradient of the network differs from that without it"
 
     # Twice the weight.
     value, twice = subject.loss(prediction, images), subject.weighing(2 * subject.options.weight)(prediction, images)
@@ -154,7 +154,7 @@ def check_weight(subject: LossSubject) -> Iterator[str]:
 
 
 def check_gradients(subject: LossSubject) -> Iterator[str]:
-    """It trains the network, and all parameters of its own."""
+    """It trains the network and all parameters of its own."""
     own = {name: parameter for name, parameter in subject.loss.named_parameters() if parameter.requires_grad}
     wanted = [*own.values(), *subject.parameters()]
     gradients = torch.autograd.grad(subject.value(), wanted, allow_unused=True)
@@ -170,11 +170,11 @@ def check_gradients(subject: LossSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_tokens(subject: LossSubject) -> Iterator[str]:
-    """It reads the tokens behind a block, and asks for tokens that were absent, exactly where it says so."""
+    """It reads tokens after a block, and needs absent tokens, exactly if its description says so."""
     prediction, images = subject.step()
     value, block = subject.loss(prediction, images), subject.loss.block
 
-    # Tokens behind a block.
+    # Tokens after a block.
     if (block is not None) != subject.family.reads_tokens:
         yield f"reads_tokens is {subject.family.reads_tokens}, and its block is {block}"
     elif block is not None and not 0 <= block < subject.backbone.num_blocks:
@@ -182,7 +182,7 @@ def check_tokens(subject: LossSubject) -> Iterator[str]:
     elif block is not None:
         moved = {number: _with_streams(state, lambda x: x.flip(1)) for number, state in prediction.states.items()}
         if torch.equal(subject.loss(replace(prediction, states=moved), images), value):
-            yield "reads_tokens is True, and other tokens behind its block do not change it"
+            yield "reads_tokens is True, and other tokens after its block do not change it"
 
     # Tokens that were absent.
     without = subject.loss(replace(prediction, kept={}), images)
@@ -194,7 +194,7 @@ def check_tokens(subject: LossSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_batch(subject: LossSubject) -> Iterator[str]:
-    """It is a mean over samples: micro batches give the same, and so does a repetition."""
+    """It is a mean over samples: micro-batches give the same result, and so does a repetition."""
     whole = subject.value()
     torch.manual_seed(1)
     if not torch.equal(subject.value(), whole):
@@ -206,7 +206,7 @@ def check_batch(subject: LossSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_state(subject: LossSubject) -> Iterator[str]:
-    """All that it depends on is in the state dict, which checkpoints hold."""
+    """Everything that it depends on is in the state dict, which checkpoints store."""
     again = subject.fresh()
     again.load_state_dict(subject.loss.state_dict())
     if not torch.equal(subject.value(again), subject.value()):
@@ -214,12 +214,12 @@ def check_state(subject: LossSubject) -> Iterator[str]:
 
 
 def check_cost(subject: LossSubject) -> Iterator[str]:
-    """The parameters and multiply-adds that a record states are those that are counted."""
-    # What a record states, with the loss and without.
+    """The parameters and multiply-adds stated in a record equal the counted ones."""
+    # Costs stated in a record, with the loss and without.
     stated, plain = cell_cost(subject.cell), cell_cost(subject.cell.model_copy(update={"auxiliary": ()}))
     stated_macs = stated.train_step_macs - plain.train_step_macs
 
-    # What is counted for one image, up to the gradients of what the loss reads.
+    # Counted costs of one image, including the gradients of what the loss reads.
     prediction, images = subject.step(count=1)
     states = {number: _with_streams(state, _as_leaf) for number, state in prediction.states.items()}
     seen = replace(prediction, output=_as_leaf(prediction.output), states=states)
@@ -234,7 +234,7 @@ def check_cost(subject: LossSubject) -> Iterator[str]:
 
 
 def _is_same(gradient: Tensor | None, other: Tensor | None) -> bool:
-    """Compare two gradients bit for bit; a missing one counts as zeros."""
+    """Whether two gradients agree; a missing gradient counts as zeros."""
     if gradient is None or other is None:
         return not any(one is not None and one.any() for one in (gradient, other))
     return torch.equal(gradient, other)
@@ -276,15 +276,15 @@ def check_loss(
     Args:
         family: what is announced in the group `tread_bench.losses`; it must be installed.
         options: as a suite writes them.
-        method: name and options of the method that it is tried with; the default is TREAD.
-        routes: of the cell; left out for a method that takes none.
+        method: name and options of the method to try it with; the default is TREAD.
+        routes: routes of the cell; left out for a method that takes none.
         backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
 
     Raises:
         ValueError: the options are not valid, or the loss's own rules refuse the cell.
     """
     with torch.random.fork_rng(devices=[]):
-        # A network with the loss.
+        # Build a network with the loss.
         try:
             subject = LossSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
         except ValueError:
@@ -292,7 +292,7 @@ def check_loss(
         except Exception as error:
             return [Violation("value", f"builder {family.builder!r} raised {type(error).__name__}: {error}")]
 
-        # Without a value nothing else can be tried.
+        # Without a valid value, no other check makes sense.
         first, *others = LOSS_CHECKS
         violations = run_check(first, subject)
         return violations or [violation for check in others for violation in run_check(check, subject)]

@@ -1,11 +1,11 @@
-"""What every method keeps to, as checks that its author runs.
+"""The contract of methods, as checks for their authors to run.
 
     from tread_bench.contract import check_method
 
     def test_the_contract_holds():
         assert check_method(METHOD, routes="1:3@0.5") == []
 
-A small network is enough. Its weights are moved away from their initial values first, so that a layer that starts at
+A small network is enough. Its weights are first moved away from their initial values, so that a layer that starts at
 zero hides nothing. That its cells resume exactly follows from `draws` and `state`.
 """
 
@@ -36,19 +36,19 @@ from tread_bench.model.network import Network
 
 SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
 BATCH = 6
-TOLERANCE = 1e-5  # where the order of a float32 sum may differ, relative to the largest value
+TOLERANCE = 1e-5  # relative to the largest value, if the order of a float32 sum may differ
 
 
 class MethodSubject:
-    """A method on a small backbone that sees digits, with a batch to try it on.
+    """A method on a small backbone for digits, with a batch to try it on.
 
     Args:
-        options: those of the method.
+        options: options of the method.
         routes: of the cell; a method that takes none gets none.
-        backbone: its name and sizes.
+        backbone: name and sizes of the backbone.
 
     Raises:
-        ValueError: a route that the backbone does not have, or a cell that the method's own rules refuse.
+        ValueError: a route does not fit the backbone, or the method's own rules refuse the cell.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class MethodSubject:
         self.y = torch.arange(BATCH) if self.spec.num_classes else None
 
     def fresh(self, selector: str | None = None) -> Network:
-        """The network with its initial weights, in eval mode: dropout would hide what a check looks for."""
+        """Return the network with its initial weights, in eval mode, since dropout would hide mistakes."""
         cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
         backbone = self.family.build(self.spec, {"attention": "math"}, seed=0)
         method: Method = named(self.method.builder)(cell, backbone)
@@ -85,7 +85,7 @@ class MethodSubject:
         return Network(backbone, method).eval()
 
     def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
-        """A training step's prediction for some samples of the batch, none of which loses a path of its own."""
+        """Return a training step's prediction for some samples of the batch, none of which loses a path."""
         chosen = slice(first, first + count)
         y = None if self.y is None else self.y[chosen]
         batch_range = BatchRange(seed=0, first=first, count=count, routing=routing, path_drop=False)
@@ -97,7 +97,7 @@ class MethodSubject:
 
 @torch.no_grad()
 def check_step(subject: MethodSubject) -> Iterator[str]:
-    """A routed training step gives a `Prediction` of x's shape; where it does not, no other check is made."""
+    """A routed training step returns a `Prediction` of x's shape; otherwise no other check is run."""
     backbone = subject.network.backbone
     start = backbone.start(subject.x, subject.t, subject.y)
     prediction: Any = subject.network.method.train_forward(backbone, start, BatchRange(0, 0, BATCH))
@@ -109,7 +109,7 @@ def check_step(subject: MethodSubject) -> Iterator[str]:
 
 
 def check_modules(subject: MethodSubject) -> Iterator[str]:
-    """It has parameters of its own where it says so, and every one gets a finite gradient in a routed step."""
+    """It has its own parameters exactly if it says so, and each gets a finite gradient in a routed step."""
     own = dict(subject.network.method.named_parameters())
     if bool(own) != subject.method.has_modules:
         yield f"has_modules is {subject.method.has_modules}, and it has {len(own)} parameters of its own"
@@ -123,7 +123,7 @@ def check_modules(subject: MethodSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_evaluated(subject: MethodSubject) -> Iterator[str]:
-    """It is evaluated as it says, and a step without routing, or at full rates, predicts just that."""
+    """It is evaluated as its description says, and a step without routing, or at full rates, predicts the same."""
     output = subject.evaluated()
     if output.shape != subject.x.shape or not output.isfinite().all():
         yield f"expected a finite prediction of shape {tuple(subject.x.shape)}; saw {tuple(output.shape)}"
@@ -145,7 +145,7 @@ def check_evaluated(subject: MethodSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_tokens(subject: MethodSubject) -> Iterator[str]:
-    """What happens to tokens is what it says: how many see each block, and which it calls kept."""
+    """Tokens are treated as its description says: how many see each block, and which are reported as kept."""
     seen: dict[int, int] = {}
     received: dict[int, TokenState] = {}
 
@@ -156,7 +156,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
         received[block] = state
         return type(backbone).run_block(backbone, block, state)
 
-    # A routed step, block by block.
+    # Run a routed step, recording each block.
     spec, routes = subject.spec, subject.cell.routes
     bypass, ends = subject.method.tokens is Tokens.BYPASS, {route.end for route in routes}
     backbone = copy(subject.network.backbone)
@@ -173,27 +173,27 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
     if any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
         yield "expected kept ids to ascend"
 
-    # Tokens behind each block, as they are counted in its costs.
+    # Tokens after each block, as counted in its costs.
     if absent and not subject.method.has_modules:
         blocks = subject.family.num_blocks(spec)
         counts = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
         if bypass:
             counts = [spec.num_tokens if block in ends else count for block, count in enumerate(counts)]
         if wrong := {block: count for block, count in seen.items() if count != counts[block]}:
-            back = ", and all again behind a route's last block" if bypass else ""
-            yield f"tokens {subject.method.tokens}: expected {counts} tokens behind the blocks{back}; saw {wrong}"
+            back = ", and all again after a route's last block" if bypass else ""
+            yield f"tokens {subject.method.tokens}: expected {counts} tokens after the blocks{back}; saw {wrong}"
 
-    # Tokens that bypassed, behind their route.
+    # Tokens that bypassed, after their route.
     for number, ids in prediction.kept.items() if bypass else ():
         route = subject.network.method.routes[number]
         before, behind = received[route.blocks.start], received.get(route.blocks.stop)
         if behind is not None and not _are_as_before(before, behind, ids):
-            yield f"tokens bypass: expected those that bypass {route} with their value behind it; saw another: say DROP"
+            yield f"tokens bypass: expected tokens that bypass {route} to keep their value; saw another: state DROP"
 
 
 @torch.no_grad()
 def check_selector(subject: MethodSubject) -> Iterator[str]:
-    """Another selector gives it other tokens, unless it says that it chooses itself."""
+    """Another selector gives it other tokens, unless its description says that it chooses itself."""
     others = [name for name in selectors() if name != subject.cell.selector and _serves(subject, name)]
     if not subject.cell.routes or not others:
         return
@@ -207,7 +207,7 @@ def check_selector(subject: MethodSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_draws(subject: MethodSubject) -> Iterator[str]:
-    """A sample's prediction depends on its own number: the same in any split of the batch, whatever ran before."""
+    """A sample's prediction depends only on its index: it is the same for any split of the batch, in any order."""
     whole = subject.step(subject.network).output
     torch.manual_seed(1)
     parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
@@ -219,19 +219,19 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_state(subject: MethodSubject) -> Iterator[str]:
-    """All that a step depends on is in the state dict, which checkpoints hold."""
+    """Everything that a step depends on is in the state dict, which checkpoints store."""
     expected = subject.step(subject.network).output
     again = subject.fresh()
     again.load_state_dict(subject.network.state_dict())
     if not torch.equal(subject.step(again).output, expected):
-        yield "a network with the same state dict predicts otherwise: something is missing in it"
+        yield "a network with the same state dict predicts something else: something is missing in it"
 
 
 def check_cost(subject: MethodSubject) -> Iterator[str]:
-    """The parameters and multiply-adds that a record states are those that are counted."""
+    """The parameters and multiply-adds stated in a record equal the counted ones."""
     cell, family, spec = subject.cell, subject.family, subject.spec
     if subject.method.tokens is Tokens.SKIP_AS_A_WHOLE:
-        return  # what a record states is a mean over samples
+        return  # a record states a mean over samples
     stated = cell_cost(cell)
     plain = cost_of(family, spec, cell.routes, cell.selector)
     counted = named("tread_bench.measure.macs:count_method")(cell, family, spec, plain)
@@ -246,7 +246,7 @@ def check_cost(subject: MethodSubject) -> Iterator[str]:
 
 @torch.no_grad()
 def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
-    """It predicts without its deep path where it says so, and else refuses to."""
+    """It predicts without its deep path exactly if its description says so, and otherwise refuses."""
     backbone = subject.network.backbone
     start = backbone.start(subject.x, subject.t, subject.y)
     try:
@@ -262,7 +262,7 @@ def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
 
 
 def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> bool:
-    """Whether tokens that were absent have the value behind a route that they had at its start."""
+    """Whether tokens that were absent have the same value after a route as at its start."""
     if inside.background is None:
         return False
     start = replace(inside, streams=inside.background)
@@ -272,7 +272,7 @@ def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> b
 
 
 def _serves(subject: MethodSubject, selector: str) -> bool:
-    """Whether the backbone takes the selector with these routes."""
+    """Whether the backbone accepts the selector with these routes."""
     try:
         subject.family.resolve(subject.spec, subject.cell.routes, selector)
     except ValueError:
@@ -304,19 +304,19 @@ def check_method(
     options: Mapping[str, Any] | None = None,
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """All that a method breaks of the contract, in the order of `METHOD_CHECKS`; an empty list where nothing is wrong.
+    """Return what a method breaks of the contract, in the order of `METHOD_CHECKS`; empty if nothing.
 
     Args:
         method: what is announced in the group `tread_bench.methods`; it must be installed.
-        routes: of the cell that it is tried in; left out for a method that takes none.
-        options: those of the method, for a small network.
+        routes: routes of the cell; left out for a method that takes none.
+        options: options of the method, for a small network.
         backbone: name and sizes of the network; the default is a DiT of 5 blocks and width 16.
 
     Raises:
         ValueError: the method's own rules refuse the cell.
     """
     with torch.random.fork_rng(devices=[]):
-        # A network with the method.
+        # Build a network with the method.
         try:
             subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
         except ValueError:
@@ -324,7 +324,7 @@ def check_method(
         except Exception as error:
             return [Violation("step", f"builder {method.builder!r} raised {type(error).__name__}: {error}")]
 
-        # Without a step nothing else can be tried.
+        # Without a valid step, no other check makes sense.
         first, *others = METHOD_CHECKS
         violations = run_check(first, subject)
         return violations or [violation for check in others for violation in run_check(check, subject)]

@@ -1,4 +1,4 @@
-"""What every backbone keeps to, as checks that the author of an adapter runs.
+"""The contract of backbones, as checks for authors of adapters to run.
 
     from tread_bench.model.contract.run import check_backbone
 
@@ -24,11 +24,11 @@ from tread_bench.model.contract.subject import Subject
 def check_backbone(
     family: Family, spec: BackboneSpec, *, kernels: Mapping[str, str] | None = None, device: str = "cpu"
 ) -> list[Violation]:
-    """All that a backbone breaks of the contract, in the order of `CHECKS`; an empty list where nothing is wrong.
+    """Return what a backbone breaks of the contract, in the order of `CHECKS`; empty if nothing.
 
     Args:
         family, spec: what to build; a few blocks, a narrow width and 16 tokens are enough.
-        kernels: as for `create_backbone`.
+        kernels: same as for `create_backbone`.
         device: "cpu" or "cuda".
 
     Raises:

@@ -1,4 +1,4 @@
-"""What every selector keeps to, as checks that its author runs.
+"""The contract of selectors, as checks for their authors to run.
 
 from tread_bench.contract import check_selector
 
@@ -30,16 +30,16 @@ class SelectorSubject:
         self.family = family
 
     def scores(self, grid: Grid) -> Tensor:
-        """Uniform numbers (B, N), always the same."""
+        """Return uniform numbers (B, N), always the same."""
         return torch.rand(BATCH, grid[0] * grid[1], generator=torch.Generator().manual_seed(0))
 
     def ids(self, grid: Grid, kept: int, scores_BN: Tensor | None = None) -> Tensor:
-        """Ids (B, K) of the tokens that are kept."""
+        """Return the ids (B, K) of the kept tokens."""
         return select_by(self.family, self.scores(grid) if scores_BN is None else scores_BN, grid, kept)
 
 
 def check_ids(subject: SelectorSubject) -> Iterator[str]:
-    """As many ids as the rate says, distinct, in range and ascending, as every token order asks."""
+    """There are as many ids as the rate says; they are distinct, in range and ascending, as every token order needs."""
     for grid in GRIDS:
         tokens = grid[0] * grid[1]
         for rate in RATES:
@@ -51,7 +51,7 @@ def check_ids(subject: SelectorSubject) -> Iterator[str]:
 
 
 def check_batch(subject: SelectorSubject) -> Iterator[str]:
-    """The choice depends on the scores of its own sample, and on nothing else."""
+    """The choice for a sample depends only on its own scores."""
     for grid in GRIDS:
         scores, kept = subject.scores(grid), grid[0] * grid[1] // 2
         whole = subject.ids(grid, kept)
@@ -74,7 +74,7 @@ def check_grid(subject: SelectorSubject) -> Iterator[str]:
 
 
 def check_keeps_grid(subject: SelectorSubject) -> Iterator[str]:
-    """Where `keeps_grid` says so, the kept tokens are all crossings of some rows and some columns."""
+    """If `keeps_grid` says so, the kept tokens are all crossings of some rows and some columns."""
     for grid in GRIDS:
         tokens = grid[0] * grid[1]
         for kept in range(1, tokens):
@@ -88,7 +88,7 @@ def check_keeps_grid(subject: SelectorSubject) -> Iterator[str]:
 
 
 def check_meta(subject: SelectorSubject) -> Iterator[str]:
-    """It ranks on the device of its scores, the meta device among them, where costs are counted."""
+    """It ranks on the device of its scores, including the meta device, where costs are counted."""
     ids = subject.ids((4, 4), 8, subject.scores((4, 4)).to("meta"))
     if not ids.is_meta:
         yield f"expected ids on the meta device for scores there; saw them on {ids.device}"

@@ -1,4 +1,4 @@
-"""Long skips by hand: what `TokenState.pop_skip` must give, worked out eagerly where a route begins and ends."""
+"""Long skips computed explicitly where a route begins and ends: what `TokenState.pop_skip` must return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tread_bench.model.contract.subject import Case
 
 
 def with_skips_by_hand(model: Backbone, state: TokenState, case: Case) -> TokenState:
-    """All blocks, with every skip turned at the route's borders into what its reader will need."""
+    """Run all blocks, converting every skip at the route's borders to what its reader needs."""
     whole: dict[int, Skip] = {}
     for block in range(model.num_blocks):
         if block == case.route.start:

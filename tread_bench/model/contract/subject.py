@@ -1,4 +1,4 @@
-"""What the checks try a backbone on: a small network, inputs, routes, and walks through its blocks."""
+"""What the checks try a backbone on: a small network, inputs, routes, and runs through its blocks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
 from tread_bench.model.ops.selecting import select
 
 BATCH = 3
-RATES = (0.5, 0.75, 0.25)  # the first that a family accepts is used
+RATES = (0.5, 0.75, 0.25)  # the first one that a family accepts is used
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A route that the family accepts, with the tokens that a selector keeps."""
+    """A route that the family accepts, with the kept tokens of a selector."""
 
     route: ResolvedRoute
     selector: str
@@ -33,10 +33,10 @@ class Case:
 
 
 class Trial:
-    """A network with inputs, and routes to try it on.
+    """A network with inputs and routes to try it on.
 
     Args:
-        inputs: x, t and y; those of `Subject` are drawn.
+        inputs: x, t and y; `Subject` draws its own.
     """
 
     inputs: tuple[Tensor, Tensor, Tensor | None]
@@ -58,18 +58,18 @@ class Trial:
         return torch.randn(shape, generator=self._generator).to(self.device)
 
     def move_weights(self, model: Backbone) -> None:
-        """Away from their values, so that a layer that starts at zero hides nothing."""
+        """Move weights away from their values, so that a layer that starts at zero hides nothing."""
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.requires_grad:
                     parameter.add_(0.05 * self.normal(*parameter.shape))
 
     def spans(self) -> Iterable[tuple[int, int]]:
-        """First and last block of the routes to try."""
+        """Return the first and last block of each route to try."""
         return combinations_with_replacement(range(self.model.num_blocks), 2)
 
     def cases_at(self, *rates: float) -> Iterator[Case]:
-        """A case for each span: at the first rate, with the first selector, that the family accepts."""
+        """Yield a case for each span, with the first rate and the first selector that the family accepts."""
         for start, end in self.spans():
             for rate, selector in product(rates, (DEFAULT_SELECTOR, *selectors())):
                 route = ResolvedRoute(start, end, rate)
@@ -82,7 +82,7 @@ class Trial:
         return select(selector, scores, self.grid, route.kept(self.num_tokens)).to(self.device)
 
     def shuffled(self, ids_BK: Tensor) -> Tensor:
-        """The same ids in an order that does not ascend; it keeps no neighbours together, as a reversal would."""
+        """Return the same ids in an order that does not ascend; unlike a reversal, it separates neighbours."""
         order = torch.randperm(ids_BK.shape[1], generator=self._generator)
         return ids_BK[:, order if (order.diff() < 0).any() else order.flip(0)]
 
@@ -99,25 +99,25 @@ class Trial:
 
     @property
     def dense_and_longest(self) -> list[Case | None]:
-        """No route, then the route over the most blocks."""
+        """Return no route, then the route over the most blocks."""
         return [None, *sorted(self.cases, key=lambda case: case.route.start - case.route.end)[:1]]
 
     def predict(self, case: Case | None = None) -> Tensor:
-        """The dense prediction, or that under one route."""
+        """Return the prediction, dense or under one route."""
         if case is None:
             return self.model(*self.inputs)
         return self.model(*self.inputs, routes=[case.route], selector=case.selector, ids=[case.ids])
 
     def start(self) -> TokenState:
-        """The state before the first block."""
+        """Return the state before the first block."""
         return self.model.start(*self.inputs)
 
     def gradients(self, case: Case | None = None) -> dict[str, Tensor | None]:
-        """By parameter name: gradients of a loss that weighs every output differently."""
+        """Return gradients by parameter name, of a loss that weights every output differently."""
         return self.gradients_of(self.predict(case))
 
     def gradients_of(self, prediction: Tensor) -> dict[str, Tensor | None]:
-        """The same of a prediction that the network's parameters made."""
+        """Return the gradients of a given prediction by the network's parameters."""
         trainable = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         out = prediction.float()
         weights = torch.linspace(-1, 1, out.numel(), device=out.device).view_as(out)
@@ -126,7 +126,7 @@ class Trial:
 
 
 class Subject(Trial):
-    """A family's network at one spec, with inputs and routes to try it on."""
+    """A family's network for one spec, with inputs and routes to try it on."""
 
     def __init__(
         self, family: Family, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, device: str = "cpu"
@@ -141,11 +141,11 @@ class Subject(Trial):
         self.inputs = self.draw_inputs(BATCH)
 
     def fresh(self) -> Backbone:
-        """The network with its initial weights."""
+        """Return the network with its initial weights."""
         return self.family.build(self.spec, self._kernels, seed=0)
 
     def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """x (B, C, H, W), t (B,) and y: labels (B,), no label among them, or text features (B, M, E)."""
+        """Draw x (B, C, H, W), t (B,) and y: labels (B,), including "no label", or text features (B, M, E)."""
         size = self.spec.image_size
         classes = self.spec.num_classes
         text = self.spec.context_shape
@@ -159,7 +159,7 @@ class Subject(Trial):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of run_block: the state it got, a copy of its streams as they were, and the state it gave."""
+    """One call of run_block: the state it received, a copy of that state's streams, and the state it returned."""
 
     block: int
     before: TokenState
@@ -168,7 +168,7 @@ class Step:
 
 
 def steps(model: Backbone, state: TokenState, case: Case | None) -> Iterator[Step]:
-    """The blocks one by one, dense or under a route."""
+    """Yield the blocks one by one, dense or under a route."""
     for block in range(model.num_blocks):
         if case is not None and block == case.route.start:
             state = leave(state, case.ids)

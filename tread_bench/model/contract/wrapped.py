@@ -1,12 +1,12 @@
-"""What a wrapped network keeps to, as checks that its author runs on inputs of their own.
+"""The contract of wrapped networks, as checks for their authors to run on their own inputs.
 
     from tread_bench.contract import check_wrapped
 
     def test_it_can_be_routed():
         assert check_wrapped(routed, x, t, y) == []
 
-Weights are moved away from their values while the checks run, so that a layer that starts at zero hides nothing, and
-come back bit for bit.
+Weights are moved away from their values while the checks run, so that a layer that starts at zero hides nothing. They
+are restored bit for bit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tread_bench.model.wrapped import RoutedNetwork
 
 
 class WrappedTrial(Trial):
-    """A wrapped network, inputs that its network takes, and that network as its owner calls it."""
+    """A wrapped network, inputs for it, and the original network as its owner calls it."""
 
     model: RoutedNetwork
 
@@ -48,13 +48,13 @@ class WrappedTrial(Trial):
         self.original = original
 
     def spans(self) -> Iterable[tuple[int, int]]:
-        """All blocks, and each one alone."""
+        """Return all blocks, and each block alone."""
         last = self.model.num_blocks - 1
         return dict.fromkeys([(0, last), *((block, block) for block in range(last + 1))])
 
 
 def check_dense(subject: WrappedTrial) -> Iterator[str]:
-    """Without routes the wrapped network gives the prediction and the gradients of the network itself."""
+    """Without routes, the wrapped network gives the same prediction and gradients as the network itself."""
     expected = subject.original(*subject.inputs)
     seen = subject.predict()
     if seen.shape != expected.shape or seen.dtype != expected.dtype:
@@ -71,7 +71,7 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
 
 
 def check_prefix(subject: WrappedTrial) -> Iterator[str]:
-    """Tokens that do not depend on x come first, counted in `num_prefix`, since they must not be routed."""
+    """Tokens that do not depend on x come first and are counted in `num_prefix`, since they must not be routed."""
     x, t, y = subject.inputs
     if not x.is_floating_point():
         return
@@ -87,7 +87,7 @@ def check_prefix(subject: WrappedTrial) -> Iterator[str]:
 
 
 def check_copies(subject: WrappedTrial) -> Iterator[str]:
-    """A deep copy, such as an average of weights, computes with its own weights alone."""
+    """A deep copy, such as an average of weights, computes with its own weights only."""
     copied = deepcopy(subject.model)
     subject.move_weights(copied)
     seen = copied(*subject.inputs)
@@ -123,16 +123,16 @@ def check_wrapped(
     *,
     original: Callable[..., Tensor] | None = None,
 ) -> list[Violation]:
-    """All that keeps a wrapped network from being routed, in the order of `WRAPPED_CHECKS`; empty: nothing does.
+    """Return what prevents a wrapped network from being routed, in the order of `WRAPPED_CHECKS`; empty if nothing.
 
-    The network runs in eval mode; weights, buffers and modes are put back.
+    The network runs in eval mode; weights, buffers and modes are restored.
 
     Args:
-        x, t, y: a small batch, as the network takes it; 2 samples with 4 tokens or more.
-        original: (x, t, y) -> the prediction of the network itself, as a tensor; left out, `model.network(x, t, y)`.
+        x, t, y: a small batch for the network: 2 samples with 4 tokens or more.
+        original: (x, t, y) -> the prediction of the network itself, as a tensor; by default `model.network(x, t, y)`.
 
     Raises:
-        ValueError: fewer than 4 tokens to route, or what `RoutedNetwork` refuses of these inputs.
+        ValueError: fewer than 4 tokens to route, or inputs that `RoutedNetwork` refuses.
     """
     with torch.random.fork_rng(devices=[]), _as_it_was(model):
         subject = WrappedTrial(model.eval(), (x, t, y), original or model.network)
@@ -144,7 +144,7 @@ def check_wrapped(
 
 @contextmanager
 def _as_it_was(model: RoutedNetwork) -> Iterator[None]:
-    """Weights, buffers and modes come back afterwards, whatever happens in between."""
+    """Restore weights, buffers and modes afterwards, whatever happens in between."""
     values = [(tensor, tensor.detach().clone()) for tensor in (*model.parameters(), *model.buffers())]
     modes = [(module, module.training) for module in model.modules()]
     try:

@@ -30,7 +30,7 @@ def _check(setting: Setting) -> Iterator[Problem]:
             a, b = over[-1]
             message = (
                 f"method drop with route {route}: a long skip of {setting.family.name} joins block {a} to block {b} "
-                "behind the route, so that dropped tokens would come back; end the route at the last block: "
+                "after the route, so that dropped tokens would come back; end the route at the last block: "
                 f"{Route(start, last, route.rate)}"
             )
             yield Problem(message, ("routes",))
