@@ -14,7 +14,7 @@ from tread_bench.core.selectors import TokenOrder
 class DiSSpec(BackboneSpec):
     """Sizes of DiS (Fei et al., "Scalable Diffusion Models with State Space Backbone", arXiv 2402.05608)."""
 
-    depth: int = Field(24, ge=2, description="blocks but the middle one: half push a long skip, half pop one")
+    depth: int = Field(24, ge=2, description="blocks without the middle one: half push a long skip, half pop one")
     hidden: int = Field(368, ge=2)
     drop_path: float = Field(0.1, ge=0, lt=1, description="rate at the last block, linear from 0; in training only")
     learn_sigma: bool = Field(True, description="the last layer computes 2C channels; the first C are the output")

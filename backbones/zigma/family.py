@@ -26,7 +26,7 @@ class ZigMaSpec(TextSpec):
         0.1, ge=0, lt=1, description="just above the last block's rate, linear from 0; in training only"
     )
     scan: Literal["zigzagN8", "v2"] = Field(
-        "zigzagN8", description="eight continuous paths, one per block in turn; v2: row by row, there and back"
+        "zigzagN8", description="eight continuous paths, cycled over the blocks; v2: row by row, both ways"
     )
     learned_positions: bool = Field(False, description="positions are learned from zero and added once")
 

@@ -1,4 +1,4 @@
-"""The columns of results.csv, in order, but for the figures of metrics: those are stated by the metrics themselves."""
+"""The columns of results.csv, in order, except for figures of metrics, which the metrics define."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Column(NamedTuple):
     name: str
     unit: str
     definition: str
-    whole: bool = False  # an integer in the file
+    whole: bool = False  # written as an integer
 
 
 BEFORE_FIGURES = (
@@ -47,7 +47,7 @@ BEFORE_FIGURES = (
     Column("peak_memory_mib", "MiB", "peak memory of training in its own process; see memory_kind"),
     Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
 )
-SFID = Column("sfid", "", "the same on spatial features (Nash et al. 2021)")  # behind fid; not measured yet
+SFID = Column("sfid", "", "the same on spatial features (Nash et al. 2021)")  # after fid; not measured yet
 AFTER_FIGURES = (
     Column("num_samples", "images", "generated for this evaluation", True),
     Column("protocol", "", "fingerprint of how metrics were measured; only rows where it is equal are comparable"),
@@ -80,4 +80,4 @@ AFTER_FIGURES = (
     Column("data_wait_share", "", "share of loop_time_ms in which the device waited for a batch"),
     Column("data_wait_seconds", "s", "time in training in which the device waited for a batch, beside other cells"),
 )
-TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))  # no figure of a metric has them
+TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))  # not for metrics' figures

@@ -1,7 +1,7 @@
-"""Names to metrics, found through entry points of the group `tread_bench.metrics`.
+"""Lookup of metrics by name, through entry points of the group `tread_bench.metrics`.
 
-A metric makes figures of a set of generated images, most often beside real ones. What the rest of the package needs to
-know of it, its `MetricFamily` says; nobody compares its name.
+A metric computes figures of a set of generated images, usually compared with real ones. Its `MetricFamily` states what
+the rest of the package needs to know about it; nobody compares its name.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _PATTERN = r"[a-z][a-z0-9_]*"
 
 
 class Needs(StrEnum):
-    """What a metric reads of a set of images; `Samples` has what the description names, and nothing else."""
+    """What a metric reads of a set of images; `Samples` holds only what the description names."""
 
-    FEATURES = "features"  # of the feature network, with their mean and covariance
-    LOGITS = "logits"  # of the feature network, of generated images
+    FEATURES = "features"  # outputs of the feature network, with their mean and covariance
+    LOGITS = "logits"  # outputs of the feature network for generated images
     IMAGES = "images"  # uint8
-    LABELS = "labels"  # that images were generated for
+    LABELS = "labels"  # labels that the images were generated for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,14 @@ class Figure:
     """One figure of a metric, and its column in results.csv.
 
     Args:
-        name: of the column.
-        title: in the tables of the page.
+        name: name of the column.
+        title: title in the tables of the page.
         definition: what it means, with its source, and whether lower or higher is better.
-        lower_is_better: which of two values is the better one; None: not known, of a metric that is not installed.
-        of_itself: its value where the generated images are the real ones; None: it does not compare with them.
-        unit: such as "px"; empty: none.
-        by_linear_algebra: NumPy computes it by linear algebra, whose kernels depend on the machine: the last digits
-            of two machines may differ.
+        lower_is_better: whether the lower of two values is better; None: unknown, for a metric that is not installed.
+        of_itself: its value if the generated images are the real ones; None: it does not compare with real images.
+        unit: such as "px"; empty for none.
+        by_linear_algebra: NumPy computes it with linear algebra, whose kernels depend on the machine, so the last
+            digits may differ between machines.
     """
 
     name: str
@@ -55,13 +55,13 @@ class Figure:
 
     @classmethod
     def unknown(cls, name: str) -> Self:
-        """A figure of a metric that is not installed here."""
+        """Create a figure of a metric that is not installed here."""
         definition = "of a metric that is not installed where this was made"
         return cls(name=name, title=name, definition=definition, lower_is_better=None, of_itself=None)
 
 
 class MetricOptions(Model):
-    """A metric's settings in a suite. Each subclass has its metric's name: `name: Literal["mine"] = "mine"`."""
+    """A metric's settings in a suite. A subclass states its metric's name: `name: Literal["mine"] = "mine"`."""
 
     name: str = ""
 
@@ -71,25 +71,25 @@ class MetricOptions(Model):
 
 
 def no_files(options: Any) -> Iterable[tuple[str, str]]:
-    """It reads no files."""
+    """Return no files, for a metric that reads none."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricFamily:
-    """A metric of generated images: what is known of it without torch.
+    """Torch-free description of a metric of generated images.
 
     Args:
-        name: as a suite writes it.
+        name: its name in a suite.
         options: its typed settings; the docstring's first line is what `tread-bench list metrics` shows.
         builder: "module:attribute" of a callable (options) -> `Metric`.
         figures: what it measures, in the order of the columns.
         needs: what it reads of the images.
-        min_samples: options -> the fewest images of a set, generated or real, that it takes.
-        protocol: options -> all that its figures depend on besides the images, feature network and reference, in
-            words: its settings, and a number that counts up when its definition changes. Part of the fingerprint;
-            empty: nothing.
-        files: key of the options -> file that it reads.
+        min_samples: options -> the smallest number of images, generated or real, that it accepts.
+        protocol: options -> everything its figures depend on besides the images, feature network and reference, in
+            words: its settings, and a number that increases when its definition changes. Part of the fingerprint;
+            empty for nothing.
+        files: key of the options -> file that the metric reads.
     """
 
     name: str
@@ -100,11 +100,11 @@ class MetricFamily:
     min_samples: Callable[[Any], int]
     protocol: Callable[[Any], str]
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
-    source: str = field(default="", compare=False)  # the distribution that announces it
+    source: str = field(default="", compare=False)  # distribution that announces it
 
 
 def _wrong_with(metric: MetricFamily) -> str:
-    """By which rule a metric cannot be used; empty: it can."""
+    """The rule that the metric breaks; empty if none."""
     return (
         wrong_options(metric, MetricOptions)
         or wrong_builder(metric.builder)
@@ -143,7 +143,7 @@ def _wrong_figure(figure: object) -> str:
 
 
 def _claimed(metric: MetricFamily) -> tuple[str, ...]:
-    """Its name, and those of its figures: two metrics cannot share a column."""
+    """The metric's name and those of its figures: two metrics cannot share a column."""
     figures = metric.figures if isinstance(metric.figures, tuple) else ()
     return (metric.name, *(figure.name for figure in figures if isinstance(figure, Figure)))
 
@@ -153,15 +153,15 @@ METRICS = Kind(word="metric", group="tread_bench.metrics", of=MetricFamily, wron
 
 @cache
 def metrics() -> dict[str, MetricFamily]:
-    """Every metric that is announced and can be used, by name."""
+    """Return every announced metric that can be used, by name."""
     return announced(METRICS)
 
 
 def find_metric(name: str) -> MetricFamily:
-    """The metric of that name. Raises ValueError."""
+    """Return the metric of that name. Raises ValueError."""
     return find(name, metrics(), "metric")
 
 
 def known_figures() -> dict[str, Figure]:
-    """Every figure of these metrics, by name."""
+    """Return all figures of these metrics, by name."""
     return {figure.name: figure for metric in metrics().values() for figure in metric.figures}

@@ -25,7 +25,7 @@ class StepOptions(Model):
     )
     compile: bool = Field(False, description="run each block through torch.compile")
     gradient_checkpointing: bool = Field(
-        False, description="compute blocks again in the backward pass instead of keeping what is inside them"
+        False, description="recompute blocks in the backward pass instead of storing their activations"
     )
     micro_batch: Int | None = Field(
         None, ge=1, description="images whose gradients are computed at a time, summed over the batch; empty: all"
@@ -33,7 +33,7 @@ class StepOptions(Model):
     data_workers: Int = Field(
         2,
         ge=0,
-        description="threads that prepare batches ahead of the steps; 0: each when its step begins; no figure changes",
+        description="threads that prepare batches ahead of the steps; 0: each as its step begins; changes no figure",
     )
 
 
@@ -41,7 +41,7 @@ class Compute(StepOptions):
     """Numerical choices of a whole run, the same for every cell, on every worker and after resuming."""
 
     matmul_precision: Literal["auto", "highest", "high", "medium"] = Field(
-        "auto", description="of float32 products; high and medium are TF32 on a GPU"
+        "auto", description="precision of float32 products; high and medium are TF32 on a GPU"
     )
     threads: Int = Field(1, ge=1, description="threads of one cell; never derived from the number of workers")
     kernels: Kernels = Kernels()
@@ -59,7 +59,7 @@ class Timing(Model):
     pairs: Annotated[Int, AfterValidator(_none_or_some)] = Field(
         20, ge=0, description="pairs of timed steps, 2 or more; 0: speed and memory are not measured"
     )
-    warmup: Int = Field(3, ge=1, description="steps of each that are not counted")
+    warmup: Int = Field(3, ge=1, description="steps of each that run first and are not timed")
 
 
 class Limits(Model):

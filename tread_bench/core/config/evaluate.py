@@ -11,7 +11,7 @@ from tread_bench.core.guidance import Moment
 class Evaluate(Model):
     """Whose weights are evaluated: those of another row's cell with the same seed."""
 
-    row: str = Field(description="row that trained them")
+    row: str = Field(description="row that trained the weights")
     iteration: Moment | None = Field(
         None, description="one of its snapshots: iteration or share of its training; empty: the last iteration"
     )

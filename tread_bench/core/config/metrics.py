@@ -1,4 +1,4 @@
-"""What is measured of a cell, and when."""
+"""What is measured in a cell, and when."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _STANDARD: Mapping[str, Mapping[str, str]] = {
 
 
 def standard_metrics() -> list[MetricFamily]:
-    """What is measured of every cell that generates images, in the order of the columns."""
+    """Return the metrics of every cell that generates images, in the order of their columns."""
     return [find_metric(name) for name in _STANDARD]
 
 
 def keys_of(metric: MetricOptions) -> list[str]:
-    """The keys of `metrics` in a suite that hold the settings of a metric; empty: it has none."""
+    """Return the keys of a suite's `metrics` that hold the settings of a metric; empty if it has none."""
     standard = _STANDARD.get(metric.name)
     return ["also"] if standard is None else list(standard.values())
 
 
 def settings_in_words(metric: MetricOptions) -> str:
-    """Where a suite sets a metric, in brackets; empty: there is nothing to set."""
+    """Return where a suite sets a metric, in brackets; empty if there is nothing to set."""
     keys = ", ".join(f"metrics.{key}" for key in keys_of(metric))
     return f" (as set by {keys})" if keys else ""
 
@@ -56,18 +56,18 @@ else:
 EXTRACTORS = {
     "digits-classifier": "a small classifier of digits whose weights ship with the package",
     "trained-classifier": "the same kind of network from metrics.extractor_weights (`tread-bench features`)",
-    "inception": "Inception v3 from metrics.inception_weights, as torch-fidelity has it",
+    "inception": "Inception v3 from metrics.inception_weights, as in torch-fidelity",
 }
-SHIPPED_EXTRACTORS = ("digits-classifier",)  # of these, whose weights come with the package
+SHIPPED_EXTRACTORS = ("digits-classifier",)  # those whose weights come with the package
 
 
 class Metrics(Model):
-    """What is measured of a cell, and when."""
+    """What is measured in a cell, and when."""
 
     at: tuple[Int, ...] | None = Field(
         None, min_length=1, description="iterations at which to evaluate, ascending; empty: the last one"
     )
-    generate: bool = Field(True, description="false: no images are generated, so FID and its kin are not measured")
+    generate: bool = Field(True, description="false: generate no images, so FID and similar metrics are not measured")
     num_samples: Int = Field(
         512, ge=10, description="generated images per evaluation; the Inception score has ten parts"
     )
@@ -79,12 +79,12 @@ class Metrics(Model):
     neighbours: Int = Field(3, ge=1, description="k of precision and recall")
     similarity_samples: Int = Field(64, ge=1, description="held-out images in the layer cosine similarity")
     similarity_times: tuple[Float, ...] = Field(
-        (), description="times of the same: t of flow, sigma of edm; empty: the objective's own"
+        (), description="times of the layer similarity: t of flow, sigma of edm; empty: the objective's own"
     )
     routed_rates: tuple[Share, ...] = Field(
-        (), description="rates at which the trained network is also run routed: the gap of training to inference"
+        (), description="rates at which the trained network is also run routed, to measure the training-inference gap"
     )
-    routed_blocks: Blocks = Field((), description="START:END of that; empty: those of the cell's routes")
+    routed_blocks: Blocks = Field((), description="START:END of the routed runs; empty: those of the cell's routes")
     extractor: str | None = Field(None, description="feature network; empty: the one that suits the data")
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
@@ -103,13 +103,13 @@ class Metrics(Model):
 
     @model_serializer(mode="wrap")
     def _without_none(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Where no metric is added, as before there were any: a cell's id is the hash of this."""
+        """Without further metrics, write what older versions wrote, since a cell's id is the hash of this."""
         written: dict[str, Any] = serialize(self)
         return written if self.also else {key: value for key, value in written.items() if key != "also"}
 
     @property
     def standard(self) -> tuple[MetricOptions, ...]:
-        """The metrics of every cell that generates images, with their settings."""
+        """Metrics of every cell that generates images, with their settings."""
         options = []
         for name, keys in _STANDARD.items():
             options.append(find_metric(name).options(**{option: getattr(self, key) for option, key in keys.items()}))

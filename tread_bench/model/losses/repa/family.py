@@ -25,7 +25,7 @@ class RepaOptions(LossOptions):
     )
     projector: Int = Field(2048, ge=1, description="hidden width of the projection MLP")
     model: str | None = Field(None, description="timm model of the features; empty: the feature network of digits")
-    weights: str | None = Field(None, description="its weights: a local safetensors file, or one of torch.save")
+    weights: str | None = Field(None, description="weights of the model: a local safetensors or torch.save file")
 
 
 def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:

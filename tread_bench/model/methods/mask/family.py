@@ -24,7 +24,7 @@ class MaskOptions(MethodOptions):
         512, ge=4, multiple_of=4, description="width of the decoder, as published; state it for backbones below DiT-S"
     )
     decoder_depth: Int = Field(8, ge=1, description="blocks of the decoder, as published")
-    decoder_heads: Int = Field(16, ge=1, description="its attention heads, as published; must divide its width")
+    decoder_heads: Int = Field(16, ge=1, description="heads of the decoder, as published; must divide its width")
     mae_weight: Float = Field(0.1, ge=0, description="weight of the loss on the dropped tokens")
 
 
