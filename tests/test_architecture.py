@@ -16,6 +16,7 @@ import networkx as nx
 import pytest
 
 from tread_bench.core.data_sources import data_sources
+from tread_bench.core.extractors import extractors
 from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.losses import losses
 from tread_bench.core.methods import methods
@@ -194,7 +195,7 @@ def test_a_heavy_import_is_seen(copy: Path) -> None:
 
 # Modules that may compare these names: none but a plug-in's own folder, where there is no need to.
 _PLUGGED_IN = {*methods(), *losses(), *objectives(), *guidance_rules(), *samplers(), *selectors(), *data_sources()}
-_PLUGGED_IN |= {*metrics(), *known_figures()}
+_PLUGGED_IN |= {*metrics(), *known_figures(), *extractors()}
 _COMMON = {"none": "guidance", **dict.fromkeys(("blocks", "columns", "random", "rows"), "selector")}  # words of others
 
 
@@ -249,6 +250,7 @@ def test_nobody_compares_the_name_of_what_plugs_in() -> None:
         'sampling.guidance.name == "none"',
         'match x:\n    case "edm":\n        pass',
         'figure == "recall"',
+        'name == "trained-classifier"',
         'NAMES = ("fid", "kid")\nname not in NAMES',
     ],
 )

@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 
 import tread_bench
-from tread_bench import DataFamily, MethodFamily, MetricFamily, ObjectiveFamily, SamplerFamily, SelectorFamily
+from tread_bench import (
+    DataFamily,
+    ExtractorFamily,
+    MethodFamily,
+    MetricFamily,
+    ObjectiveFamily,
+    SamplerFamily,
+    SelectorFamily,
+)
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -26,6 +34,7 @@ DATA = CHECKOUT / "tests" / "plugin" / "data"
 SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
 SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
 METRIC = CHECKOUT / "tests" / "plugin" / "metric"
+INCEPTION = "measure/quality/networks/inception"
 DOCUMENT = CHECKOUT / "docs" / "extending.md"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
@@ -214,6 +223,7 @@ def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
     ("heading", "files"),
     [
         ("## A rule of guidance", ("diffusion/rules/family.py", "diffusion/rules/family.py")),
+        ("## A feature network", (f"{INCEPTION}/family.py", f"{INCEPTION}/family.py", f"{INCEPTION}/extractor.py")),
         ("## An auxiliary loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
     ],
 )
@@ -252,6 +262,7 @@ def test_the_document_names_every_check() -> None:
     from tread_bench.contract import (
         CHECKS,
         DATA_CHECKS,
+        EXTRACTOR_CHECKS,
         GUIDANCE_CHECKS,
         LOSS_CHECKS,
         METHOD_CHECKS,
@@ -262,7 +273,7 @@ def test_the_document_names_every_check() -> None:
     )
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
-    kinds |= {"metric": METRIC_CHECKS}
+    kinds |= {"metric": METRIC_CHECKS, "feature network": EXTRACTOR_CHECKS}
     kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "auxiliary loss": LOSS_CHECKS}
     kinds |= {"rule of guidance": GUIDANCE_CHECKS}
     for kind, checks in kinds.items():
@@ -274,7 +285,7 @@ def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
     kinds["selector"] = SelectorFamily
-    kinds["metric"] = MetricFamily
+    kinds |= {"metric": MetricFamily, "feature network": ExtractorFamily}
     for kind, family in kinds.items():
         rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
         assert rows == [field.name for field in fields(family) if field.name not in identity]

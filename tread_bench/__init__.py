@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
     from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
+    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from tread_bench.diffusion.contract.guidance import check_guidance
     from tread_bench.diffusion.contract.objectives import check_objective
     from tread_bench.diffusion.contract.samplers import check_sampler
-    from tread_bench.measure.contract import check_metric
+    from tread_bench.measure.contract.extractors import check_extractor
+    from tread_bench.measure.contract.metrics import check_metric
+    from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.samples import Samples
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.losses import check_loss
@@ -58,6 +61,7 @@ __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
     "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
+    "core.extractors": ("ExtractorFamily", "ExtractorOptions"),
     "core.families": (
         "BackboneSpec",
         "Cost",
@@ -82,7 +86,9 @@ _NAMES_BY_MODULE = {
     "diffusion.contract.guidance": ("check_guidance",),
     "diffusion.contract.objectives": ("check_objective",),
     "diffusion.contract.samplers": ("check_sampler",),
-    "measure.contract": ("check_metric",),
+    "measure.contract.extractors": ("check_extractor",),
+    "measure.contract.metrics": ("check_metric",),
+    "measure.quality.features": ("Extractor",),
     "measure.quality.samples": ("Samples",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
@@ -112,6 +118,9 @@ __all__ = [
     "DataSource",
     "Decoding",
     "Evaluated",
+    "Extractor",
+    "ExtractorFamily",
+    "ExtractorOptions",
     "Family",
     "Figure",
     "GuidanceFamily",
@@ -145,6 +154,7 @@ __all__ = [
     "causal_conv",
     "check_backbone",
     "check_data",
+    "check_extractor",
     "check_guidance",
     "check_loss",
     "check_method",

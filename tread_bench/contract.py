@@ -13,7 +13,8 @@ from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
 from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS, GuidanceSubject, check_guidance
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
 from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
-from tread_bench.measure.contract import METRIC_CHECKS, MetricSubject, check_metric
+from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS, ExtractorSubject, check_extractor
+from tread_bench.measure.contract.metrics import METRIC_CHECKS, MetricSubject, check_metric
 from tread_bench.model.contract.checks import CHECKS, Check
 from tread_bench.model.contract.losses import LOSS_CHECKS, LossSubject, check_loss
 from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
@@ -25,6 +26,7 @@ from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
 __all__ = [
     "CHECKS",
     "DATA_CHECKS",
+    "EXTRACTOR_CHECKS",
     "GUIDANCE_CHECKS",
     "LOSS_CHECKS",
     "METHOD_CHECKS",
@@ -35,6 +37,7 @@ __all__ = [
     "WRAPPED_CHECKS",
     "Check",
     "DataSubject",
+    "ExtractorSubject",
     "GuidanceSubject",
     "LossSubject",
     "MethodSubject",
@@ -46,6 +49,7 @@ __all__ = [
     "Violation",
     "check_backbone",
     "check_data",
+    "check_extractor",
     "check_guidance",
     "check_loss",
     "check_method",

@@ -20,10 +20,18 @@ from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.source import DataSource, ImageSet
-from tread_bench.measure.quality import classifier, feature_training
-from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, Classifier, ClassifierFeatures, load_classifier
+from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
-from tread_bench.measure.quality.features import choose_extractor, full_float32, open_classifier, open_inception
+from tread_bench.measure.quality.features import choose_extractor, full_float32
+from tread_bench.measure.quality.networks.classifier import network
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.classifier.network import (
+    DIGITS_WEIGHTS,
+    Classifier,
+    ClassifierFeatures,
+    load_classifier,
+)
+from tread_bench.measure.quality.networks.inception.extractor import open_inception
 
 COLOUR_DATA = ParquetData(name="parquet", train=("a",), held_out=("b",), image_size=32, num_classes=10)
 
@@ -125,7 +133,7 @@ def test_latents_train_no_classifier(tmp_path: Path) -> None:
 
 def test_the_digits_network_is_registered_with_torch_fidelity_once() -> None:
     assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
-    runpy.run_path(classifier.__file__)  # a second reading of the module must not raise
+    runpy.run_path(network.__file__)  # a second reading of the module must not raise
     assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
 
 
@@ -148,7 +156,6 @@ def test_under_torch_fidelity_the_digits_network_takes_grey_images_of_its_size_a
             COLOUR_DATA,
             r"none ships for data 'parquet'.*bench features SUITE.*inception_weights",
         ),
-        ({"extractor": "inceptoin"}, DigitsData(), "did you mean 'inception'"),
         ({"extractor": "inception"}, DigitsData(), r"set metrics\.inception_weights"),
         ({"extractor": "trained-classifier"}, DigitsData(), r"set metrics\.extractor_weights"),
         ({"extractor": "digits-classifier"}, COLOUR_DATA, "for 1x8x8 images, the data are 3x32x32"),

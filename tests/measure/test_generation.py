@@ -20,11 +20,13 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module
-from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, ClassifierFeatures
-from tread_bench.measure.quality.features import Extractor, open_classifier, open_inception
+from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fid.metric import frechet_distance
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
 from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.precision_recall.family import PRECISION_RECALL
 from tread_bench.measure.quality.reference import Reference, cache_folder, reference_of, statistics_of
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric

@@ -24,7 +24,7 @@ from tread_bench.cli.sample import SampleRequest, sample
 from tread_bench.core.documents import EXPORT_VERSION, EXPORTED
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
-from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 from tread_bench.measure.quality.png import grid_png, image_png
 from tread_bench.regression.baseline.outputs import junit, markdown
 from tread_bench.reports.document import write_pictures

@@ -27,7 +27,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.parquet.source import read_parquet
 from tread_bench.measure.quality import reference
-from tread_bench.measure.quality.features import open_classifier, open_inception
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_suite
 

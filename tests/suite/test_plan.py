@@ -193,6 +193,12 @@ def test_keys_join_cells_of_one_architecture_and_of_one_row():
         ({"metrics.at": [50, 101]}, ("metrics.at",), "1..100"),
         ({"metrics.at": [50, 50]}, ("metrics.at",), "must ascend"),
         ({"metrics": {"num_samples": 64}}, ("metrics", "num_samples"), "metric kid, which needs 100 or more"),
+        ({"metrics.extractor": "inceptoin"}, ("metrics.extractor",), "did you mean 'inception'"),
+        (
+            {"metrics.extractor": {"name": "inception", "weights": "w"}, "metrics.inception_weights": "v"},
+            ("metrics.extractor",),
+            "metrics.extractor.weights are both given",
+        ),
         ({"backbone": "DiT-XS/2"}, ("backbone", "name"), "did you mean 'DiT-S/2'"),
         ({"backbone.depht": 3}, ("backbone.depht",), "unknown backbone key 'depht'; did you mean 'depth'"),
         ({"backbone.hidden": "wide"}, ("backbone.hidden",), "must be a valid integer"),

@@ -25,8 +25,8 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import CostFigures, Evaluation, Record
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
-from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
 from tread_bench.measure.quality.decoder import BATCH
+from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 from tread_bench.reports.comparison import comparison
 from tread_bench.reports.published import (
     depths_note,

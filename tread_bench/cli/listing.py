@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import typer
 from pydantic import BaseModel
 from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.config.metrics import EXTRACTORS
 from tread_bench.core.costs import cost_of
-from tread_bench.core.data_sources import DataFamily, data_sources
+from tread_bench.core.data_sources import data_sources
+from tread_bench.core.extractors import extractors
 from tread_bench.core.families import families
-from tread_bench.core.guidance import GuidanceFamily, guidance_rules
+from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.kernels import KERNELS, missing
-from tread_bench.core.losses import LossFamily, losses
-from tread_bench.core.methods import MethodFamily, methods
-from tread_bench.core.metrics import MetricFamily, metrics
-from tread_bench.core.objectives import ObjectiveFamily, objectives
+from tread_bench.core.losses import losses
+from tread_bench.core.methods import methods
+from tread_bench.core.metrics import metrics
+from tread_bench.core.objectives import objectives
 from tread_bench.core.samplers import samplers
 from tread_bench.core.selectors import selectors
 from tread_bench.suite.load import shipped_suites
@@ -60,9 +60,16 @@ def _suites() -> list[dict[str, Any]]:
     return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
 
 
-def _described(
-    plugins: Mapping[str, DataFamily | MethodFamily | LossFamily | ObjectiveFamily | GuidanceFamily | MetricFamily],
-) -> list[dict[str, Any]]:
+class _Announced(Protocol):
+    """What is listed of whatever plugs in."""
+
+    @property
+    def options(self) -> type[BaseModel]: ...
+    @property
+    def source(self) -> str: ...
+
+
+def _described(plugins: Mapping[str, _Announced]) -> list[dict[str, Any]]:
     """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
     return [
         {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
@@ -84,10 +91,6 @@ def _selectors() -> list[dict[str, Any]]:
         {"name": one.name, "about": one.about, "token_orders": sorted(one.token_orders), "source": one.source}
         for one in selectors().values()
     ]
-
-
-def _extractors() -> list[dict[str, Any]]:
-    return [{"name": name, "about": about} for name, about in EXTRACTORS.items()]
 
 
 def _kernels() -> list[dict[str, Any]]:
@@ -115,6 +118,6 @@ _LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "losses": lambda: _described(losses()),
     "guidance": lambda: _described(guidance_rules()),
     "metrics": lambda: _described(metrics()),
-    "extractors": _extractors,
+    "extractors": lambda: _described(extractors()),
     "kernels": _kernels,
 }

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.config.metrics import SHIPPED_EXTRACTORS
+from tread_bench.core.extractors import extractors
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
@@ -139,8 +139,9 @@ def _wrong_with(data: DataFamily) -> str:
     shape = {*data.options.model_fields, *dir(data.options)}
     if missing := [name for name in _SHAPE if name not in shape]:
         return f"its options must have {', '.join(missing)}, as fields or as properties"
-    if data.extractor not in (None, *SHIPPED_EXTRACTORS):
-        return f"its extractor must be None or one that ships: {', '.join(SHIPPED_EXTRACTORS)}"
+    shipped = [name for name, extractor in extractors().items() if extractor.ships]
+    if data.extractor not in (None, *shipped):
+        return f"its extractor must be None or one that ships: {', '.join(shipped)}"
     return ""
 
 

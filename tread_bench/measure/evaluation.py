@@ -67,7 +67,7 @@ class Evaluator:
 
     @cached_property
     def metrics(self) -> list[OpenMetric]:
-        return [OpenMetric.of(options) for options in self.cell.metrics.of_samples]
+        return [OpenMetric.of(options) for options in self.cell.metrics.measured(self.cell.data)]
 
     @cached_property
     def decoder(self) -> Decoder | None:
@@ -87,7 +87,9 @@ class Evaluator:
         if metrics.generate:
             _ = self.decoder
             _ = self.metrics
-            check_sample_counts(metrics.of_samples, metrics.num_samples, len(self.reference.statistics.features))
+            check_sample_counts(
+                metrics.measured(self.cell.data), metrics.num_samples, len(self.reference.statistics.features)
+            )
 
     def __call__(
         self,

@@ -20,7 +20,7 @@ _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `-
 _FILES = (
     *("data.train", "data.held_out", "data.decoder", "data.images"),
     *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
-    *("metrics.also.weights", "auxiliary.weights"),
+    *("metrics.extractor.weights", "metrics.also.weights", "auxiliary.weights"),
 )
 
 

@@ -226,6 +226,8 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if message := cell.data.family.not_comparable(cell.data):
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
+    if cell.metrics.extractor is not None:
+        yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
     for metric in cell.metrics.of_samples:
         yield from _metric_problems(cell, metric, draft)
 

@@ -17,7 +17,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.classifier import DIGITS_WEIGHTS, load_classifier
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae.network import Mae

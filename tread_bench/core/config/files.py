@@ -21,6 +21,8 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
     for key in ("extractor_weights", "inception_weights"):
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file
+    if (network := metrics.extractor) is not None:
+        yield from ((("metrics", "extractor", key), file) for key, file in network.family.files(network))
     for index, metric in enumerate(metrics.also):
         yield from ((("metrics", "also", index, key), file) for key, file in metric.family.files(metric))
     for index, loss in enumerate(cell.auxiliary):

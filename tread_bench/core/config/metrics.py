@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    WrapSerializer,
+    field_validator,
+    model_serializer,
+)
 
 from tread_bench.core.config.base import Float, Int, Model, Share, one_of
+from tread_bench.core.errors import UserError
+from tread_bench.core.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.guidance import Blocks
-from tread_bench.core.metrics import MetricFamily, MetricOptions, find_metric, metrics
+from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
 
 # Metrics of every cell that generates images, in the order of their columns; their options by keys among `metrics`.
 _STANDARD: Mapping[str, Mapping[str, str]] = {
@@ -46,6 +55,8 @@ def _short_forms(value: object) -> object:
 
 
 if TYPE_CHECKING:
+    from tread_bench.core.data_sources import DataOptions
+
     Further = tuple[MetricOptions, ...]
 else:
     _METRIC = one_of(metric.options for metric in metrics().values())
@@ -53,12 +64,29 @@ else:
     _READ = BeforeValidator(_short_forms, json_schema_input_type=_NAME | list[_NAME | _METRIC])
     Further = Annotated[tuple[_METRIC, ...], _READ]
 
-EXTRACTORS = {
-    "digits-classifier": "a small classifier of digits whose weights ship with the package",
-    "trained-classifier": "the same kind of network from metrics.extractor_weights (`tread-bench features`)",
-    "inception": "Inception v3 from metrics.inception_weights, as in torch-fidelity",
-}
-SHIPPED_EXTRACTORS = ("digits-classifier",)  # those whose weights come with the package
+# Keys of `metrics` that hold weights -> the feature network that reads them.
+_WEIGHTS = {"extractor_weights": "trained-classifier", "inception_weights": "inception"}
+GIVE_WEIGHTS = (
+    "train one with `tread-bench features SUITE --out FILE` and set metrics.extractor_weights: FILE, "
+    "or give torch-fidelity's Inception weights as metrics.inception_weights: FILE"
+)
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHandler) -> Any:
+    """Without settings, write the name alone, as older versions did, since a cell's id is the hash of this."""
+    return options.name if options is not None and options == type(options)() else serialize(options)
+
+
+if TYPE_CHECKING:
+    Network = ExtractorOptions
+else:
+    _NETWORK = one_of(extractor.options for extractor in extractors().values())
+    _BY_NAME = BeforeValidator(_named, json_schema_input_type=Literal[tuple(extractors())] | _NETWORK)
+    Network = Annotated[_NETWORK, _BY_NAME]
 
 
 class Metrics(Model):
@@ -85,7 +113,9 @@ class Metrics(Model):
         (), description="rates at which the trained network is also run routed, to measure the training-inference gap"
     )
     routed_blocks: Blocks = Field((), description="START:END of the routed runs; empty: those of the cell's routes")
-    extractor: str | None = Field(None, description="feature network; empty: the one that suits the data")
+    extractor: Annotated[Network | None, WrapSerializer(_short)] = Field(
+        None, description="feature network; empty: the one that suits the data"
+    )
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
     also: Further = Field((), description="metrics beside FID, KID, Inception score, precision and recall")
@@ -119,3 +149,42 @@ class Metrics(Model):
     def of_samples(self) -> tuple[MetricOptions, ...]:
         """All metrics of generated images, in the order of their columns."""
         return (*self.standard, *self.also)
+
+    def network(self, data: DataOptions) -> ExtractorOptions:
+        """Return the feature network with its settings: as named, or whose weights are given, or the one of the data.
+
+        Raises:
+            UserError: there is none, or the choice is ambiguous.
+        """
+        given = {network: file for key, network in _WEIGHTS.items() if (file := getattr(self, key)) is not None}
+        chosen = self.extractor
+        if chosen is None and len(given) > 1:
+            keys = " and ".join(f"metrics.{key}" for key in _WEIGHTS)
+            raise UserError(f"{keys} are both given: set metrics.extractor to {' or '.join(given)}")
+        if chosen is None:
+            name = next(iter(given), data.family.extractor)
+            if name is None:
+                rule = f"FID needs a feature network, and none ships for data {data.name!r}"
+                raise UserError(f"{rule}: {GIVE_WEIGHTS}")
+            chosen = find_extractor(name).options()
+        if chosen.name not in given:
+            return chosen
+        if any(chosen.family.files(chosen)):
+            (key,) = (key for key, network in _WEIGHTS.items() if network == chosen.name)
+            raise UserError(f"metrics.{key} and metrics.extractor.weights are both given: leave one out")
+        return chosen.model_copy(update={"weights": given[chosen.name]})
+
+    def measured(self, data: DataOptions) -> tuple[MetricOptions, ...]:
+        """Return the metrics that the feature network can measure; without logits, the Inception score stays empty.
+
+        Raises:
+            UserError: there is no feature network, or an added metric needs logits and the network has none.
+        """
+        network = self.network(data)
+        if network.family.has_logits:
+            return self.of_samples
+        for metric in self.also:
+            if Needs.LOGITS in metric.family.needs:
+                rule = f"needs logits, and feature network {network.name} has none"
+                raise UserError(f"metric {metric.name}: {rule}; leave it out, or choose another metrics.extractor")
+        return tuple(metric for metric in self.of_samples if Needs.LOGITS not in metric.family.needs)

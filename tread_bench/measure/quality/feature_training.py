@@ -18,7 +18,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource, DataSplit, ImageSet
-from tread_bench.measure.quality.classifier import Classifier, ClassifierSpec, classifier_file
+from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:
     from tread_bench.core.config.data import DataChoice

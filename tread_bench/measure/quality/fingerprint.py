@@ -35,7 +35,8 @@ def protocol(
     """
     # All that a figure of quality depends on, but the network and its guidance.
     metrics = cell.metrics
-    further = {metric.name: metric.family.protocol(metric) for metric in metrics.also}
+    stated = {metric.name: metric.family.protocol(metric) for metric in metrics.measured(cell.data)}
+    further = {metric.name: stated[metric.name] for metric in metrics.also}
     details = {
         "definition": DEFINITION,
         "feature_network": extractor.name,
@@ -48,7 +49,7 @@ def protocol(
         "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
         "ema": metrics.ema,
         "pixels": "uint8, round((x + 1) * 127.5)",
-        **{metric.name: text for metric in metrics.standard if (text := metric.family.protocol(metric))},
+        **{name: text for name, text in stated.items() if text and name not in further},
         **({"also": further} if further else {}),
         **(_decoding(decoder) if decoder else {}),
         **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},

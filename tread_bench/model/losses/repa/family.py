@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
+from tread_bench.core.data_sources import find_data_source
 from tread_bench.core.losses import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
@@ -40,9 +41,9 @@ def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
         given, missing = ("weights", "model") if options.model is None else ("model", "weights")
         rule = f"auxiliary repa.{given} needs repa.{missing} too: a timm model and the local file of its weights"
         yield Problem(rule, (given,))
-    elif options.model is None and data.family.extractor is None:
+    elif options.model is None and data.family.extractor != find_data_source("digits").extractor:
         way_out = "set repa.model (a timm model) and repa.weights (its local file)"
-        yield Problem(f"auxiliary repa: no feature network ships for data {data.name}; {way_out}")
+        yield Problem(f"auxiliary repa: the feature network of digits does not fit data {data.name}; {way_out}")
     elif data.channels not in (1, 3):
         rule = f"sees images of 1 or 3 channels, and data {data.name} has {data.channels} channels"
         yield Problem(f"auxiliary repa.model {options.model}: {rule}; remove repa", ("model",))

@@ -18,8 +18,8 @@ from torch_fidelity import FeatureExtractorBase, register_feature_extractor
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tread_bench.core.errors import UserError
+from tread_bench.measure.quality.networks.classifier.family import DIGITS_CLASSIFIER
 
-DIGITS_CLASSIFIER = "digits-classifier"
 DIGITS_WEIGHTS = Path(__file__).parent / "weights" / "digits_classifier.safetensors"
 _SMALLEST_GRID = 4  # pixels: strides stop here, global pooling does the rest
 
@@ -138,5 +138,5 @@ class ClassifierFeatures(FeatureExtractorBase):
         return torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
 
 
-if DIGITS_CLASSIFIER not in FEATURE_EXTRACTORS_REGISTRY:  # a second registration of a name is an error there
-    register_feature_extractor(DIGITS_CLASSIFIER, ClassifierFeatures)
+if FEATURE_EXTRACTORS_REGISTRY.get(DIGITS_CLASSIFIER.name) is None:  # a second registration of a name is an error there
+    register_feature_extractor(DIGITS_CLASSIFIER.name, ClassifierFeatures)

@@ -1,0 +1,57 @@
+"""Feature networks that break one rule each, as builders of the classifier of digits."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.networks.classifier.extractor import open_digits_classifier
+
+
+class Wrapped(nn.Module):
+    """The network, with something done to its features and logits."""
+
+    def __init__(self, network, change):
+        super().__init__()
+        self.network = network
+        self.change = change
+
+    def forward(self, pixels):
+        return self.change(*self.network(pixels))
+
+
+def with_change(change):
+    def build(options, shape):
+        found = open_digits_classifier(options, shape)
+        return Extractor(found.name, Wrapped(found.network, change), found.sha256, found.dims)
+
+    return build
+
+
+cropped = with_change(lambda features, logits: (features[:, 1:], logits))
+in_float64 = with_change(lambda features, logits: (features.double(), logits))
+without_logits = with_change(lambda features, logits: (features, None))
+constant = with_change(lambda features, logits: (torch.ones_like(features), logits))
+standardises_batches = with_change(lambda features, logits: (features - features.mean(), logits))
+draws = with_change(lambda features, logits: (features + 1e-6 * torch.rand_like(features), logits))
+
+
+def not_a_number(options, shape):
+    return with_change(lambda features, logits: (features / 0, logits))(options, shape)
+
+
+def not_an_extractor(options, shape):
+    return open_digits_classifier(options, shape).network
+
+
+def of_another_name_each_time(options, shape):
+    found = open_digits_classifier(options, shape)
+    found.sha256 = f"{torch.randint(0, 2**62, ()).item():064x}"
+    return found
+
+
+def named_in_words(options, shape):
+    found = open_digits_classifier(options, shape)
+    found.sha256 = "digits"
+    return found

@@ -1,0 +1,143 @@
+"""Every announced feature network keeps the contract, each check finds what it is there for, and a wrong description
+is left out with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Literal
+
+import pytest
+
+from tread_bench.contract import EXTRACTOR_CHECKS, check_extractor
+from tread_bench.core import extractors as registry
+from tread_bench.core import plugins
+from tread_bench.core.config.data import DEFAULT_DATA
+from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.errors import UserError
+from tread_bench.core.extractors import ExtractorOptions, find_extractor
+from tread_bench.core.metrics import MetricOptions, Needs, find_metric
+from tread_bench.measure.quality.features import choose_extractor
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
+
+DIGITS, INCEPTION = find_extractor("digits-classifier"), find_extractor("inception")
+GREY = (1, 8)
+
+
+@pytest.mark.parametrize("name", ["digits-classifier", "trained-classifier"])
+def test_our_classifiers_keep_the_contract(name):
+    options = {"weights": str(DIGITS_WEIGHTS)} if name == "trained-classifier" else {}
+    assert check_extractor(find_extractor(name), options, shape=GREY) == []
+
+
+@pytest.mark.slow
+def test_inception_keeps_the_contract(inception_weights):
+    assert check_extractor(INCEPTION, {"weights": str(inception_weights)}) == []
+
+
+BROKEN = {
+    "cropped": {"features"},
+    "in_float64": {"features"},
+    "not_a_number": {"features"},
+    "without_logits": {"features"},
+    "not_an_extractor": {"features"},
+    "constant": {"content"},
+    "standardises_batches": {"batches"},
+    "draws": {"determinism"},
+    "of_another_name_each_time": {"determinism"},
+    "named_in_words": {"identity"},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_check_finds_what_it_is_there_for(name):
+    broken = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}")
+    assert {violation.check for violation in check_extractor(broken, shape=GREY)} == BROKEN[name]
+
+
+def test_every_check_is_shown_to_find_something():
+    found = {check for expected in BROKEN.values() for check in expected}
+    assert found == {check.__name__.removeprefix("check_") for check in EXTRACTOR_CHECKS}
+
+
+class Other(ExtractorOptions):
+    """Another network."""
+
+    name: Literal["other"] = "other"
+    size: int = 8
+
+
+class WithWeights(Other):
+    weights: str
+
+
+def announced_as(monkeypatch, **changes):
+    other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
+    dist = SimpleNamespace(name="two", version="1")
+    point = SimpleNamespace(name="other", value="x:X", load=lambda: other, dist=dist)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    return plugins.announced(registry.EXTRACTORS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"options": dict}, "its options must be a subclass of tread_bench.ExtractorOptions"),
+        ({"builder": "network"}, "its builder must be the text 'module:attribute', not 'network'"),
+        ({"has_logits": None}, "its has_logits must be a bool, not None"),
+        ({"ships": "yes"}, "its ships must be a bool, not 'yes'"),
+        ({"files": ()}, "its files must be a Callable, not ()"),
+        ({"options": WithWeights}, "it ships, so its options must have defaults; weights has none"),
+    ],
+)
+def test_a_network_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
+    assert announced_as(monkeypatch, **changes) == {}
+    assert f"feature network plug-in other = x:X of two cannot be used: {message}" in caplog.text
+
+
+def test_what_has_no_default_must_be_said():
+    with pytest.raises(
+        TypeError, match="missing 4 required keyword-only arguments: 'options', 'builder', 'has_logits'"
+    ):
+        registry.ExtractorFamily(name="mine")
+
+
+def test_settings_of_a_network_are_part_of_its_identity(monkeypatch):
+    other = announced_as(monkeypatch)["other"]
+    monkeypatch.setattr(Other, "family", other)
+    sizes = [choose_extractor(Metrics().model_copy(update={"extractor": Other(size=n)}), DEFAULT_DATA) for n in (8, 9)]
+    shipped = choose_extractor(Metrics(), DEFAULT_DATA)
+    assert len({one.sha256 for one in (*sizes, shipped)}) == 3
+
+
+def test_a_network_is_written_as_its_name_or_with_its_settings(tmp_path):
+    by_name = Metrics(extractor="digits-classifier")
+    assert by_name.model_dump()["extractor"] == "digits-classifier"
+    assert by_name == Metrics(extractor={"name": "digits-classifier"})
+    with_weights = Metrics(extractor={"name": "inception", "weights": "w.pth"})
+    assert with_weights.model_dump()["extractor"] == {"name": "inception", "weights": "w.pth"}
+    assert Metrics(inception_weights="w.pth").network(DEFAULT_DATA) == with_weights.network(DEFAULT_DATA)
+    assert Metrics.model_validate(with_weights.model_dump()) == with_weights
+
+
+def test_weights_that_are_given_twice_are_refused():
+    twice = Metrics(extractor={"name": "inception", "weights": "w.pth"}, inception_weights="v.pth")
+    with pytest.raises(UserError, match=r"metrics\.inception_weights and metrics\.extractor\.weights are both given"):
+        twice.network(DEFAULT_DATA)
+
+
+def test_without_logits_the_inception_score_stays_empty_and_a_metric_that_needs_them_is_refused(monkeypatch):
+    monkeypatch.setattr(type(DIGITS.options()), "family", replace(DIGITS, has_logits=False))
+    metrics = Metrics()
+    assert [one.name for one in metrics.measured(DEFAULT_DATA)] == ["fid", "kid", "precision_recall"]
+
+    class NeedsLogits(MetricOptions):
+        name: str = "mine"
+
+        @property
+        def family(self):
+            return replace(find_metric("fid"), needs=frozenset({Needs.LOGITS}))
+
+    with pytest.raises(UserError, match="metric mine: needs logits, and feature network digits-classifier has none"):
+        metrics.model_copy(update={"also": (NeedsLogits(),)}).measured(DEFAULT_DATA)

@@ -1,0 +1,79 @@
+"""Lookup of feature networks by name, through entry points of the group `tread_bench.extractors`.
+
+A feature network turns images into the features, and perhaps logits, that metrics compare. Its `ExtractorFamily` states
+what the rest of the package needs to know about it; nobody compares its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+
+
+class ExtractorOptions(Model):
+    """A feature network's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`."""
+
+    name: str = ""
+
+    @property
+    def family(self) -> ExtractorFamily:
+        return find_extractor(self.name)
+
+
+def no_files(options: Any) -> Iterable[tuple[str, str]]:
+    """Return no files, for a network that reads none but those of its own package."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExtractorFamily:
+    """Torch-free description of a feature network.
+
+    Args:
+        name: its name in a suite.
+        options: its typed settings; the docstring's first line is what `tread-bench list extractors` shows.
+        builder: "module:attribute" of a callable (options, (channels, side) of the images) -> `Extractor`.
+        has_logits: whether it is a classifier, whose logits metrics can read.
+        ships: whether its weights come with its package, so that it needs no settings and a data source can name it.
+        files: key of the options -> file that the network reads, such as its weights.
+    """
+
+    name: str
+    options: type[ExtractorOptions]
+    builder: str
+    has_logits: bool
+    ships: bool
+    files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    source: str = field(default="", compare=False)  # distribution that announces it
+
+
+def _wrong_with(extractor: ExtractorFamily) -> str:
+    """The rule that the feature network breaks; empty if none."""
+    wrong = (
+        wrong_options(extractor, ExtractorOptions)
+        or wrong_builder(extractor.builder)
+        or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
+    )
+    fields = extractor.options.model_fields if not wrong else {}
+    if not wrong and extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
+        return f"it ships, so its options must have defaults; {', '.join(needed)} has none"
+    return wrong
+
+
+EXTRACTORS = Kind(word="feature network", group="tread_bench.extractors", of=ExtractorFamily, wrong_with=_wrong_with)
+
+
+@cache
+def extractors() -> dict[str, ExtractorFamily]:
+    """Return every announced feature network that can be used, by name."""
+    return announced(EXTRACTORS)
+
+
+def find_extractor(name: str) -> ExtractorFamily:
+    """Return the feature network of that name. Raises ValueError."""
+    return find(name, extractors(), "extractor")

@@ -1,0 +1,1 @@
+"""The rules for every metric and every feature network, as checks."""

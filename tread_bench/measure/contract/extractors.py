@@ -1,0 +1,161 @@
+"""What every feature network keeps to, as checks that its author runs.
+
+from tread_bench.contract import check_extractor
+
+def test_the_contract_holds():
+    assert check_extractor(INCEPTION, {"weights": "weights.pth"}, shape=(3, 32)) == []
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.plugins import named
+from tread_bench.core.violations import Violation, run_check
+from tread_bench.measure.quality.features import Extractor
+
+IMAGES = 24
+BATCHES = (1, 7)
+RELATIVE, ABSOLUTE = 1e-4, 1e-5  # convolutions choose their algorithm by the size of the batch
+
+
+@dataclass(frozen=True)
+class ExtractorSubject:
+    """A feature network with its settings, and channels and side of the images that it is tried on."""
+
+    family: ExtractorFamily
+    options: ExtractorOptions
+    shape: tuple[int, int]
+
+    def opened(self) -> Extractor:
+        extractor: Extractor = named(self.family.builder)(self.options, self.shape)
+        return extractor
+
+    @cached_property
+    def extractor(self) -> Extractor:
+        return self.opened()
+
+    @cached_property
+    def pixels(self) -> Tensor:
+        """Grey gradients with noise; the first half bright, the second dark."""
+        channels, side = self.shape
+        generator = torch.Generator().manual_seed(0)
+        ramp = torch.linspace(0, 100, side).expand(IMAGES, channels, side, side).clone()
+        ramp[: IMAGES // 2] += 100
+        noise = torch.randint(0, 56, (IMAGES, 1, side, side), generator=generator)
+        return (ramp + noise).to(torch.uint8)
+
+    @cached_property
+    def outputs(self) -> tuple[Tensor, Tensor | None]:
+        return self.extractor.features(self.pixels)
+
+
+def check_features(subject: ExtractorSubject) -> Iterator[str]:
+    """Finite float32 features of the width that it says, and logits exactly if its description says so; if not, no
+    other check is made.
+    """
+    extractor = subject.extractor
+    if not isinstance(extractor, Extractor):
+        yield f"its builder must return a tread_bench.Extractor, not {type(extractor).__name__}"
+        return
+    features, logits = subject.outputs
+    expected = (IMAGES, extractor.dims)
+    if tuple(features.shape) != expected or features.dtype != torch.float32:
+        yield f"expected float32 features {expected}; saw {features.dtype} {tuple(features.shape)}"
+    elif not features.isfinite().all():
+        yield "features are NaN or infinite"
+    if (logits is not None) is not subject.family.has_logits:
+        yield f"its description says has_logits={subject.family.has_logits}, and logits are {_seen(logits)}"
+    elif logits is not None and (logits.ndim != 2 or len(logits) != IMAGES or not logits.isfinite().all()):
+        yield f"expected finite logits ({IMAGES}, classes); saw {_seen(logits)}"
+
+
+def check_content(subject: ExtractorSubject) -> Iterator[str]:
+    """Other images have other features."""
+    features, _ = subject.outputs
+    if torch.equal(features[0], features[-1]):
+        yield "a bright image and a dark one have the same features"
+
+
+def check_batches(subject: ExtractorSubject) -> Iterator[str]:
+    """An image's features do not depend on the images beside it, but for rounding."""
+    for size in BATCHES:
+        parts = [subject.extractor.features(pixels) for pixels in subject.pixels.split(size)]
+        for name, whole, split in _pairs(subject.outputs, parts):
+            if not torch.allclose(whole, split, rtol=RELATIVE, atol=ABSOLUTE):
+                furthest = float((whole - split).abs().max())
+                yield f"{name} in batches of {size} differ from those in one batch by up to {furthest:g}"
+
+
+def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
+    """Computed twice, and by a network that is opened twice, features have the same bits, and the same identity."""
+    torch.manual_seed(0)
+    again = subject.extractor.features(subject.pixels)
+    torch.manual_seed(1)
+    other = subject.opened()
+    for name, first, second in (
+        *_pairs(subject.outputs, [again]),
+        *_pairs(subject.outputs, [other.features(subject.pixels)]),
+    ):
+        if not torch.equal(first, second):
+            yield f"{name} differ when they are computed again: it draws, or keeps something of what it has seen"
+    if other.sha256 != subject.extractor.sha256:
+        yield "opened twice, it has two identities (sha256)"
+
+
+def check_identity(subject: ExtractorSubject) -> Iterator[str]:
+    """Its identity is a SHA-256, of its weights."""
+    if not re.fullmatch("[0-9a-f]{64}", subject.extractor.sha256):
+        yield f"its sha256 must have 64 hexadecimal digits, not {subject.extractor.sha256!r}"
+
+
+def _pairs(
+    whole: tuple[Tensor, Tensor | None], parts: list[tuple[Tensor, Tensor | None]]
+) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Features, and logits where there are some: of all images at once, and put together of parts."""
+    features, logits = whole
+    yield "features", features, torch.cat([part for part, _ in parts])
+    if logits is not None:
+        yield "logits", logits, torch.cat([part for _, part in parts if part is not None])
+
+
+def _seen(logits: Tensor | None) -> str:
+    return "None" if logits is None else f"{logits.dtype} {tuple(logits.shape)}"
+
+
+EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
+    check_features,
+    check_content,
+    check_batches,
+    check_determinism,
+    check_identity,
+)
+
+
+def check_extractor(
+    extractor: ExtractorFamily, options: Mapping[str, Any] | None = None, *, shape: tuple[int, int] = (3, 32)
+) -> list[Violation]:
+    """All that a feature network breaks of the contract, in the order of `EXTRACTOR_CHECKS`; empty: nothing is wrong.
+
+    Args:
+        extractor: what is announced in the group `tread_bench.extractors`; it must be installed.
+        options: as a suite writes them, with local files of weights.
+        shape: channels and side of the images that it is tried on.
+
+    Raises:
+        ValueError: the options are not valid.
+    """
+    chosen = extractor.options.model_validate({"name": extractor.name, **(options or {})})
+    subject = ExtractorSubject(extractor, chosen, shape)
+    with torch.random.fork_rng(devices=[]):
+        if unusable := run_check(check_features, subject):
+            return unusable
+        return [violation for check in EXTRACTOR_CHECKS[1:] for violation in run_check(check, subject)]

@@ -1,0 +1,1 @@
+"""Feature networks: a folder each."""

@@ -1,0 +1,41 @@
+"""Small classifiers as feature networks: the one of digits, and those that `tread-bench features` trains."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from tread_bench.core.config.metrics import GIVE_WEIGHTS
+from tread_bench.core.errors import UserError
+from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.networks.classifier.family import (
+    TRAINED_CLASSIFIER,
+    DigitsClassifierOptions,
+    TrainedClassifierOptions,
+)
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
+
+
+def open_digits_classifier(options: DigitsClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """The one whose weights ship with this package. Raises UserError."""
+    return open_classifier(DIGITS_WEIGHTS, shape)
+
+
+def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """One of `tread-bench features`. Raises UserError."""
+    if options.weights is None:
+        raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.extractor_weights")
+    return open_classifier(options.weights, shape)
+
+
+def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
+    """A network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
+    network = ClassifierFeatures(TRAINED_CLASSIFIER.name, ["features", "logits"], path)
+    spec = network.spec
+    if shape and shape != (spec.channels, spec.image_size):
+        raise UserError(
+            f"{path} is a feature network for {spec.channels}x{spec.image_size}x{spec.image_size} images, the data are "
+            f"{shape[0]}x{shape[1]}x{shape[1]}: {GIVE_WEIGHTS}"
+        )
+    name = network.about.get("name", TRAINED_CLASSIFIER.name)
+    return Extractor(name, network, hashlib.sha256(Path(path).read_bytes()).hexdigest(), spec.widths[-1])

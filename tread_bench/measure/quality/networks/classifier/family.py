@@ -1,0 +1,45 @@
+"""Small classifiers as feature networks, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+
+
+class DigitsClassifierOptions(ExtractorOptions):
+    """A small classifier of digits whose weights ship with the package."""
+
+    name: Literal["digits-classifier"] = "digits-classifier"
+
+
+class TrainedClassifierOptions(ExtractorOptions):
+    """The same kind of network from metrics.extractor_weights (`tread-bench features`)."""
+
+    name: Literal["trained-classifier"] = "trained-classifier"
+    weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
+
+
+def _files(options: TrainedClassifierOptions) -> Iterator[tuple[str, str]]:
+    if options.weights is not None:
+        yield "weights", options.weights
+
+
+DIGITS_CLASSIFIER = ExtractorFamily(
+    name="digits-classifier",
+    options=DigitsClassifierOptions,
+    builder="tread_bench.measure.quality.networks.classifier.extractor:open_digits_classifier",
+    has_logits=True,
+    ships=True,
+)
+TRAINED_CLASSIFIER = ExtractorFamily(
+    name="trained-classifier",
+    options=TrainedClassifierOptions,
+    builder="tread_bench.measure.quality.networks.classifier.extractor:open_trained_classifier",
+    has_logits=True,
+    ships=False,
+    files=_files,
+)

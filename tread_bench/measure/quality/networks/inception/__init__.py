@@ -1,0 +1,1 @@
+"""Inception v3, as torch-fidelity has it."""

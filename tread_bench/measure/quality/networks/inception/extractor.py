@@ -1,0 +1,52 @@
+"""Inception v3, as torch-fidelity has it, from a local file of its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
+
+from tread_bench.core.errors import UserError
+from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.networks.inception.family import InceptionOptions
+
+_DIMS = 2048
+
+
+def build(options: InceptionOptions, shape: tuple[int, int]) -> Extractor:
+    """The network with the weights that the options name. Raises UserError."""
+    if options.weights is None:
+        raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.inception_weights")
+    return open_inception(options.weights)
+
+
+def open_inception(path: str | Path) -> Extractor:
+    """torch-fidelity's InceptionV3 (2048 features) from a local file of its weights, loaded as tensors only."""
+    try:
+        content = Path(path).read_bytes()
+        weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        network = FeatureExtractorInceptionV3("inception", [str(_DIMS), "logits_unbiased"], _plain_copy(weights))
+    except OSError as error:
+        raise UserError(f"{path}: cannot read Inception weights ({error.strerror})") from None
+    except (pickle.UnpicklingError, RuntimeError, TypeError, AttributeError, EOFError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(
+            f"{path}: not a state dict of torch-fidelity's Inception, or not safe to load ({reason}); give "
+            "weights-inception-2015-12-05-6726825d.pth of torch-fidelity's release v0.2.0"
+        ) from None
+    return Extractor("inception", network, hashlib.sha256(content).hexdigest(), _DIMS)
+
+
+def _plain_copy(weights: object) -> io.BytesIO:
+    """The tensors, written again: torch-fidelity unpickles without restriction, so it only gets what we wrote."""
+    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
+        raise TypeError("not a dictionary of tensors")
+    buffer = io.BytesIO()
+    torch.save({str(name): tensor for name, tensor in weights.items()}, buffer)
+    buffer.seek(0)
+    return buffer
