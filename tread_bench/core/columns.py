@@ -42,7 +42,7 @@ BEFORE_FIGURES = (
     Column(
         "train_seconds",
         "s",
-        "in training steps so far, beside other cells; where compiled, with compilation",
+        "time in training steps so far; other cells may run; includes compilation, if any",
     ),
     Column("peak_memory_mib", "MiB", "peak memory of training in its own process; see memory_kind"),
     Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
@@ -50,11 +50,11 @@ BEFORE_FIGURES = (
 SFID = Column("sfid", "", "the same on spatial features (Nash et al. 2021)")  # after fid; not measured yet
 AFTER_FIGURES = (
     Column("num_samples", "images", "generated for this evaluation", True),
-    Column("protocol", "", "fingerprint of how metrics were measured; only rows where it is equal are comparable"),
+    Column("protocol", "", "fingerprint of how metrics were measured; only rows with the same one are comparable"),
     Column(
         "precision_mode",
         "",
-        "matmul precision, autocast, and, where used, compile, gradient_checkpointing, micro_batch",
+        "matmul precision, autocast and, if used, compile, gradient_checkpointing, micro_batch",
     ),
     Column("kernels", "", "formulations of the costly operations"),
     Column("threads", "", "CPU threads of the cell", True),
@@ -69,7 +69,7 @@ AFTER_FIGURES = (
     Column("method_params", "", "part of params: parameters that the method adds to the backbone", True),
     Column("auxiliary", "", "losses added to the method's own"),
     Column("auxiliary_params", "", "parameters that those losses add in training, not part of params", True),
-    Column("schedule", "", "shares of the iterations: warm-up of the routes, and from where training is dense"),
+    Column("schedule", "", "shares of the iterations: warm-up of the routes, and the start of dense training"),
     Column("mean_train_step_macs", "MACs per image", "mean of train_step_macs over the schedule", True),
     Column("judged_forward_macs", "MACs per image", "one forward pass as the network is evaluated", True),
     Column("skipped_steps", "optimiser steps", "skipped because float16 gradients overflowed", True),
@@ -78,6 +78,6 @@ AFTER_FIGURES = (
     Column("smoke", "", "yes: cut down by --smoke, figures mean nothing; empty: a full run"),
     Column("loop_time_ms", "ms", "mean time of a step in the training loop, with batches made ahead, timed alone"),
     Column("data_wait_share", "", "share of loop_time_ms in which the device waited for a batch"),
-    Column("data_wait_seconds", "s", "time in training in which the device waited for a batch, beside other cells"),
+    Column("data_wait_seconds", "s", "time in training in which the device waited for a batch; other cells may run"),
 )
 TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))  # not for metrics' figures

@@ -42,9 +42,7 @@ class _OldNames(MetaPathFinder):
         for old, new in MOVED.items():
             if fullname == old or fullname.startswith(f"{old}."):
                 moved = new + fullname.removeprefix(old)
-                message = (
-                    f"{fullname} has moved; import its names from tread_bench, or from {moved} what it does not have"
-                )
+                message = f"{fullname} has moved; import its names from tread_bench, or else from {moved}"
                 warnings.warn(message, FutureWarning, stacklevel=2)
                 return ModuleSpec(fullname, _SameModule(moved))
         return None

@@ -377,7 +377,7 @@ class Backbone(nn.Module):
                 raise ValueError(f"ids of route {route}: shape {tuple(kept.shape)}, but it keeps (B, K) = {shape}")
             ascending = kept.sort(dim=1).values if any_order else kept
             if kept.is_cpu and not _are_ids(ascending, tokens):
-                order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens counts here"
+                order = "distinct" if any_order else "ascending (sort each sample's): the order of tokens matters"
                 raise ValueError(f"ids of route {route}: must lie in 0..{tokens - 1} and be {order}")
 
     def _draw(self, route: Route, selector: str, state: TokenState, generator: torch.Generator | None) -> Tensor:

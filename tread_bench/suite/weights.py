@@ -112,7 +112,7 @@ def adopted(cell: Cell, draft: Draft, source: Source) -> tuple[Cell, Weights] | 
 def _contradictions(cell: Cell, draft: Draft, source: Source) -> Iterator[Problem]:
     for key in SAME:
         if getattr(cell, key) != getattr(source.cell, key):
-            message = f"{key}: row {source.row!r}, which this one evaluates, was trained with another; set the same"
+            message = f"{key}: row {source.row!r}, which this one evaluates, was trained with another; set the same one"
             yield Problem(message, draft.latest((key,), ("evaluate", "row")))
     for key in TAKEN:
         if any(path[0] == key and spot[0] == "rows" for path, spot in draft.origins.items()):

@@ -6,7 +6,7 @@ from tread_bench.core.samplers import SamplerFamily
 
 EULER = SamplerFamily(
     name="euler",
-    about="Euler's method: one call a step.",
+    about="Euler's method: one call per step.",
     builder="tread_bench.diffusion.samplers.euler:Euler",
     call_times=lambda now, after: (now,),
     order=1,
@@ -14,7 +14,7 @@ EULER = SamplerFamily(
 )
 HEUN = SamplerFamily(
     name="heun",
-    about="Heun's method as EDM has it: two calls a step, one in the last (Karras et al. 2022, Algorithm 1).",
+    about="Heun's method as in EDM: two calls per step, one in the last (Karras et al. 2022, Algorithm 1).",
     builder="tread_bench.diffusion.samplers.heun:Heun",
     call_times=lambda now, after: (now, after) if after else (now,),
     order=2,

@@ -144,7 +144,7 @@ def init_linear(module: nn.Module) -> None:
         reset = getattr(module, "reset_parameters", None)
         if reset is None:
             way_out = "give it reset_parameters, or override the method's init_module"
-            raise TypeError(f"{type(module).__name__} has parameters, and nothing that draws them: {way_out}")
+            raise TypeError(f"{type(module).__name__} has parameters, but nothing initialises them: {way_out}")
         reset()
 
 

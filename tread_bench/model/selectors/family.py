@@ -21,7 +21,7 @@ def _are_lattice(kept: int, grid: Grid) -> bool:
 
 RANDOM = SelectorFamily(
     name="random",
-    about="Every token by its own random number, TREAD's choice.",
+    about="Each token independently at random, as in TREAD.",
     ranking="tread_bench.model.ops.selecting:rank_random",
     token_orders=frozenset(TokenOrder),
     needs_grid=False,
@@ -51,7 +51,7 @@ BLOCKS = SelectorFamily(
 )
 STRIDED = SelectorFamily(
     name="strided",
-    about="A lattice, which a lower rate fills in evenly.",
+    about="A regular lattice, filled in evenly at lower rates.",
     ranking="tread_bench.model.ops.selecting:rank_strided",
     token_orders=frozenset(TokenOrder),
     needs_grid=True,

@@ -8,7 +8,7 @@ from tread_bench import Evaluated, MethodFamily, MethodOptions, Tokens
 
 
 class MeanFillOptions(MethodOptions):
-    """Tokens are dropped inside their route; behind it they are the mean of the others."""
+    """Tokens are dropped inside their route; after it they are the mean of the others."""
 
     name: Literal["mean_fill"] = "mean_fill"
     keep_own: float = Field(0.5, ge=0, le=1, description="share of what the token held before that stays in it")
