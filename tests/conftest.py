@@ -50,6 +50,14 @@ def _has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    yield
+    from tests.command_line import end_what_is_warm
+
+    end_what_is_warm()
+
+
 @pytest.fixture
 def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Import a module of mamba-ssm anywhere: its package imports a CUDA extension that the references do not use."""

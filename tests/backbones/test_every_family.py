@@ -81,11 +81,12 @@ def test_every_published_size_was_looked_at():
 @pytest.mark.parametrize(("family", "sizes"), VARIANTS, ids=str)
 def test_closed_form_equals_the_count_on_the_meta_device(family, sizes):
     found, spec = make_spec(family, **{**SMALL[family], **sizes})
-    for routes in ([], *ROUTES[family]):
+    for routes in ([], *(ROUTES[family][-1:] if sizes else ROUTES[family])):
         resolved = found.resolve(spec, routes, "random")
         assert cost_of(found, spec, resolved) == count_cost(found, spec, resolved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGEST)
 def test_closed_form_equals_the_count_of_the_largest(name):
     family, spec = make_spec(name)

@@ -15,7 +15,7 @@ from typing import get_type_hints
 
 import pytest
 
-from tests.command_line import command, hear_signals, tread_bench, wait_for
+from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
 from tread_bench.core.errors import LARGEST, printable
@@ -71,7 +71,7 @@ def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
     text = toy_suite(2, 1, seeds=1, pairs=0).replace("name: toy", "name: toy\ndescription: Größe, Δ", 1)
     suite = tmp_path / "toy.yaml"
     suite.write_text(text, encoding="utf-8")
-    done = tread_bench("run", suite, "--out", tmp_path / "run", **ASCII)
+    done = tread_bench_anew("run", suite, "--out", tmp_path / "run", **ASCII)
     assert_told(done, 0, "")
     assert done.stdout.isascii() and "FID" in done.stdout
     assert "Größe, Δ" in (tmp_path / "run" / "index.html").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_an_ascii_locale_reads_and_writes_what_others_do(tmp_path):
         ("report", tmp_path / "run"),
         ("run", suite, "--out", tmp_path / "run"),
     ):
-        assert_told(tread_bench(*again, **ASCII), 0, "")
+        assert_told(tread_bench_anew(*again, **ASCII), 0, "")
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
     folder = tmp_path / ("t" * 100)
     folder.mkdir()
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))
-    assert_told(tread_bench("run", suite, "--out", tmp_path / "run", TMPDIR=str(folder)), 0, "")
+    assert_told(tread_bench_anew("run", suite, "--out", tmp_path / "run", TMPDIR=str(folder)), 0, "")
 
 
 @pytest.mark.parametrize(

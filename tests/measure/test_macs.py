@@ -8,8 +8,11 @@ from tread_bench.core.routes import Route
 from tread_bench.measure.macs import count_cost
 
 
-@pytest.mark.parametrize("name", ["DiT-S/8", "DiT-XL/2", "SiT-B/4"])
-@pytest.mark.parametrize("routes", [[], [Route(2, 8, 0.5)], [Route(0, 3, 0.25), Route(5, -1, 0.75)]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "routes"),
+    [("DiT-S/8", []), ("SiT-B/4", [Route(2, 8, 0.5)]), ("DiT-XL/2", [Route(0, 3, 0.25), Route(5, -1, 0.75)])],
+    ids=str,
+)
 def test_closed_form_equals_the_count_on_the_meta_device(name, routes):
     family, spec = make_spec(name)
     resolved = family.resolve(spec, routes, "random")

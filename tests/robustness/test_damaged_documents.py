@@ -161,7 +161,7 @@ def test_some_fields_of_every_document_with_values_of_other_kinds(folder, capsys
     assert run_over(folder, KINDS, every=61) > 30
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("values", [UNFIT, KINDS], ids=["unfit", "kinds"])
 def test_every_field_of_every_document(folder, read_once, capsys, values):

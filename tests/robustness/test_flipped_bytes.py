@@ -56,12 +56,17 @@ def test_the_last_one_is_loaded_while_it_is_whole(written, caplog):
 
 
 @pytest.mark.slow
-def test_every_flipped_bit_of_every_byte_is_noticed(written, assert_noticed):
+@pytest.mark.parametrize(
+    "bits_of",
+    [lambda i: [i % 8], pytest.param(lambda i: range(8), marks=pytest.mark.endurance)],
+    ids=["bits in turn", "every bit"],
+)
+def test_every_flipped_bit_of_every_byte_is_noticed(written, assert_noticed, bits_of):
     flips = 0
     for path in written[1]:
         whole = path.read_bytes()
         for i in range(len(whole)):
-            for bit in range(8):
+            for bit in bits_of(i):
                 path.write_bytes(whole[:i] + bytes([whole[i] ^ 1 << bit]) + whole[i + 1 :])
                 assert_noticed()
                 flips += 1

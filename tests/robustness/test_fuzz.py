@@ -24,6 +24,9 @@ from tread_bench.suite.load import load_plan, shipped_suites
 LIMIT_S = 1.0  # of processor time for one file
 LONGEST = 2000  # characters of one problem
 COUNTS = {"structured documents": 4000, "fragments of YAML": 2000, "shipped suites, damaged": 4000}
+SHARE = pytest.mark.parametrize(
+    "share", [4, pytest.param(1, marks=pytest.mark.endurance)], ids=["a quarter of them", "all of them"]
+)
 ANY = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -99,10 +102,11 @@ def tally(tmp_path):
 
 
 @pytest.mark.slow
-def test_structured_documents_give_a_plan_or_located_mistakes(tally):
+@SHARE
+def test_structured_documents_give_a_plan_or_located_mistakes(tally, share):
     override = st.tuples(st.sampled_from(KEYS), HOSTILE_VALUES).map(lambda pair: f"{pair[0]}={json.dumps(pair[1])}")
 
-    @settings(ANY, max_examples=COUNTS["structured documents"])
+    @settings(ANY, max_examples=COUNTS["structured documents"] // share)
     @given(DOCUMENTS, st.sampled_from(WRITERS), st.sampled_from(ENCODINGS), st.lists(override, max_size=1))
     def check(document, write, encode, overrides):
         tally.load(encode(write(document)), tuple(overrides))
@@ -125,8 +129,9 @@ ENCODINGS = (
 
 
 @pytest.mark.slow
-def test_fragments_of_yaml_give_a_plan_or_located_mistakes(tally):
-    @settings(ANY, max_examples=COUNTS["fragments of YAML"])
+@SHARE
+def test_fragments_of_yaml_give_a_plan_or_located_mistakes(tally, share):
+    @settings(ANY, max_examples=COUNTS["fragments of YAML"] // share)
     @given(content=FRAGMENTS)
     def check(content):
         tally.load(content)
@@ -136,10 +141,11 @@ def test_fragments_of_yaml_give_a_plan_or_located_mistakes(tally):
 
 
 @pytest.mark.slow
-def test_damaged_shipped_suites_give_a_plan_or_located_mistakes(tally):
+@SHARE
+def test_damaged_shipped_suites_give_a_plan_or_located_mistakes(tally, share):
     suites = [path.read_bytes() for path in shipped_suites().values()]
 
-    @settings(ANY, max_examples=COUNTS["shipped suites, damaged"])
+    @settings(ANY, max_examples=COUNTS["shipped suites, damaged"] // share)
     @given(seed=st.integers(0, 2**64))
     def check(seed):
         chance = random.Random(seed)

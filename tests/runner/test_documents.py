@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import tread_bench
 
 CHECKOUT = Path(__file__).parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
@@ -18,11 +18,6 @@ DOCUMENTS = sorted(
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def tread_bench(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tread_bench", *map(str, arguments)]
-    return subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True)
 
 
 def broken_links(file: Path) -> list[str]:

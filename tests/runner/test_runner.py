@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.command_line import command, figures, tread_bench, wait_for
+from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.display import Lines
 from tread_bench.core.cell_costs import cell_cost
@@ -119,7 +119,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_w
 
 @pytest.mark.slow
 def test_a_cell_that_takes_too_long_is_ended_with_its_limit_as_the_reason(toy, tmp_path):
-    done = tread_bench("run", toy, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
+    done = tread_bench_anew("run", toy, "--out", tmp_path, "--set", "limits.cell_minutes=0.001")
     assert done.returncode == 1, done.stderr
     for row in ("dense", "routed"):
         assert record(tmp_path, row)["reason"] == "time limit of 0.001 min"

@@ -45,20 +45,19 @@ def test_shards_beside_each_other_and_a_last_run_are_what_one_run_is(tmp_path):
     """Bit for bit."""
     asked = ["--set", "training.iterations=4", "--set", "metrics.at=[2, 4]", "--set", "training.checkpoint_every=2"]
 
-    def run(out: Path, *more: str) -> list[str]:
-        return command("run", "smoke", "--out", out, "--workers", 1, *asked, *more)
+    def run(out: Path, *more: str) -> list[object]:
+        return ["run", "smoke", "--out", out, "--workers", 1, *asked, *more]
 
-    shards = [
-        subprocess.Popen(run(tmp_path / "parts", "--shard", f"{k}/2"), text=True, stdout=-1, stderr=-1) for k in (1, 2)
-    ]
+    begun = [command(*run(tmp_path / "parts", "--shard", f"{k}/2")) for k in (1, 2)]
+    shards = [subprocess.Popen(shard, text=True, stdout=-1, stderr=-1) for shard in begun]
     told = [shard.communicate(timeout=200) for shard in shards]
     assert [shard.returncode for shard in shards] == [0, 0], told
     assert not list((tmp_path / "parts").glob("cells/*/record.json"))  # speed is missing
     assert len(list((tmp_path / "parts").glob("cells/*/outcome.json"))) == 4
-    again = subprocess.run(run(tmp_path / "parts", "--shard", "1/2"), capture_output=True, text=True)
+    again = tread_bench(*run(tmp_path / "parts", "--shard", "1/2"))
     assert again.stdout.startswith("shard 1/2: 0 cells finished this time")
     for out in ("parts", "whole"):
-        subprocess.run(run(tmp_path / out), check=True, capture_output=True)
+        assert tread_bench(*run(tmp_path / out)).returncode == 0
     read = [
         {p.parent.name: figures(json.loads(p.read_text())) for p in (tmp_path / out).glob("cells/*/record.json")}
         for out in ("parts", "whole")

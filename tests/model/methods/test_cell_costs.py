@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
+from tests.pairs import in_turn
 from tread_bench.core.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_of, sampling_macs
@@ -23,8 +24,7 @@ def backbone_cost(cell):
     return cost_of(family, spec, cell.routes), cost_of(family, spec)
 
 
-@pytest.mark.parametrize("backbone", BACKBONES)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))
 def test_parameters_are_those_of_the_network(method, backbone):
     cell = cell_of(method, backbone)
     network, cost = network_of(cell), cell_cost(cell)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.command_line import tread_bench
+from tests.command_line import tread_bench, tread_bench_anew
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import weights_sha256
@@ -25,7 +25,7 @@ def runs(tmp_path_factory):
     suite = write_suite(folder, toy_suite(8, 4, metrics=MORE_IMAGES_THAN_FEATURES, pairs=0))
     for core in CORES:
         cache = {"XDG_CACHE_HOME": str(folder / f"{core} cache")}  # the statistics of the real images, too
-        done = tread_bench("run", suite, "--out", folder / core, OPENBLAS_CORETYPE=core, **cache)
+        done = tread_bench_anew("run", suite, "--out", folder / core, OPENBLAS_CORETYPE=core, **cache)
         assert done.returncode == 0, done.stderr
     found = [next(iter(records(folder / core).values()))["conditions"]["blas_kernels"] for core in CORES]
     if found != list(CORES):
@@ -79,7 +79,7 @@ def test_a_run_goes_on_under_other_kernels_and_its_records_say_so(runs, tmp_path
     (path, before), *_ = records(run).items()
     (path.parent / "outcome.json").unlink()
     path.unlink()
-    done = tread_bench("run", suite, "--out", run, OPENBLAS_CORETYPE="Haswell")
+    done = tread_bench_anew("run", suite, "--out", run, OPENBLAS_CORETYPE="Haswell")
     assert done.returncode == 0, done.stderr
     now = json.loads(path.read_text())
     assert now["conditions"]["blas_kernels"] == "Haswell"

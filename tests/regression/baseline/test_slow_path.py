@@ -11,7 +11,7 @@ from tests.command_line import tread_bench
 SUITE = """\
 name: slow
 base:
-  data: {name: random_latents, channels: 1, image_size: 16, num_classes: 10, count: 80}
+  data: {name: random_latents, channels: 1, image_size: 8, num_classes: 10, count: 80}
   backbone: {name: %s, depth: 2, hidden: 32, patch: 1}
   training: {iterations: 1, batch: 4}
   metrics: {generate: false, validation_samples: 8, similarity_samples: 8}

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from synthetic_runs import commit_of, night, two_changes, write_history, write_run
 
-from tests.command_line import tread_bench_forked
+from tests.command_line import tread_bench
 
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ {{ 1 }}'
 
@@ -22,7 +22,7 @@ def folders(tmp_path_factory):
 def made(folders, tmp_path_factory):
     """The command's result over thirty runs and one folder that is none, and the folder that it wrote."""
     out = tmp_path_factory.mktemp("made") / "history"
-    return tread_bench_forked("history", *folders, "no-run", "--out", out), out
+    return tread_bench("history", *folders, "no-run", "--out", out), out
 
 
 def test_the_changes_are_told_with_their_commits(made):
@@ -47,12 +47,12 @@ def test_a_folder_that_is_no_run_is_named_and_loses_no_other(made):
 
 def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path):
     smoke = write_run(tmp_path / "smoke", 31, night(31, rows=3), {"smoke": True})
-    done = tread_bench_forked("history", *folders[:2], smoke, "--out", tmp_path / "history")
+    done = tread_bench("history", *folders[:2], smoke, "--out", tmp_path / "history")
     assert done.returncode == 3 and done.stderr.strip() == (
         f"left out: {smoke} is a smoke run, whose figures mean nothing; run its suite without --smoke"
     )
     assert "smoke run" in (tmp_path / "history" / "index.html").read_text(encoding="utf-8")
-    alone = tread_bench_forked("history", smoke, "--out", tmp_path / "alone")
+    alone = tread_bench("history", smoke, "--out", tmp_path / "alone")
     assert alone.returncode == 2 and "no run to show" in alone.stderr and not (tmp_path / "alone").exists()
 
 
@@ -68,7 +68,7 @@ def test_the_page_draws_changes_open_and_the_rest_folded(made):
 
 
 def test_json_holds_every_value_and_change(folders, tmp_path):
-    done = tread_bench_forked("history", *folders[::-1], "--json", "--out", tmp_path / "h")
+    done = tread_bench("history", *folders[::-1], "--json", "--out", tmp_path / "h")
     document = json.loads(done.stdout)
     assert [run["commit"] for run in document["runs"]] == [commit_of(k) for k in range(30)]
     changed = {(one["row"], one["metric"]): one["changes"] for one in document["series"] if one["changes"]}
@@ -80,28 +80,28 @@ def test_json_holds_every_value_and_change(folders, tmp_path):
 
 
 def test_the_page_is_the_same_whatever_the_order_of_the_folders(folders, made, tmp_path):
-    tread_bench_forked("history", "no-run", *folders[::-1], "--out", tmp_path)
+    tread_bench("history", "no-run", *folders[::-1], "--out", tmp_path)
     for name in ("index.html", "figures/fid.svg", "figures/fid.png"):
         assert (tmp_path / name).read_bytes() == (made[1] / name).read_bytes()
 
 
 def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
-    done = tread_bench_forked("history", *folders[:10], "--out", tmp_path / "ten")
+    done = tread_bench("history", *folders[:10], "--out", tmp_path / "ten")
     assert "no change found in 20 series over 10 runs" in done.stdout and "too few" not in done.stdout
     assert done.returncode == 0
-    few = tread_bench_forked("history", *folders[:3], "--out", tmp_path / "three")
+    few = tread_bench("history", *folders[:3], "--out", tmp_path / "three")
     assert few.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed; no change found")
     assert "in 6 series of counts\n" in few.stdout
-    one = tread_bench_forked("history", folders[0], "--out", tmp_path / "one")
+    one = tread_bench("history", folders[0], "--out", tmp_path / "one")
     assert one.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
 
 
 def test_a_picture_that_is_no_longer_drawn_goes(folders, tmp_path):
-    tread_bench_forked("history", *folders[:2], "--out", tmp_path)
+    tread_bench("history", *folders[:2], "--out", tmp_path)
     (tmp_path / "figures" / "mine.svg").write_text("kept")
     assert (tmp_path / "figures" / "fid.svg").exists()
-    tread_bench_forked("history", folders[0], "--out", tmp_path)
+    tread_bench("history", folders[0], "--out", tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.svg"]
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_used_is_one_message_and_status_2(folders, tmp_path, argu
     file = tmp_path / "file"
     file.touch()
     places = {"RUN": run, "FILE": file}
-    done = tread_bench_forked("history", *(places.get(name, name) for name in arguments), cwd=tmp_path)
+    done = tread_bench("history", *(places.get(name, name) for name in arguments), cwd=tmp_path)
     assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
     assert not (run / "index.html").exists() and not done.stdout.strip()
     assert not (tmp_path / "history").exists()
@@ -129,7 +129,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     about = {"suite": {"name": HOSTILE, "description": ""}, "git": None, "versions": {"tread-bench": HOSTILE}}
     hostile = [one.model_copy(update={"row": f"{HOSTILE}{one.row}"}) for one in night(0, rows=2)]
     runs = [write_run(tmp_path / f"{k} <b>", k, hostile, about) for k in range(9)]
-    done = tread_bench_forked("history", *runs, tmp_path / "<i>none", "--out", tmp_path / "out")
+    done = tread_bench("history", *runs, tmp_path / "<i>none", "--out", tmp_path / "out")
     assert done.returncode == 3, done.stderr
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page and "<b>/" not in page and "<i>" not in page

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.command_line import command, tread_bench, wait_for
-from tests.toy_suite import FOUR_CELLS, results, results_here, write_suite
+from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.tasks import Ended, Task
@@ -46,7 +46,7 @@ def node_of(process: psutil.Process, nodes):
 
 @pytest.mark.slow
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
-    suite = write_suite(tmp_path, FOUR_CELLS)
+    suite = write_suite(tmp_path, TWO_CELLS)
     far = subprocess.Popen(
         command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
     )

@@ -12,7 +12,7 @@ import pytest
 
 from tests.command_line import command, tread_bench, wait_for
 from tests.runner.executors.one_node_slurm import SKIP_REASON, one_node_slurm
-from tests.toy_suite import FOUR_CELLS, results, results_here, write_suite
+from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
 from tread_bench.runner.executors.tasks import Ended, Task
@@ -71,7 +71,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 @needs_submitit
 @pytest.mark.slow
 def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
-    suite, out = write_suite(tmp_path, FOUR_CELLS), tmp_path / "far"
+    suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
     far = subprocess.Popen(
         command("run", suite, "--out", out, "--executor", "slurm"), text=True, stderr=subprocess.PIPE
     )

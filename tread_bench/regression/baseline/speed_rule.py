@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -85,12 +86,22 @@ def _resamples(cells: int) -> int:
 
 
 def _bootstrap_medians(values: ArrayLike, resamples: int, seed: int = 0) -> NDArray[np.float64]:
-    """Medians of resamples with replacement (Efron 1979); the same values give the same ones."""
+    """Medians of resamples with replacement (Efron 1979); the same values give the same ones, in any order."""
     sample = np.asarray(values, dtype=np.float64)
     if len(sample) < 2 or not np.isfinite(sample).all():
         raise ValueError(f"{len(sample)} pairs: a verdict needs two or more, all of them finite")
-    drawn = np.random.default_rng(seed).integers(len(sample), size=(resamples, len(sample)))
-    return np.median(sample[drawn], axis=1)
+    lower, upper = _middle_ranks(len(sample), resamples, seed)
+    ordered = np.sort(sample)
+    return (ordered[lower] + ordered[upper]) / 2
+
+
+@lru_cache(maxsize=8)
+def _middle_ranks(count: int, resamples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of `count` values in ascending order are the middle ones of each resample: drawn once for all samples."""
+    drawn = np.random.default_rng(seed).integers(count, size=(resamples, count))
+    lower, upper = (count - 1) // 2, count // 2
+    drawn.partition((lower, upper), axis=1)
+    return drawn[:, lower].copy(), drawn[:, upper].copy()
 
 
 def spread(log_ratios: ArrayLike) -> float:
