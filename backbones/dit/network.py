@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.ops.adaln import attention_branch, mlp_branch, prepare_adaln
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
 
 
@@ -63,6 +64,22 @@ class Block(nn.Module):
         return x_BND + gate2.unsqueeze(1) * self.mlp(modulate(self.norm2(x_BND), shift2, scale2))
 
 
+class CompiledBlock(Block):
+    """The same block with each branch as one operator; under autocast and torch.compile its modules run."""
+
+    def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
+        super().__init__(spec, fused_attention)
+        prepare_adaln()
+
+    def forward(self, x_BND: Tensor, c_BD: Tensor) -> Tensor:
+        device = x_BND.device.type
+        if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling():
+            return super().forward(x_BND, c_BD)
+        modulation = self.adaLN_modulation(c_BD).chunk(6, dim=1)
+        x_BND = attention_branch(x_BND, modulation[:3], self.attn.qkv, self.attn.proj, self.attn.num_heads)
+        return mlp_branch(x_BND, modulation[3:], self.mlp.fc1, self.mlp.fc2)
+
+
 class FinalLayer(nn.Module):
     """Modulated norm and a linear layer to patches."""
 
@@ -82,7 +99,6 @@ class DiT(Backbone):
 
     spec: DiTSpec
     head_modules = ("final_layer",)
-    block_type: type[nn.Module] = Block
     final_layer_type: type[nn.Module] = FinalLayer
 
     def __init__(self, spec: DiTSpec, kernels: Mapping[str, str]) -> None:
@@ -92,8 +108,13 @@ class DiT(Backbone):
         self.t_embedder = TimeEmbedder(spec.hidden)
         self.y_embedder = LabelEmbedder(spec.num_classes, spec.hidden) if spec.num_classes else None
         self.pos_embed = nn.Parameter(torch.empty(1, spec.num_tokens, spec.hidden), requires_grad=False)
-        self.blocks = nn.ModuleList(self.block_type(spec, fused) for _ in range(spec.depth))
+        block_type = self.block_type(kernels.get("adaln", "torch"))
+        self.blocks = nn.ModuleList(block_type(spec, fused) for _ in range(spec.depth))
         self.final_layer = self.final_layer_type(spec)
+
+    def block_type(self, kernel: str) -> type[nn.Module]:
+        """The class of the blocks, which compute with that formulation of adaLN-Zero."""
+        return CompiledBlock if kernel == "numba" else Block
 
     def embed(self, x: Tensor, t: Tensor, y: Tensor | None) -> TokenState:
         c = self.t_embedder(t)

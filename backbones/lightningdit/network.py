@@ -63,13 +63,15 @@ class LightningDiT(DiT):
 
     spec: LightningDiTSpec
     rope: Tensor
-    block_type = RotaryBlock
     final_layer_type = RMSFinalLayer
 
     def __init__(self, spec: LightningDiTSpec, kernels: Mapping[str, str]) -> None:
         super().__init__(spec, kernels)
         sines_cosines = build_rotary_pos_embed(list(spec.grid), dim=spec.hidden // spec.heads, in_pixels=False)
         self.register_buffer("rope", torch.cat(sines_cosines, dim=-1), persistent=False)  # (N, 2 D / heads)
+
+    def block_type(self, kernel: str) -> type[nn.Module]:
+        return RotaryBlock
 
     def run_block(self, block: int, state: TokenState) -> TokenState:
         return state.with_streams(x=self.blocks[block](state.streams["x"], state.c, self._rope_rows(state)))

@@ -9,24 +9,24 @@ from tread_bench.contract import check_backbone
 from tread_bench.core.families import families
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
-DEPTHS = {"DiS": 4, "ZigMa": 4, "DRWKV": 5}
-NUMBA = {"scan": "numba", "wkv": "numba"}
+SIZES = {"DiS": {"depth": 4}, "ZigMa": {"depth": 4}, "DRWKV": {"depth": 5}, "DiT": {"depth": 3, "heads": 2}}
+NUMBA = {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
 
 
-@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize("name", SIZES)
 def test_the_contract_holds_with_compiled_kernels(name):
     family = families()[name]
-    assert check_backbone(family, family.spec(**SMALL, depth=DEPTHS[name]), kernels=NUMBA) == []
+    assert check_backbone(family, family.spec(**SMALL, **SIZES[name]), kernels=NUMBA) == []
 
 
-@pytest.mark.parametrize("name", DEPTHS)
+@pytest.mark.parametrize("name", SIZES)
 def test_compiled_kernels_change_rounding_alone(name):
     family = families()[name]
-    spec = family.spec(**SMALL, depth=DEPTHS[name])
+    spec = family.spec(**SMALL, **SIZES[name])
     generator = torch.Generator().manual_seed(0)
     x, t, y = torch.randn(3, 2, 8, 8, generator=generator), torch.rand(3, generator=generator), torch.arange(3)
     predictions = []
-    for kernels in ({"scan": "torch", "wkv": "torch"}, NUMBA):
+    for kernels in ({"attention": "math"}, NUMBA):
         model = family.build(spec, kernels, seed=0)
         for parameter in model.parameters():
             parameter.data.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))

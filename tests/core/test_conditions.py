@@ -37,7 +37,8 @@ def test_equal_conditions_do_not_differ():
 )
 def test_what_can_change_a_bit_of_a_figure_is_told(part, key):
     before = part.get(key)
-    assert differences(NOW, changed(part, key, "new")) == [f"{key} was {before!r}, is 'new'"]
+    now = {"scan": "new"} if key == "kernels" else "new"
+    assert differences(NOW, changed(part, key, now)) == [f"{key} was {before!r}, is {now!r}"]
 
 
 @pytest.mark.parametrize(
@@ -54,3 +55,11 @@ def test_a_record_that_was_begun_or_timed_under_others_spreads_by_itself():
     for about in ({"begun_under": [old]}, {"timed_under": old}):
         assert spread(all_of(NOW.model_copy(update=about))) == {"device_name": ["A", "B"]}
     assert spread([NOW, changed(VERSIONS, "numpy", "2.1")]) == {"numpy": ["2.0", "2.1"]}
+
+
+def test_a_version_without_the_choice_of_adaln_used_modules():
+    older, modules, operators = (
+        Conditions(kernels={"scan": "torch"} | more) for more in ({}, {"adaln": "torch"}, {"adaln": "numba"})
+    )
+    assert differences(older, modules) == []
+    assert len(differences(older, operators)) == len(differences(modules, operators)) == 1

@@ -17,16 +17,16 @@ def installed(monkeypatch, *modules):
 
 def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
     installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cpu") == {"attention": "math", "scan": "numba", "wkv": "numba"}
+    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "torch", "scan": "numba", "wkv": "numba"}
     installed(monkeypatch)
-    assert resolve_kernels({}, "cpu") == {"attention": "math", "scan": "torch", "wkv": "torch"}
+    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "torch", "scan": "torch", "wkv": "torch"}
 
 
 def test_on_a_gpu_the_fused_kernels_are_taken_where_they_are_installed(monkeypatch):
     installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "scan": "mamba_ssm", "wkv": "triton"}
+    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "adaln": "torch", "scan": "mamba_ssm", "wkv": "triton"}
     installed(monkeypatch, "numba")
-    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "scan": "torch", "wkv": "torch"}
+    assert resolve_kernels({}, "cuda") == {"attention": "sdpa", "adaln": "torch", "scan": "torch", "wkv": "torch"}
 
 
 def test_why_a_kernel_is_missing(monkeypatch):

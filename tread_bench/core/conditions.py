@@ -30,6 +30,7 @@ _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
 # OpenBLAS chooses its kernels by the microarchitecture, which neither a CPU's name nor its capability reveals. The
 # last digits of figures computed with NumPy's linear algebra depend on it, so these are compared within a tolerance.
 BLAS_KERNELS = "blas_kernels"
+_ALWAYS_USED = ("adaln", "torch")  # the kernel of versions in which this choice did not exist
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
 
 
@@ -89,6 +90,8 @@ def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
     without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
+    if conditions.kernels:
+        chosen["kernels"] = {kind: name for kind, name in conditions.kernels.items() if (kind, name) != _ALWAYS_USED}
     return chosen | {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
 
 

@@ -12,6 +12,10 @@ KERNELS: dict[str, dict[str, str]] = {
         "sdpa": "torch's scaled_dot_product_attention (fused where the device has it)",
         "math": "two batched products and a softmax: faster on a CPU up to a few hundred tokens",
     },
+    "adaln": {
+        "torch": "the blocks of DiT and SiT as modules, any device",
+        "numba": "their branches, each one operator compiled by Numba, CPU; modules under autocast and compile",
+    },
     "scan": {
         "torch": "selective scan in PyTorch with a backward pass of its own, any device",
         "numba": "selective scan, and the convolution before it, compiled by Numba, CPU",
@@ -24,8 +28,8 @@ KERNELS: dict[str, dict[str, str]] = {
     },
 }
 _AUTO = {  # device -> preference; the first available one is used
-    "cpu": {"attention": ("math",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
-    "cuda": {"attention": ("sdpa",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
+    "cpu": {"attention": ("math",), "adaln": ("torch",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
+    "cuda": {"attention": ("sdpa",), "adaln": ("torch",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
 }
 _MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> its import
 _DEVICE = {"mamba_ssm": "cuda", "numba": "cpu", "triton": "cuda"}  # kernels that run on only one device type

@@ -15,6 +15,7 @@ class Kernels(Model):
     scan: str = "auto"
     wkv: str = "auto"
     attention: str = "auto"
+    adaln: str = "auto"
 
 
 class StepOptions(Model):

@@ -52,14 +52,25 @@ def blocks_of(channels: int) -> tuple[int, int]:
     return blocks, -(-channels // (blocks * VECTOR))
 
 
+def run_samples(kernel: Kernel, samples: int, *arguments: object) -> None:
+    """Call kernel(first, last, *arguments) for all samples, on as many threads as torch has."""
+    _spread(kernel, samples, *arguments)
+
+
 def run_blocks(kernel: Kernel, samples: int, channels: int, *arguments: object) -> None:
     """Call kernel(first, last, vectors, *arguments) for all blocks of all samples, on as many threads as torch has."""
     blocks, vectors = blocks_of(channels)
-    items = samples * blocks
-    threads = max(1, min(torch.get_num_threads(), items))
+    _spread(kernel, samples * blocks, vectors, *arguments)
+
+
+def _spread(kernel: Kernel, items: int, *arguments: object) -> None:
+    threads = min(torch.get_num_threads(), items)
+    if threads <= 1:
+        kernel(0, items, *arguments)
+        return
     cuts = [items * thread // threads for thread in range(threads + 1)]
-    others = [_pool(os.getpid(), threads - 1).submit(kernel, *span, vectors, *arguments) for span in pairwise(cuts[1:])]
-    kernel(0, cuts[1], vectors, *arguments)
+    others = [_pool(os.getpid(), threads - 1).submit(kernel, *span, *arguments) for span in pairwise(cuts[1:])]
+    kernel(0, cuts[1], *arguments)
     for other in others:
         other.result()
 

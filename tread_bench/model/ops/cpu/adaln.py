@@ -1,0 +1,218 @@
+"""What DiT's two branches compute beside their matrix products (Peebles and Xie, ICCV 2023): adaLN-Zero, GELU, softmax.
+
+Shapes: B batch, N tokens, D width, H heads of E = D / H channels, M width of the MLP. Kernels work on the samples
+first .. last - 1. Loops over channels store one row each: LLVM gives up where it has too many rows to tell apart, and
+does not see that two of them are the same, so no output may be an input as well.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from tread_bench.model.ops.cpu.compiling import Kernel, compiled
+from tread_bench.model.ops.cpu.elementary import exp
+
+
+class AdalnKernels(NamedTuple):
+    """Forward and backward passes, for one type of number."""
+
+    norm: Kernel
+    norm_back: Kernel
+    gate: Kernel
+    gate_back: Kernel
+    gelu: Kernel
+    gelu_back: Kernel
+    split: Kernel
+    join: Kernel
+    join_back: Kernel
+    split_back: Kernel
+    softmax: Kernel
+    softmax_back: Kernel
+
+
+@cache
+def adaln_kernels(real: type) -> AdalnKernels:
+    """In- and outputs are `real`, float32 or float64."""
+    steep = real(-2 * math.sqrt(2 / math.pi))  # tanh(u) = 2 sigmoid(2 u) - 1
+    cubic = real(0.044715)
+    one, three, zero = real(1), real(3), real(0)
+
+    def norm(first, last, x, shift, scale, epsilon, y, means, inverses):
+        """y = xhat (1 + scale) + shift, where xhat is x (B, N, D), normalised over D without a gain."""
+        tokens, width = x.shape[1], x.shape[2]
+        for b in range(first, last):
+            offset, factor = shift[b], scale[b]
+            for n in range(tokens):
+                row, out = x[b, n], y[b, n]
+                mean, variance = zero, zero
+                for d in range(width):
+                    mean += row[d]
+                mean /= real(width)
+                for d in range(width):
+                    variance += (row[d] - mean) * (row[d] - mean)
+                inverse = one / np.sqrt(variance / real(width) + real(epsilon))
+                means[b, n], inverses[b, n] = mean, inverse
+                for d in range(width):
+                    out[d] = (row[d] - mean) * inverse * (one + factor[d]) + offset[d]
+
+    def norm_back(first, last, grad, x, scale, means, inverses, residual, grad_x, grad_shift, grad_scale):
+        """The gradient of x is added to `residual`, the one that bypasses the branch."""
+        tokens, width = x.shape[1], x.shape[2]
+        for b in range(first, last):
+            factor, to_shift, to_scale = scale[b], grad_shift[b], grad_scale[b]
+            to_shift[:], to_scale[:] = zero, zero
+            for n in range(tokens):
+                row, back, past, out = x[b, n], grad[b, n], residual[b, n], grad_x[b, n]
+                mean, inverse = means[b, n], inverses[b, n]
+                for d in range(width):
+                    to_shift[d] += back[d]
+                for d in range(width):
+                    to_scale[d] += back[d] * (row[d] - mean) * inverse
+                total, along = zero, zero
+                for d in range(width):
+                    total += back[d] * (one + factor[d])
+                for d in range(width):
+                    along += back[d] * (one + factor[d]) * (row[d] - mean)
+                total /= real(width)
+                along *= inverse * inverse / real(width)
+                for d in range(width):
+                    out[d] = inverse * (back[d] * (one + factor[d]) - total - (row[d] - mean) * along)
+                for d in range(width):
+                    out[d] += past[d]
+
+    def gate(first, last, x, gates, update, bias, y):
+        """y = x + gates (update + bias), where update (B, N, D) is a product."""
+        tokens, width = x.shape[1], x.shape[2]
+        for b in range(first, last):
+            factor = gates[b]
+            for n in range(tokens):
+                row, new, out = x[b, n], update[b, n], y[b, n]
+                for d in range(width):
+                    out[d] = row[d] + factor[d] * (new[d] + bias[d])
+
+    def gate_back(first, last, grad, gates, update, bias, grad_update, grad_gates, grad_bias):
+        tokens, width = grad.shape[1], grad.shape[2]
+        for b in range(first, last):
+            factor, to_gate, to_bias = gates[b], grad_gates[b], grad_bias[b]
+            to_gate[:], to_bias[:] = zero, zero
+            for n in range(tokens):
+                back, new, out = grad[b, n], update[b, n], grad_update[b, n]
+                for d in range(width):
+                    to_gate[d] += back[d] * (new[d] + bias[d])
+                for d in range(width):
+                    out[d] = back[d] * factor[d]
+                for d in range(width):
+                    to_bias[d] += out[d]
+
+    def gelu(first, last, a, bias, y):
+        """y = v sigmoid(2 sqrt(2 / pi) (v + 0.044715 v^3)) with v = a + bias: GELU by tanh, of a (B, N, M)."""
+        tokens, width = a.shape[1], a.shape[2]
+        for b in range(first, last):
+            for n in range(tokens):
+                row, out = a[b, n], y[b, n]
+                for d in range(width):
+                    v = row[d] + bias[d]
+                    out[d] = v / (one + exp(steep * (v + cubic * v * v * v)))
+
+    def gelu_back(first, last, grad, a, bias, grad_a, grad_bias):
+        tokens, width = a.shape[1], a.shape[2]
+        for b in range(first, last):
+            to_bias = grad_bias[b]
+            to_bias[:] = zero
+            for n in range(tokens):
+                row, back, out = a[b, n], grad[b, n], grad_a[b, n]
+                for d in range(width):
+                    v = row[d] + bias[d]
+                    s = one / (one + exp(steep * (v + cubic * v * v * v)))
+                    out[d] = back[d] * s * (one - v * (one - s) * steep * (one + three * cubic * v * v))
+                for d in range(width):
+                    to_bias[d] += out[d]
+
+    def split(first, last, qkv, bias, heads):
+        """heads (3, B, H, N, E) = qkv (B, N, 3 D) + bias."""
+        tokens, per_sample, channels = qkv.shape[1], heads.shape[2], heads.shape[4]
+        for b in range(first, last):
+            for n in range(tokens):
+                row = qkv[b, n]
+                for part in range(3):
+                    for h in range(per_sample):
+                        start, out = (part * per_sample + h) * channels, heads[part, b, h, n]
+                        source, offset = row[start : start + channels], bias[start : start + channels]
+                        for e in range(channels):
+                            out[e] = source[e] + offset[e]
+
+    def split_back(first, last, grad_heads, grad_qkv, grad_bias):
+        tokens, per_sample, channels = grad_heads.shape[3], grad_heads.shape[2], grad_heads.shape[4]
+        for b in range(first, last):
+            to_bias = grad_bias[b]
+            to_bias[:] = zero
+            for n in range(tokens):
+                row = grad_qkv[b, n]
+                for part in range(3):
+                    for h in range(per_sample):
+                        start, back = (part * per_sample + h) * channels, grad_heads[part, b, h, n]
+                        out = row[start : start + channels]
+                        for e in range(channels):
+                            out[e] = back[e]
+                for d in range(row.size):
+                    to_bias[d] += row[d]
+
+    def join(first, last, heads, y):
+        """y (B, N, D) of heads (B, H, N, E)."""
+        per_sample, tokens, channels = heads.shape[1], heads.shape[2], heads.shape[3]
+        for b in range(first, last):
+            for n in range(tokens):
+                for h in range(per_sample):
+                    source, out = heads[b, h, n], y[b, n, h * channels : (h + 1) * channels]
+                    for e in range(channels):
+                        out[e] = source[e]
+
+    def join_back(first, last, grad, grad_heads):
+        per_sample, tokens, channels = grad_heads.shape[1], grad_heads.shape[2], grad_heads.shape[3]
+        for b in range(first, last):
+            for n in range(tokens):
+                for h in range(per_sample):
+                    source, out = grad[b, n, h * channels : (h + 1) * channels], grad_heads[b, h, n]
+                    for e in range(channels):
+                        out[e] = source[e]
+
+    def softmax(first, last, scores, factor):
+        """Of factor * scores (B, H, N, N) along each row, in place."""
+        per_sample, tokens = scores.shape[1], scores.shape[2]
+        factor = real(factor)
+        for b in range(first, last):
+            for h in range(per_sample):
+                for n in range(tokens):
+                    row = scores[b, h, n]
+                    largest, total = row[0], zero
+                    for m in range(tokens):
+                        largest = max(largest, row[m])
+                    for m in range(tokens):
+                        row[m] = exp(factor * (row[m] - largest))
+                    for m in range(tokens):
+                        total += row[m]
+                    total = one / total
+                    for m in range(tokens):
+                        row[m] *= total
+
+    def softmax_back(first, last, weights, factor, grad):
+        """The gradient of the weights becomes that of the scores."""
+        per_sample, tokens = grad.shape[1], grad.shape[2]
+        factor = real(factor)
+        for b in range(first, last):
+            for h in range(per_sample):
+                for n in range(tokens):
+                    row, weight = grad[b, h, n], weights[b, h, n]
+                    total = zero
+                    for m in range(tokens):
+                        total += row[m] * weight[m]
+                    for m in range(tokens):
+                        row[m] = factor * weight[m] * (row[m] - total)
+
+    passes = (norm, norm_back, gate, gate_back, gelu, gelu_back, split, join, join_back, split_back, softmax)
+    return AdalnKernels(*(compiled(kernel, real) for kernel in (*passes, softmax_back)))
