@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,17 @@ def test_mean_and_covariance_are_numpys() -> None:
     got = statistics(features, batch=7)
     assert np.allclose(got.mean, features.double().numpy().mean(0), rtol=1e-13)
     assert np.allclose(got.covariance, np.cov(features.double().numpy(), rowvar=False), rtol=1e-10, atol=1e-12)
+
+
+def test_a_batch_of_which_nothing_is_kept_is_released() -> None:
+    features = gaussian(100, 4, 0)
+    batch = weakref.ref(features)
+    got = FeatureStatistics(4)
+    got.add(features, kept=slice(0, 3))
+    expected = features[:3].clone()
+    del features
+    assert batch() is None
+    assert torch.equal(got.features, expected)
 
 
 def test_the_distance_of_a_set_to_itself_is_zero() -> None:

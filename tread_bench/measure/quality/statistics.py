@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from scipy.linalg.blas import dsyrk
 from torch import Tensor
 
 
@@ -16,7 +17,7 @@ class FeatureStatistics:
     def __init__(self, dims: int) -> None:
         self.count = 0
         self.total = torch.zeros(dims, dtype=torch.float64)
-        self.outer = torch.zeros(dims, dims, dtype=torch.float64)
+        self._half = torch.zeros(dims, dims, dtype=torch.float64)  # of the sum of outer products: the lower triangle
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
 
@@ -27,8 +28,8 @@ class FeatureStatistics:
         features_BD = features.double()
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
-        self.outer += features_BD.T @ features_BD
-        self._features.append(features[kept])
+        dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=self._half.numpy().T, overwrite_c=True)  # in place
+        self._features.append(features[kept].clone())  # a view would hold the whole batch
         if logits is not None:
             self._logits.append(logits)
 
@@ -38,7 +39,7 @@ class FeatureStatistics:
         statistics = cls(len(total))
         statistics.count = count
         statistics.total = total
-        statistics.outer = outer
+        statistics._half = outer.tril()
         statistics._features = [features]
         return statistics
 
@@ -47,10 +48,15 @@ class FeatureStatistics:
         merged = FeatureStatistics(len(self.total))
         merged.count = self.count + other.count
         merged.total = self.total + other.total
-        merged.outer = self.outer + other.outer
+        merged._half = self._half + other._half
         merged._features = self._features + other._features
         merged._logits = self._logits + other._logits
         return merged
+
+    @property
+    def outer(self) -> Tensor:
+        """The sum of the features' outer products with themselves (d, d), float64."""
+        return self._half + self._half.tril(-1).T
 
     @property
     def features(self) -> Tensor:
@@ -74,4 +80,5 @@ class FeatureStatistics:
     @property
     def covariance(self) -> Tensor:
         """(d, d) float64, unbiased (n - 1)."""
-        return (self.outer - self.count * torch.outer(self.mean, self.mean)) / (self.count - 1)
+        centred = self.outer.addr_(self.mean, self.mean, alpha=-self.count)
+        return centred.div_(self.count - 1)
