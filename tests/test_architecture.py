@@ -171,8 +171,9 @@ def test_a_type_error_in_a_folder_at_the_top_is_seen(folder: str, tmp_path: Path
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "__init__.py").touch()
     (tmp_path / folder / "wrong.py").write_text("blocks: int = 'twelve'\n")
-    (tmp_path / "tread_bench").mkdir()
-    (tmp_path / "tread_bench" / "__init__.py").touch()
+    for package in ("tread_bench", "benchmarks"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").touch()
     shutil.copy(CHECKOUT / "tread_bench" / folder, tmp_path / "tread_bench" / folder, follow_symlinks=False)
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and f"tread_bench/{folder}/wrong.py:1" in done.stdout, done.stdout + done.stderr

@@ -20,7 +20,7 @@ _OWN = re.compile(
     rb'|.{8}\{"__metadata__".*?tread-bench features '
     rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
     rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench"
-    rb'|\{\n "generator": "tread-bench export"'
+    rb'|\{\n "generator": "tread-bench (?:export|benchmarks)"'
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )

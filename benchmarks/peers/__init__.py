@@ -1,0 +1,1 @@
+"""What this code is compared with: published formulations, written plainly, and those of other packages."""

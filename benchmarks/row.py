@@ -1,0 +1,133 @@
+"""A row of the table: one claim, the function that measures it, and what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from benchmarks.timing import Bench
+
+
+class SkippedError(Exception):
+    """A row that cannot be measured here; its text says why, and what to do about it."""
+
+
+class DisagreementError(Exception):
+    """Both sides of a row did not compute the same, so their times mean nothing."""
+
+
+class Verdict(StrEnum):
+    """What an interval says about a target."""
+
+    REACHED = "reached"
+    NOT_REACHED = "not reached"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Largest difference of both sides over the largest value, and the most that the row accepts."""
+
+    error: float
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a row measured: a median and its 95 % interval.
+
+    `samples` are the measurements behind it, by side, the k-th of both a pair; `facts` what else a reader needs (MACs).
+    """
+
+    value: float
+    low: float
+    high: float
+    agreement: Agreement | None = None
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)
+
+    def times(self, factor: float) -> Figure:
+        """The same in another unit."""
+        scaled = (self.value * factor, self.low * factor, self.high * factor)
+        return Figure(*scaled, self.agreement, self.samples, self.facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One claim.
+
+    Args:
+        name: `subject/what`.
+        claim: a sentence: what is compared, under which conditions.
+        unit: "×" for a ratio of times (how many times faster), "share", "s" or "ms".
+        required: the figure must be this at least; where `is_cost`, this at most.
+        aim: what would be better still.
+        is_cost: a smaller figure is better.
+    """
+
+    name: str
+    claim: str
+    measure: Callable[[Bench], Figure]
+    unit: str = "×"
+    required: float | None = None
+    aim: float | None = None
+    is_cost: bool = False
+
+    def verdict(self, figure: Figure, target: float | None) -> Verdict | None:
+        """Whether the whole interval lies on one side of a target; None without a target."""
+        if target is None:
+            return None
+        if self.is_cost:
+            is_reached, is_missed = figure.high <= target, figure.low > target
+        else:
+            is_reached, is_missed = figure.low >= target, figure.high < target
+        if is_reached:
+            return Verdict.REACHED
+        return Verdict.NOT_REACHED if is_missed else Verdict.INCONCLUSIVE
+
+
+ROWS: dict[str, Row] = {}
+
+
+def row(
+    name: str,
+    *,
+    unit: str = "×",
+    required: float | None = None,
+    aim: float | None = None,
+    is_cost: bool = False,
+    claim: str = "",
+) -> Callable[[Callable[[Bench], Figure]], Callable[[Bench], Figure]]:
+    """Make a function a row of the table; its claim is the function's docstring, unless one is given."""
+
+    def register(measure: Callable[[Bench], Figure]) -> Callable[[Bench], Figure]:
+        text = " ".join((claim or measure.__doc__ or "").split())
+        if not text or name in ROWS:
+            raise ValueError(f"benchmark row {name!r} needs a docstring that says what it compares, and its own name")
+        ROWS[name] = Row(name, text, measure, unit, required, aim, is_cost)
+        return measure
+
+    return register
+
+
+def agree(ours: Iterable[Tensor], theirs: Iterable[Tensor], tolerance: float) -> Agreement:
+    """Compare tensors pair by pair, in float64.
+
+    Raises:
+        DisagreementError: a difference is larger than `tolerance` times the largest value of its tensor, or not finite.
+    """
+    error = 0.0
+    for one, other in zip(ours, theirs, strict=True):
+        difference = float((one.detach().double() - other.detach().double()).abs().max())
+        largest = float(other.detach().double().abs().max())
+        relative = difference / largest if largest else difference
+        error = max(error, relative) if math.isfinite(relative) else math.inf
+    if error > tolerance:
+        raise DisagreementError(f"the two sides differ by {error:.1e} relative, where {tolerance:.0e} is accepted")
+    return Agreement(error, tolerance)

@@ -1,0 +1,216 @@
+"""The table: rows measured one by one, as JSON, for a terminal, and for a page."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+from rich.table import Column, Table
+
+from benchmarks.row import Figure, Row, SkippedError, Verdict
+from benchmarks.timing import Bench
+from benchmarks.yardstick import Product
+from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
+
+GENERATOR: Literal["tread-bench benchmarks"] = "tread-bench benchmarks"
+BEGIN, END = "<!-- begin: python -m benchmarks -->", "<!-- end: python -m benchmarks -->"
+Yardstick = dict[str, float]  # GFLOP/s by precision
+
+
+class Result(BaseModel):
+    """What became of a row."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    name: str
+    claim: str
+    unit: str
+    required: float | None
+    aim: float | None
+    is_cost: bool
+    status: Literal["done", "skipped", "failed"]
+    reason: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    verdict: Verdict | None = None
+    aim_verdict: Verdict | None = None
+    error: float | None = None  # of the two sides against each other, relative
+    tolerance: float | None = None
+    samples: dict[str, list[float]] = {}
+    facts: dict[str, float] = {}
+    yardstick_before: Yardstick = {}
+    yardstick_after: Yardstick = {}
+    seconds: float = 0.0  # that the row took
+
+
+class Document(BaseModel):
+    """The JSON file."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    generator: Literal["tread-bench benchmarks"] = GENERATOR  # the first key, by which the file is known
+    schema_version: Literal[1] = 1
+    conditions: dict[str, Any]
+    results: list[Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """Measures rows, with the yardstick before and after each."""
+
+    threads: int
+    yardstick: Callable[[], dict[str, Product]]
+
+    def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
+        before = self.yardstick()
+        for row in rows:
+            result = measured(row, Bench(self.threads, before))
+            after = self.yardstick()
+            rates = {"yardstick_before": rates_of(before), "yardstick_after": rates_of(after)}
+            yield result.model_copy(update=rates)
+            before = after
+
+
+def rates_of(products: dict[str, Product]) -> Yardstick:
+    return {precision: round(product.gflops_per_s, 1) for precision, product in products.items()}
+
+
+def measured(row: Row, bench: Bench) -> Result:
+    """A row's result; its failure is a result, too."""
+    about = {name: getattr(row, name) for name in ("name", "claim", "unit", "required", "aim", "is_cost")}
+    began = bench.wall()
+    try:
+        figure = row.measure(bench)
+    except SkippedError as reason:
+        return Result(**about, status="skipped", reason=str(reason))
+    except Exception as error:
+        print(f"{row.name}:\n{traceback.format_exc()}", file=sys.stderr)
+        return Result(**about, status="failed", reason=reason_of(error), seconds=round(bench.wall() - began, 1))
+    return Result(**about, status="done", **of_figure(row, figure), seconds=round(bench.wall() - began, 1))
+
+
+def of_figure(row: Row, figure: Figure) -> dict[str, Any]:
+    return {
+        "value": figure.value,
+        "low": figure.low,
+        "high": figure.high,
+        "verdict": row.verdict(figure, row.required),
+        "aim_verdict": row.verdict(figure, row.aim),
+        "error": figure.agreement and figure.agreement.error,
+        "tolerance": figure.agreement and figure.agreement.tolerance,
+        "samples": {side: list(samples) for side, samples in figure.samples.items()},
+        "facts": dict(figure.facts),
+    }
+
+
+def reason_of(error: Exception) -> str:
+    """One line that says why a row failed."""
+    text = str(error)
+    if isinstance(error, CalledProcessError) and error.stderr:
+        text = str(error.stderr)
+    lines = text.strip().splitlines() or ["no message"]
+    return f"{type(error).__name__}: {lines[-1]}"
+
+
+# As text
+
+
+def cells_of(result: Result) -> list[str]:
+    """name, figure, interval, required, aim, of one row."""
+    if result.value is None or result.low is None or result.high is None:
+        return [
+            result.name,
+            f"{result.status}: {result.reason}",
+            "",
+            target(result, result.required),
+            target(result, result.aim),
+        ]
+    return [
+        result.name,
+        f"{number(result.value)} {result.unit}",
+        f"{number(result.low)} – {number(result.high)}",
+        target(result, result.required, result.verdict),
+        target(result, result.aim, result.aim_verdict),
+    ]
+
+
+def target(result: Result, value: float | None, verdict: Verdict | None = None) -> str:
+    """Such as "≥ 1.3: reached"; empty where the row has none."""
+    if value is None:
+        return ""
+    text = f"{'≤' if result.is_cost else '≥'} {value:g}"
+    return f"{text}: {verdict}" if verdict else text
+
+
+def number(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}" if abs(value) >= 1e-3 else f"{value:.4f}"
+
+
+HEADS = ("row", "figure", "95 % interval", "required", "aim")
+
+
+def terminal_table(results: Sequence[Result]) -> Table:
+    table = Table(*(Column(head, overflow="fold") for head in HEADS))
+    for result in results:
+        table.add_row(*cells_of(result))
+    return table
+
+
+def markdown(document: Document) -> str:
+    """The table with its conditions and claims, for a page."""
+    about = document.conditions
+    named = ("torch", "numba", "numpy", "mamba-ssm")
+    versions = [f"{name} {about['versions'][name]}" for name in named if name in about["versions"]]
+    commit = (about["commit"] or "unknown")[:10] + (" with changes" if about["changed"] else "")
+    load = f"{about['load_average'][0]:g} before and {about['load_average_after'][0]:g} after"
+    yardsticks = [rates for result in document.results for rates in (result.yardstick_before, result.yardstick_after)]
+    lines = [
+        f"{about['cpu']} ({', '.join(about['instruction_sets'])}), {about['cpus']} CPUs, of which {about['threads']} "
+        f"used; load average {load}; {about['date'][:10]}, commit {commit}; {', '.join(versions)}.",
+        "",
+        f"Yardstick in GFLOP/s, smallest and largest over the run: {spans(yardsticks)}.",
+        "",
+        "| " + " | ".join(HEADS) + " | what is compared |",
+        "|---" * (len(HEADS) + 1) + "|",
+    ]
+    for result in document.results:
+        cells = [cell.replace("|", "\\|") for cell in (*cells_of(result), result.claim)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def spans(yardsticks: Sequence[Yardstick]) -> str:
+    """Smallest and largest rate of each precision."""
+    precisions = yardsticks[0] if yardsticks else {}
+    rates = {precision: [one[precision] for one in yardsticks] for precision in precisions}
+    return ", ".join(f"{precision} {min(found):.0f} – {max(found):.0f}" for precision, found in rates.items())
+
+
+def check_page(path: Path) -> str:
+    """The text of a page that has a place for the table. Raises UserError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--markdown {path} cannot be read ({error}): name a page") from None
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
+        raise UserError(
+            f"--markdown {path} has no place for the table: put the lines {BEGIN} and {END} where it belongs"
+        )
+    return text
+
+
+def write_page(path: Path, document: Document) -> None:
+    """Replace what stands between the two marks of a page, and nothing else."""
+    between = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+    table = f"{BEGIN}\n\n{markdown(document)}\n\n{END}"
+    write_atomically(path, between.sub(lambda _: table, check_page(path)))

@@ -1,0 +1,125 @@
+"""`python -m benchmarks`: which rows, where results go, and what they look like."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.processes import CHECKOUT
+from benchmarks.row import ROWS, Figure, Row, SkippedError
+from benchmarks.table import BEGIN, END, Document
+from benchmarks.yardstick import PRECISIONS, Product
+
+
+def benchmarks(*arguments):
+    whole = [sys.executable, "-m", "benchmarks", *map(str, arguments)]
+    return subprocess.run(whole, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Three rows in place of those that take minutes, and a yardstick that takes no time."""
+
+    def fails(bench):
+        raise RuntimeError("it broke\nhere")
+
+    def skips(bench):
+        raise SkippedError("not installed: pip install peer")
+
+    found = {
+        "x/good": Row("x/good", "one | two", lambda bench: Figure(2, 1.9, 2.1), required=1.5, aim=3),
+        "x/bad": Row("x/bad", "what fails", fails, required=1),
+        "x/skipped": Row("x/skipped", "what is not here", skips),
+    }
+    monkeypatch.setattr("benchmarks.row.ROWS", found)
+    monkeypatch.setattr(command, "SUBJECTS", ())
+    product = {precision: Product(precision, (1, 1, 1), 100.0) for precision in PRECISIONS}
+    monkeypatch.setattr("benchmarks.yardstick.fastest_products", lambda clock: product)
+    return found
+
+
+def test_the_rows_are_listed_with_their_claims(capsys):
+    assert command.main(["--list", "--only", "dit-tiny/step", "scan/*"]) == 0
+    listed = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert sorted(listed) == ["dit-tiny/step", "scan/mambapy", "scan/numba", "scan/torch", "scan/transformers"]
+    assert listed == {name: ROWS[name].claim for name in listed}
+
+
+def test_an_unknown_row_is_one_message(rows, capsys):
+    assert command.main(["--only", "x/goood"]) == 2
+    assert capsys.readouterr().err == (
+        "--only: unknown row 'x/goood'; did you mean 'x/good'? known: x/good, x/bad, x/skipped\n"
+    )
+
+
+@pytest.mark.parametrize("threads", ["0", "100000"])
+def test_threads_that_are_not_there_are_refused(rows, capsys, threads):
+    assert command.main(["--threads", threads]) == 2
+    assert capsys.readouterr().err.startswith(f"--threads {threads}: this machine has 1 to ")
+
+
+def test_a_row_that_fails_keeps_its_place_and_ends_with_status_1(rows, tmp_path, capsys):
+    path = tmp_path / "table.json"
+    assert command.main(["--json", str(path)]) == 1
+    document = Document.model_validate_json(path.read_text())
+    assert [(one.name, one.status, one.reason) for one in document.results] == [
+        ("x/good", "done", ""),
+        ("x/bad", "failed", "RuntimeError: here"),
+        ("x/skipped", "skipped", "not installed: pip install peer"),
+    ]
+    printed = capsys.readouterr().out
+    assert "≥ 1.5: reached" in printed and "≥ 3: not reached" in printed and "RuntimeError: here" in printed
+    assert command.main(["--json", str(path), "--only", "x/good", "x/skipped"]) == 0, "a file of its own is replaced"
+
+
+def test_a_file_that_is_not_its_own_is_not_replaced(rows, tmp_path, capsys):
+    path = tmp_path / "notes.json"
+    path.write_text('{"mine": 1}')
+    assert command.main(["--json", str(path)]) == 2
+    assert "was not written by tread-bench" in capsys.readouterr().err
+    assert path.read_text() == '{"mine": 1}'
+
+
+def test_a_page_gets_the_table_between_its_marks_and_nothing_else_changes(rows, tmp_path):
+    page, results = tmp_path / "page.md", str(tmp_path / "table.json")
+    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter \\1\n")
+    for _ in range(2):
+        command.main(["--json", results, "--markdown", str(page)])
+        before, _, rest = page.read_text().partition(BEGIN)
+        table, _, after = rest.partition(END)
+        assert (before, after) == ("before\n", "\nafter \\1\n")
+        assert "old" not in table and table.count("x/good") == 1
+    assert "| x/good | 2 × | 1.9 – 2.1 | ≥ 1.5: reached | ≥ 3: not reached | one \\| two |" in table
+
+
+def test_a_page_without_marks_is_refused_before_anything_is_measured(rows, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text("no place\n")
+    assert command.main(["--json", str(tmp_path / "table.json"), "--markdown", str(page)]) == 2
+    assert f"--markdown {page} has no place for the table" in capsys.readouterr().err
+    assert not (tmp_path / "table.json").exists() and page.read_text() == "no place\n"
+
+
+def test_a_real_row_from_the_command_to_its_file(tmp_path):
+    done = benchmarks("--only", "harness/help", "gpu/*", "--json", tmp_path / "table.json")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "table.json").read_text())
+    jsonschema.validate(written, Document.model_json_schema(mode="serialization"))
+    about, results = written["conditions"], {one["name"]: one for one in written["results"]}
+    assert about["threads"] == 1 and about["cpu"] and {"torch", "numba", "numpy"} <= about["versions"].keys()
+    helped = results["harness/help"]
+    assert helped["status"] == "done" and 0 < helped["low"] <= helped["value"] <= helped["high"]
+    assert all(rate > 0 for when in ("before", "after") for rate in helped[f"yardstick_{when}"].values())
+    assert helped["yardstick_before"].keys() == set(PRECISIONS)
+
+
+def test_every_row_has_one_sentence_or_two():
+    assert command.main(["--list"]) == 0
+    assert len(ROWS) >= 25
+    for name, one in ROWS.items():
+        assert one.claim.endswith(".") and 40 < len(one.claim) < 400, name
