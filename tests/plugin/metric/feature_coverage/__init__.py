@@ -1,1 +1,1 @@
-"""Flow matching on a circular path."""
+"""Coverage: real images with a generated one in their neighbourhood."""
