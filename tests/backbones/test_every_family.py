@@ -78,7 +78,11 @@ def test_every_published_size_was_looked_at():
     assert models >= set(find_family("RWKV")[0].published)
 
 
-@pytest.mark.parametrize(("family", "sizes"), VARIANTS, ids=str)
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [pytest.param(*variant, marks=pytest.mark.slow if variant[1] else ()) for variant in VARIANTS],
+    ids=str,
+)
 def test_closed_form_equals_the_count_on_the_meta_device(family, sizes):
     found, spec = make_spec(family, **{**SMALL[family], **sizes})
     for routes in ([], *(ROUTES[family][-1:] if sizes else ROUTES[family])):
