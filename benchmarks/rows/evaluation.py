@@ -23,12 +23,12 @@ Found = dict[str, list[float]]
 
 
 @cache
-def runs(threads: int, count: int = FEATURES, width: int = WIDTH) -> dict[str, Found]:
+def runs(threads: int) -> dict[str, Found]:
     """What each side printed, in the order A B B A."""
     found: dict[str, Found] = {side: {} for side in SIDES}
     orders: Sequence[Sequence[str]] = [SIDES if pair % 2 == 0 else SIDES[::-1] for pair in range(PAIRS)]
     for side in (side for order in orders for side in order):
-        command = [sys.executable, "-m", "benchmarks.peers.fid", side, str(count), str(width), str(threads)]
+        command = [sys.executable, "-m", "benchmarks.peers.fid", side, str(FEATURES), str(WIDTH), str(threads)]
         done = subprocess.run(
             command, cwd=CHECKOUT, env=environment(threads), capture_output=True, text=True, check=True
         )

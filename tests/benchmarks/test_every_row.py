@@ -1,0 +1,48 @@
+"""Every row measures something, at sizes at which that takes seconds: an interface that has changed is seen."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks.row import ROWS, SkippedError
+from benchmarks.rows import evaluation, harness, mixers, training
+from benchmarks.timing import Bench
+from benchmarks.yardstick import PRECISIONS, Product
+
+CACHED = (mixers.scan_inputs, mixers.mamba_ssm_passes, mixers.mamba_ssm_results, mixers.wkv_inputs, evaluation.runs)
+SMALL = {
+    mixers: {"BATCH": 1, "TOKENS": 16, "INNER": 32, "WIDTH": 64},
+    training: {"dit_s2": training.embedded},
+    evaluation: {"FEATURES": 600, "WIDTH": 32},
+    harness: {"SEEDS": 1, "LOOP_STEPS": 20, "EMPTY_CELLS": 2, "MANY_SEEDS": 3, "REST_S": 0.01},
+}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    for module, sizes in SMALL.items():
+        for name, size in sizes.items():
+            monkeypatch.setattr(module, name, size)
+    for cached in CACHED:
+        cached.cache_clear()
+    precision = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(precision)
+    for cached in CACHED:
+        cached.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_measures_and_both_sides_agree(name, small):
+    products = {precision: Product(precision, (64, 64, 64), 1.0) for precision in PRECISIONS}
+    try:
+        figure = ROWS[name].measure(Bench(products=products, seconds=0))
+    except SkippedError as reason:
+        pytest.skip(str(reason))
+    assert figure.low <= figure.value <= figure.high
+    assert all(len(samples) >= 2 for samples in figure.samples.values()) and figure.samples
+    if not ROWS[name].is_cost and not name.startswith("harness/"):
+        assert figure.agreement is not None and figure.agreement.error <= figure.agreement.tolerance
+        assert figure.value > 0
