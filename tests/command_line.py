@@ -30,7 +30,12 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
     """Run to its end, without a terminal; in a fork of a process that has its imports, which saves seconds."""
     with TemporaryDirectory() as folder:
         about = {"limit_s": 300, "streams": Path(folder) / "told", "environment": environment}
-        ended = _warm()(*arguments, cwd=cwd or Path.cwd(), **about)
+        try:
+            ended = _warm()(*arguments, cwd=cwd or Path.cwd(), **about)
+        except BaseException:  # the test's own time limit, say: the answer to this command is not that to the next one
+            _warm().process.kill()
+            end_what_is_warm()
+            raise
     return subprocess.CompletedProcess(command(*arguments), ended.status, ended.stdout, ended.stderr)
 
 
@@ -51,6 +56,7 @@ def end_what_is_warm() -> None:
     """End the process that forks, if one was needed."""
     if _warm.cache_info().currsize:
         _warm().close()
+        _warm.cache_clear()
 
 
 def hear_signals() -> None:

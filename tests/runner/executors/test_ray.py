@@ -45,6 +45,7 @@ def node_of(process: psutil.Process, nodes):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
     suite = write_suite(tmp_path, TWO_CELLS)
     far = subprocess.Popen(
