@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -35,8 +35,11 @@ from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part,
 
 DEEPEST = 50  # nesting of lists and objects
 LARGEST = 2**63  # exclusive bound of integers: tables hold 64 bits
-_NOT_ASKED = {"backbone": {"name": "unknown"}, "training": {"iterations": 1}}  # a record may lack unread keys
-_LONG_NUMBER = re.compile(r"\d{19}")  # 2**63 has 19 digits
+_NOT_ASKED: dict[str, JsonValue] = {
+    "backbone": {"name": "unknown"},
+    "training": {"iterations": 1},
+}  # a record may lack unread keys
+_LONG_NUMBER = re.compile(r"(?<![.\d])\d{19}")  # an integer with as many digits as 2**63
 _BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"
@@ -227,44 +230,47 @@ def parsed(content: Any, model: type[Model]) -> Model | list[str]:
         document = model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
-    return _config_problems_of(document) or document
+    return [*_config_problems_of(document)] or document
 
 
-def _config_problems_of(document: BaseModel) -> list[str]:
+def _config_problems_of(document: BaseModel) -> Sequence[str]:
     """Mistakes in the configurations of a document."""
     match document:
         case Record():
             return _record_problems(document)
         case CellRequest():
-            return _request_problems(document)
+            return _problems_of(document.config, tolerant=False)
         case Export():
             found = ((place, _record_problems(record)) for place, record in enumerate(document.records))
             return [f"records.{place}.{problem}" for place, problems in found for problem in problems]
     return []
 
 
-def _record_problems(record: Record) -> list[str]:
+def _record_problems(record: Record) -> Sequence[str]:
     """Mistakes in a record's configuration, which may be of another version, or of plug-ins not installed here."""
-    config = {**_NOT_ASKED, **record.config}
+    return _problems_of(_NOT_ASKED | record.config, tolerant=True)
+
+
+def _problems_of(config: dict[str, JsonValue], *, tolerant: bool) -> Sequence[str]:
+    """Mistakes in a cell's configuration; if `tolerant`, keys and plug-ins that are unknown here are none."""
+    return _problems_of_text(json.dumps(config), tolerant)
+
+
+@lru_cache(maxsize=4096)
+def _problems_of_text(text: str, tolerant: bool) -> Sequence[str]:
+    """All seeds of a row have the same configuration, and so have its request and its record."""
+    config = json.loads(text)
     try:
         return _config_problems(config, Cell.model_validate(config))
     except ValidationError as error:
-        if all(found["type"] == "extra_forbidden" or _names_what_is_unknown(found) for found in error.errors()):
-            return []
-        return _texts(error, Cell, ("config",))
+        unknown = (found["type"] == "extra_forbidden" or _names_what_is_unknown(found) for found in error.errors())
+        return [] if tolerant and all(unknown) else _texts(error, Cell, ("config",))
 
 
 def _names_what_is_unknown(found: ErrorDetails) -> bool:
     """Whether an error is the name of a plug-in that is not installed here."""
     part = found["input"]
     return found["type"] == "union_tag_invalid" and isinstance(part, dict) and isinstance(part["name"], str)
-
-
-def _request_problems(request: CellRequest) -> list[str]:
-    try:
-        return _config_problems(request.config, request.configuration)
-    except ValidationError as error:
-        return _texts(error, Cell, ("config",))
 
 
 def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:
