@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,11 @@ from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.selectors import TokenOrder
-from tread_bench.suite.load import load_suite
+from tread_bench.suite.load import load_plan, load_suite
 from tread_bench.suite.merge import Draft
 from tread_bench.suite.plan import expand, plan_table
 
+CHECKOUT = Path(__file__).parents[2]
 BASE = {
     "backbone": {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2},
     "training": {"iterations": 100},
@@ -165,6 +167,13 @@ def test_ids_change_with_the_cell_and_the_numerical_choices_alone():
         plan_of(base={**TREAD, "routes": "2:8@0.25"}),
     ):
         assert changed.cells[0].id != cell.id
+
+
+def test_ids_of_the_shipped_suites_are_those_of_earlier_versions():
+    """A new key, or another default, that changed them would have every run folder trained again."""
+    smoke, placement = (load_plan(CHECKOUT / "suites" / f"{name}.yaml") for name in ("smoke", "route_placement"))
+    assert smoke.cells[0].id == "dense-s0-a8e3e1ce6a"
+    assert {cell.id for cell in placement.cells} >= {"dense-s0-d5641c7450", "tread-2-8-s3-13d5947abe"}
 
 
 def test_the_reference_is_the_dense_cell_of_the_same_seed_and_everything_else():
