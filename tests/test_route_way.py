@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.load import load_plan
 
 CHECKOUT = Path(__file__).parents[1]
+OURS = tuple(f"{CHECKOUT / folder}{os.sep}" for folder in ("tread_bench", "backbones"))
 ROUTE = "2:5@0.5"
 SUITE = f"""
 name: way
@@ -67,10 +69,9 @@ class Way:
 
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        path = Path(code.co_filename)
-        if event != "call" or not path.is_relative_to(CHECKOUT) or path == Path(__file__):
+        if event != "call" or not code.co_filename.startswith(OURS):
             return
-        file = path.relative_to(CHECKOUT).as_posix()
+        file = Path(code.co_filename).relative_to(CHECKOUT).as_posix()
         given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
         is_gather = code.co_name == "gather_tokens"
         if file not in self.files and (is_gather or any(map(is_route, given))):

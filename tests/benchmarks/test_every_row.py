@@ -34,7 +34,7 @@ def small(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"fid/memory"}))  # so small, it is less than imports needed
 def test_a_row_measures_and_both_sides_agree(name, small):
     products = {precision: Product(precision, (64, 64, 64), 1.0) for precision in PRECISIONS}
     try:

@@ -283,12 +283,13 @@ def test_ctrl_c_in_other_commands(what, tmp_path):
 def test_an_interrupt_that_a_library_swallows_or_changes_still_ends_the_command(tmp_path):
     mark = tmp_path / "there"
     say = f"open({str(mark)!r}, 'w').close(); import time"
-    changed = f"{say}\n    try:\n        time.sleep(60)\n    except BaseException:\n        raise ImportError('half')"
+    rest = "[time.sleep(0.1) for _ in range(600)]"  # a signal just before one long sleep would be heard after it
+    changed = f"{say}\n    try:\n        {rest}\n    except BaseException:\n        raise ImportError('half')"
     status, told = interrupted(in_place_of_a_command(tmp_path, changed), lambda _: wait_for(mark.exists))
     assert (status, told) == (130, "interrupted\n")
     mark.unlink()
-    unlucky = "class Unlucky:\n        def __del__(self):\n            time.sleep(60)"
-    swallowed = f"{say}\n    {unlucky}\n    Unlucky()\n    time.sleep(60)"
+    unlucky = f"class Unlucky:\n        def __del__(self):\n            {rest}"
+    swallowed = f"{say}\n    {unlucky}\n    Unlucky()\n    {rest}"
     status, told = interrupted(in_place_of_a_command(tmp_path, swallowed), lambda _: wait_for(mark.exists))
     assert (status, told) == (130, "interrupted\n")
 
