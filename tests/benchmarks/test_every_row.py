@@ -19,6 +19,9 @@ SMALL = {
 }
 
 
+MINUTES = ("harness/cell", "harness/report", "harness/status", "harness/placing-local", "harness/placing-ray")
+
+
 @pytest.fixture
 def small(monkeypatch):
     for module, sizes in SMALL.items():
@@ -33,8 +36,12 @@ def small(monkeypatch):
         cached.cache_clear()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"fid/memory"}))  # so small, it is less than imports needed
+def of(name):
+    return pytest.param(name, marks=pytest.mark.endurance if name in MINUTES else pytest.mark.slow)
+
+
+# Without fid/memory: at this size it is less than what the imports needed.
+@pytest.mark.parametrize("name", [of(name) for name in sorted(ROWS.keys() - {"fid/memory"})])
 def test_a_row_measures_and_both_sides_agree(name, small):
     products = {precision: Product(precision, (64, 64, 64), 1.0) for precision in PRECISIONS}
     try:
