@@ -11,6 +11,7 @@ import resource
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,10 @@ def theirs(count: int, width: int, watch: Watch) -> float:
 
 
 def peak_mib() -> float:
+    """Peak of this process's resident memory. `getrusage` on Linux would begin with that of its parent."""
+    if sys.platform == "linux":
+        status = Path("/proc/self/status").read_text()
+        return float(status.split("VmHWM:")[1].split()[0]) / 1024
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
