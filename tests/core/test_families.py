@@ -143,7 +143,8 @@ def test_families_know_who_announced_them(monkeypatch):
 def test_what_is_not_a_usable_family_is_left_out_with_its_distribution(wrong, message, monkeypatch, caplog):
     assert set(announced(monkeypatch, (clone(), "one"), (wrong, "two"))) == {"Toy"}
     assert " of two cannot be used: " in caplog.text and message in caplog.text
-    assert [printable(line) for line in caplog.text.splitlines()] == caplog.text.splitlines()
+    lines = [line for told in caplog.messages for line in told.splitlines()]
+    assert lines == [printable(line) for line in lines]
 
 
 def test_ctrl_c_during_an_import_is_no_fault_of_a_plug_in_whatever_exception_became_of_it(monkeypatch, caplog):
