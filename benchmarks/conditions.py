@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import psutil
 import torch
 
-from benchmarks.processes import CHECKOUT
-from tread_bench.cell.numerics import machine, resolve_numerics, versions
+from tread_bench.cell.numerics import installed, machine, resolve_numerics, versions
 from tread_bench.core.config.compute import Compute
+from tread_bench.runner.prepare import git_state
 
 PEERS = ("einops", "mambapy", "rwkv", "transformers", "triton", "causal-conv1d")
 INSTRUCTION_SETS = (
@@ -34,9 +32,11 @@ INSTRUCTION_SETS = (
 def conditions(threads: int) -> dict[str, Any]:
     """What figures depend on; no host, no user, no path."""
     numerics = resolve_numerics(Compute(threads=threads), "cpu")
+    git = git_state()
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        **commit(),
+        "commit": git.commit if git else None,
+        "changed": git.changed if git else None,
         "cpu": machine("cpu")["device_name"],
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "instruction_sets": instruction_sets(),
@@ -46,7 +46,7 @@ def conditions(threads: int) -> dict[str, Any]:
         "threads": threads,
         "load_average": load_average(),
         "numerics": numerics.model_dump(mode="json"),
-        "versions": {**versions(), **peers()},
+        "versions": {**versions(), **installed(PEERS)},
     }
 
 
@@ -63,27 +63,3 @@ def instruction_sets() -> list[str]:
     except OSError:
         return []
     return [name for name in INSTRUCTION_SETS if name in flags]
-
-
-def peers() -> dict[str, str]:
-    """Versions of the packages that rows compare with, where they are installed."""
-    found = {}
-    for package in PEERS:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def commit() -> dict[str, Any]:
-    """The checkout's commit, and whether its files differ from it; None without git."""
-    try:
-        name = _git("rev-parse", "HEAD")
-        return {"commit": name, "changed": bool(_git("status", "--porcelain"))}
-    except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "changed": None}
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.strip()

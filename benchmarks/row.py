@@ -65,7 +65,8 @@ class Row:
     Args:
         name: `subject/what`.
         claim: a sentence: what is compared, under which conditions.
-        unit: "×" for a ratio of times (how many times faster), "share", "s" or "ms".
+        unit: "×" (how many times faster), "× less" (memory), "of MACs" (a share of what MACs promise), "%", "s" or
+            "ms per cell".
         required: the figure must be this at least; where `is_cost`, this at most.
         aim: what would be better still.
         is_cost: a smaller figure is better.

@@ -21,8 +21,8 @@ COLUMNS = (*BEFORE_FIGURES, _FID, SFID, *_OTHERS, *AFTER_FIGURES)
 def further_figures(records: Iterable[Record]) -> list[Figure]:
     """The figures of metrics that suites added, by name; of a metric that is not installed here, the name alone."""
     known = known_figures()
-    names = sorted({name for record in records for evaluation in record.evaluations for name in evaluation.figures})
-    return [known.get(name) or Figure.unknown(name) for name in names]
+    measured = [evaluation.figures for record in records for evaluation in record.evaluations]
+    return [known.get(name) or Figure.unknown(name) for name in sorted(set().union(*measured))]
 
 
 def columns_of(records: Iterable[Record]) -> tuple[Column, ...]:

@@ -7,11 +7,9 @@ above what it was after the imports.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics
 
 from tread_bench.measure.quality.fid.metric import frechet_distance
 from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.speed.memory import peak_resident_mib
 
 BATCH = 250
 SIDES = ("theirs", "ours")
@@ -80,22 +79,13 @@ def theirs(count: int, width: int, watch: Watch) -> float:
         return float(fid_statistics_to_metric(found, reference, verbose=False)[KEY_METRIC_FID])
 
 
-def peak_mib() -> float:
-    """Peak of this process's resident memory. `getrusage` on Linux would begin with that of its parent."""
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_text()
-        return float(status.split("VmHWM:")[1].split()[0]) / 1024
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
 def main(side: str, count: int, width: int, threads: int) -> None:
     torch.set_num_threads(threads)
     threadpool_limits(threads, user_api="blas")
-    before = peak_mib()
+    before = peak_resident_mib()
     watch = Watch()
     distance = (ours if side == "ours" else theirs)(count, width, watch)
-    found = {"fid": distance, "cpu_s": watch.cpu_s, "wall_s": watch.wall_s, "memory_mib": peak_mib() - before}
+    found = {"fid": distance, "cpu_s": watch.cpu_s, "wall_s": watch.wall_s, "memory_mib": peak_resident_mib() - before}
     print(json.dumps(found))
 
 

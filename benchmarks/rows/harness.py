@@ -71,7 +71,7 @@ def help_time(bench: Bench) -> Figure:
     return measured([cpu_seconds(tread_bench("--help")) for _ in range(8)][1:], "seconds")
 
 
-@row("harness/plan", unit="s", required=10, is_cost=True)
+@row("harness/plan", unit="s", required=2, is_cost=True)
 def plan_time(bench: Bench) -> Figure:
     """CPU seconds of `tread-bench plan` for a suite of 10,000 cells: 100 rows of 100 seeds."""
     with tempfile.TemporaryDirectory() as folder:

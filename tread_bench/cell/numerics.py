@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
@@ -169,13 +169,17 @@ def apply_numerics(numerics: RunNumerics) -> torch.device:
 
 def versions() -> dict[str, str]:
     """Python and the packages that figures depend on."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    return {"python": platform.python_version(), **installed(_PACKAGES), "torch": str(torch.__version__)}
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of those that are installed."""
+    found = {}
+    for package in packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    found["torch"] = str(torch.__version__)
     return found
 
 

@@ -30,6 +30,11 @@ def no_files(options: Any) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def weights_file(options: Any) -> Iterable[tuple[str, str]]:
+    """Return the file of the option `weights`, if it is given."""
+    return () if options.weights is None else (("weights", options.weights),)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExtractorFamily:
     """Torch-free description of a feature network.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,6 +18,19 @@ class Violation:
 
     def __str__(self) -> str:
         return f"{self.check}: {self.message}"
+
+
+def run_checks(
+    checks: Sequence[Callable[[Tried], Iterator[str]]], subject: Tried, *, first_decides: bool = False
+) -> list[Violation]:
+    """Run checks and return all findings, in order.
+
+    Args:
+        first_decides: if the first check finds something, no other is run, since none would make sense.
+    """
+    decided = run_check(checks[0], subject) if first_decides else []
+    others = checks[1:] if first_decides else checks
+    return decided or [violation for check in others for violation in run_check(check, subject)]
 
 
 def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from torch import Tensor
 
 from tread_bench.core.data_sources import DataFamily, DataOptions, Place
 from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.data.source import DataSource, DataSplit
 
 BATCH = 64
@@ -214,7 +215,7 @@ DATA_CHECKS: tuple[Callable[[DataSubject], Iterator[str]], ...] = (
 def check_data(
     data: DataFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
-    """All that a data source breaks of the contract, in the order of `DATA_CHECKS`; an empty list if nothing is wrong.
+    """Return what a data source breaks of the contract, in the order of `DATA_CHECKS`; empty if nothing.
 
     Args:
         data: what is announced in the group `tread_bench.data_sources`; it must be installed.
@@ -230,9 +231,16 @@ def check_data(
         raise ValueError(f"data source {data.name} reads files: give `changed`, options that lead to other content")
     other = None if changed is None else data.options.model_validate({"name": data.name, **changed})
     subject = DataSubject(data, chosen, other)
+    with random_state_kept():
+        return run_checks(DATA_CHECKS, subject)
+
+
+@contextmanager
+def random_state_kept() -> Iterator[None]:
+    """Restore the global generators of torch (CPU) and NumPy afterwards."""
     numpy_state = np.random.get_state()
     try:
         with torch.random.fork_rng(devices=[]):
-            return [violation for check in DATA_CHECKS for violation in run_check(check, subject)]
+            yield
     finally:
         np.random.set_state(numpy_state)

@@ -29,7 +29,7 @@ from tread_bench.core.methods import find_method
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.core.routes import RoutesLike, as_routes
 from tread_bench.core.selectors import DEFAULT_SELECTOR
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.build import build_objective
@@ -243,12 +243,13 @@ def check_guidance(
         ValueError: the options are not valid, or the cell does not have what the rule needs.
     """
     with torch.random.fork_rng(devices=[]):
+        # Build a network with the rule.
         try:
             subject = GuidanceSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
         except ValueError:
             raise
         except Exception as error:
             return [Violation("branches", f"raised {type(error).__name__}: {error}")]
-        first, *others = GUIDANCE_CHECKS
-        violations = run_check(first, subject)
-        return violations or [violation for check in others for violation in run_check(check, subject)]
+
+        # Without valid branches, no other check makes sense.
+        return run_checks(GUIDANCE_CHECKS, subject, first_decides=True)

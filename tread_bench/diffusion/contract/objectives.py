@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.objectives import ObjectiveFamily
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.diffusion.objectives.build import build_objective
 
@@ -160,4 +160,4 @@ def check_objective(family: ObjectiveFamily, *, options: Mapping[str, Any] | Non
     """
     with torch.random.fork_rng(devices=[]):
         subject = ObjectiveSubject(family, options or {})
-        return [violation for check in OBJECTIVE_CHECKS for violation in run_check(check, subject)]
+        return run_checks(OBJECTIVE_CHECKS, subject)

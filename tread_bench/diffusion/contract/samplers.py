@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.samplers import SamplerFamily
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, integrate
 
@@ -154,6 +154,4 @@ def check_sampler(family: SamplerFamily) -> list[Violation]:
         family: what is announced in the group `tread_bench.samplers`.
     """
     subject = SamplerSubject(family)
-    first, *others = SAMPLER_CHECKS
-    violations = run_check(first, subject)
-    return violations or [violation for check in others for violation in run_check(check, subject)]
+    return run_checks(SAMPLER_CHECKS, subject, first_decides=True)

@@ -1,1 +1,1 @@
-"""The rules for every metric and every feature network, as checks."""
+"""The contracts of metrics and feature networks, as checks."""

@@ -1,4 +1,4 @@
-"""What every feature network keeps to, as checks that its author runs.
+"""The contract of feature networks, as checks for their authors to run.
 
 from tread_bench.contract import check_extractor
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor
 
 IMAGES = 24
@@ -29,7 +29,7 @@ RELATIVE, ABSOLUTE = 1e-4, 1e-5  # convolutions choose their algorithm by the si
 
 @dataclass(frozen=True)
 class ExtractorSubject:
-    """A feature network with its settings, and channels and side of the images that it is tried on."""
+    """A feature network with its settings, and the channels and side of the images to try it on."""
 
     family: ExtractorFamily
     options: ExtractorOptions
@@ -59,8 +59,8 @@ class ExtractorSubject:
 
 
 def check_features(subject: ExtractorSubject) -> Iterator[str]:
-    """Finite float32 features of the width that it says, and logits exactly if its description says so; if not, no
-    other check is made.
+    """Its features are finite float32 of the stated width, with logits exactly if its description says so; otherwise
+    no other check is run.
     """
     extractor = subject.extractor
     if not isinstance(extractor, Extractor):
@@ -79,14 +79,14 @@ def check_features(subject: ExtractorSubject) -> Iterator[str]:
 
 
 def check_content(subject: ExtractorSubject) -> Iterator[str]:
-    """Other images have other features."""
+    """Different images have different features."""
     features, _ = subject.outputs
     if torch.equal(features[0], features[-1]):
         yield "a bright image and a dark one have the same features"
 
 
 def check_batches(subject: ExtractorSubject) -> Iterator[str]:
-    """An image's features do not depend on the images beside it, but for rounding."""
+    """An image's features do not depend on the other images of its batch, except for rounding."""
     for size in BATCHES:
         parts = [subject.extractor.features(pixels) for pixels in subject.pixels.split(size)]
         for name, whole, split in _pairs(subject.outputs, parts):
@@ -96,7 +96,7 @@ def check_batches(subject: ExtractorSubject) -> Iterator[str]:
 
 
 def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
-    """Computed twice, and by a network that is opened twice, features have the same bits, and the same identity."""
+    """Features are the same bit for bit if computed again, also by a second instance, whose identity is the same."""
     torch.manual_seed(0)
     again = subject.extractor.features(subject.pixels)
     torch.manual_seed(1)
@@ -112,7 +112,7 @@ def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
 
 
 def check_identity(subject: ExtractorSubject) -> Iterator[str]:
-    """Its identity is a SHA-256, of its weights."""
+    """Its identity is a SHA-256 of its weights."""
     if not re.fullmatch("[0-9a-f]{64}", subject.extractor.sha256):
         yield f"its sha256 must have 64 hexadecimal digits, not {subject.extractor.sha256!r}"
 
@@ -120,7 +120,7 @@ def check_identity(subject: ExtractorSubject) -> Iterator[str]:
 def _pairs(
     whole: tuple[Tensor, Tensor | None], parts: list[tuple[Tensor, Tensor | None]]
 ) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Features, and logits where there are some: of all images at once, and put together of parts."""
+    """Features, and logits if any: of all images at once, and joined from parts."""
     features, logits = whole
     yield "features", features, torch.cat([part for part, _ in parts])
     if logits is not None:
@@ -143,12 +143,12 @@ EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
 def check_extractor(
     extractor: ExtractorFamily, options: Mapping[str, Any] | None = None, *, shape: tuple[int, int] = (3, 32)
 ) -> list[Violation]:
-    """All that a feature network breaks of the contract, in the order of `EXTRACTOR_CHECKS`; empty: nothing is wrong.
+    """Return what a feature network breaks of the contract, in the order of `EXTRACTOR_CHECKS`; empty if nothing.
 
     Args:
         extractor: what is announced in the group `tread_bench.extractors`; it must be installed.
         options: as a suite writes them, with local files of weights.
-        shape: channels and side of the images that it is tried on.
+        shape: channels and side of the images to try it on.
 
     Raises:
         ValueError: the options are not valid.
@@ -156,6 +156,4 @@ def check_extractor(
     chosen = extractor.options.model_validate({"name": extractor.name, **(options or {})})
     subject = ExtractorSubject(extractor, chosen, shape)
     with torch.random.fork_rng(devices=[]):
-        if unusable := run_check(check_features, subject):
-            return unusable
-        return [violation for check in EXTRACTOR_CHECKS[1:] for violation in run_check(check, subject)]
+        return run_checks(EXTRACTOR_CHECKS, subject, first_decides=True)

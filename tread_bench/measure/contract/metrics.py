@@ -1,11 +1,11 @@
-"""What every metric keeps to, as checks that its author runs.
+"""The contract of metrics, as checks for their authors to run.
 
     from tread_bench.contract import check_metric
 
     def test_the_contract_holds():
         assert check_metric(COVERAGE, {"neighbours": 5}, changed={"neighbours": 3}) == []
 
-They measure scanned digits with noise, beside digits without, by the feature network that ships for them.
+Scanned digits with noise are compared with digits without, by the feature network that ships for digits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
 from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
+from tread_bench.data.contract import random_state_kept
 from tread_bench.data.open import open_data
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.features import choose_extractor
@@ -67,7 +68,7 @@ class ImagesWithFeatures:
 
 @dataclass(frozen=True)
 class MetricSubject:
-    """A metric with its settings, and with others that give other figures, or none."""
+    """A metric with its settings and, if given, with other settings that change its figures."""
 
     family: MetricFamily
     options: MetricOptions
@@ -90,7 +91,7 @@ class MetricSubject:
 
     @cached_property
     def noisy(self) -> ImagesWithFeatures:
-        """What takes the place of generated images: other digits, with some noise."""
+        """Other digits with some noise, in place of generated images."""
         images = open_data(DEFAULT_DATA).train
         index = (np.arange(self.count) + self.count) % len(images)
         noise = torch.randn(self.digits.pixels.shape, generator=torch.Generator().manual_seed(0))
@@ -98,7 +99,7 @@ class MetricSubject:
 
     @cached_property
     def far(self) -> ImagesWithFeatures:
-        """Nothing but noise."""
+        """Pure noise."""
         generator = torch.Generator().manual_seed(1)
         shape = self.digits.pixels.shape
         pixels = torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
@@ -123,14 +124,14 @@ def _with_features(pixels: Tensor, labels: Tensor) -> ImagesWithFeatures:
 
 
 def check_figures(subject: MetricSubject) -> Iterator[str]:
-    """It measures what its description says, and every figure is finite; if not, no other check is made."""
+    """It returns the figures of its description, all finite; otherwise no other check is run."""
     for name, value in {**subject.as_measured, **{f"{k} of noise": v for k, v in subject.of_noise.items()}}.items():
         if not math.isfinite(value):
             yield f"{name} is {value}"
 
 
 def check_needs(subject: MetricSubject) -> Iterator[str]:
-    """It reads all that its description needs, of one of the two sets: a need limits where it can be used."""
+    """It reads everything that its description needs, of either set: a need limits where it can be used."""
     read: set[Needs] = set()
 
     class Watched(Samples):
@@ -144,7 +145,9 @@ def check_needs(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_itself(subject: MetricSubject) -> Iterator[str]:
-    """Of a set with itself it is as stated, and noise is worse; without a statement, real images have no effect."""
+    """A set compared with itself gives the stated value, and noise a worse one; if none is stated, real images have no
+    effect.
+    """
     itself = subject.figures(subject.digits, subject.digits)
     other = subject.figures(subject.noisy, subject.far)
     for figure in subject.family.figures:
@@ -161,7 +164,7 @@ def check_itself(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_order(subject: MetricSubject) -> Iterator[str]:
-    """The order of the images has no effect, but for what drawing subsets of them by their places changes."""
+    """The order of the images has no effect, except on which subsets are drawn."""
     order = subject.noisy.labels.argsort(stable=True)
     real = subject.digits.labels.argsort(stable=True)
     in_order = subject.figures(subject.noisy[order], subject.digits[real])
@@ -171,7 +174,7 @@ def check_order(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_batches(subject: MetricSubject) -> Iterator[str]:
-    """However many images come at a time, the figures are the same but for rounding."""
+    """The batch size changes the figures by rounding only."""
     for batch in (7, subject.count):
         split = subject.figures(subject.noisy, subject.digits, batch)
         for name, value in subject.as_measured.items():
@@ -180,7 +183,7 @@ def check_batches(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_determinism(subject: MetricSubject) -> Iterator[str]:
-    """Measured twice, and by a metric that is built twice, it gives the same bits: it draws by a seed of its own."""
+    """Measured again, also by a second instance, it gives the same bits: its random draws have a fixed seed."""
     torch.manual_seed(0)
     np.random.seed(0)
     first = subject.figures(subject.noisy, subject.digits)
@@ -193,7 +196,7 @@ def check_determinism(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_min_samples(subject: MetricSubject) -> Iterator[str]:
-    """The fewest samples that its description names are enough: nothing is silently NaN or made smaller."""
+    """The smallest number of samples in its description is enough: nothing is NaN or silently reduced."""
     least = subject.family.min_samples(subject.options)
     if not isinstance(least, int) or least < 1:
         yield f"min_samples must be a whole number above 0; saw {least!r}"
@@ -209,7 +212,7 @@ def check_min_samples(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_protocol(subject: MetricSubject) -> Iterator[str]:
-    """Other settings that give other figures have another text in the fingerprint."""
+    """Settings that change the figures change the text in the fingerprint."""
     if subject.changed is None:
         return
     other = replace(subject, options=subject.changed, changed=None)
@@ -234,7 +237,7 @@ METRIC_CHECKS: tuple[Callable[[MetricSubject], Iterator[str]], ...] = (
 def check_metric(
     metric: MetricFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
-    """All that a metric breaks of the contract, in the order of `METRIC_CHECKS`; an empty list if nothing is wrong.
+    """Return what a metric breaks of the contract, in the order of `METRIC_CHECKS`; empty if nothing.
 
     Args:
         metric: what is announced in the group `tread_bench.metrics`; it must be installed.
@@ -245,16 +248,13 @@ def check_metric(
     Raises:
         ValueError: the options are not valid, or a metric with settings has no `changed`.
     """
+    # The metric with its settings, and with others.
     chosen = metric.options.model_validate({"name": metric.name, **(options or {})})
     if changed is None and metric.options.model_fields.keys() - {"name"}:
         raise ValueError(f"metric {metric.name} has settings: give `changed`, others that give other figures")
     other = None if changed is None else metric.options.model_validate({"name": metric.name, **changed})
     subject = MetricSubject(metric, chosen, other)
-    numpy_state = np.random.get_state()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            if unusable := run_check(check_figures, subject):
-                return unusable
-            return [violation for check in METRIC_CHECKS[1:] for violation in run_check(check, subject)]
-    finally:
-        np.random.set_state(numpy_state)
+
+    # Without valid figures, no other check makes sense.
+    with random_state_kept():
+        return run_checks(METRIC_CHECKS, subject, first_decides=True)

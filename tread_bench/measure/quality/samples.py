@@ -1,4 +1,4 @@
-"""What a metric sees of a set of images."""
+"""A set of images as metrics see it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tread_bench.measure.quality.statistics import FeatureStatistics
 
 @dataclass(frozen=True)
 class ImageRecords:
-    """All that is kept of a set of images while its batches pass.
+    """What is kept of a set of images, batch by batch.
 
     Args:
         statistics: of features, and the features and logits themselves.
@@ -29,10 +29,10 @@ class ImageRecords:
 
 
 class Samples:
-    """A set of images, generated or real, as a metric sees it: with what its description needs.
+    """A set of images, generated or real, limited to what a metric's description needs.
 
-    Logits and labels are those of generated images. Where the reference has more than 10,000 images, `features` are
-    those of every n-th; mean and covariance are those of all.
+    Logits and labels exist for generated images. If the reference has more than 10,000 images, `features` holds every
+    n-th; mean and covariance are of all images.
 
     Raises:
         LookupError: something is read that the description does not need, or that these images do not have.
@@ -86,15 +86,15 @@ class Samples:
 
 
 class Metric(Protocol):
-    """What the builder of a metric returns."""
+    """Object that a metric's builder returns."""
 
     def __call__(self, generated: Samples, real: Samples) -> Mapping[str, float]:
-        """Its figures, by name."""
+        """Return its figures by name."""
 
 
 @dataclass(frozen=True)
 class OpenMetric:
-    """A metric that is built."""
+    """A metric ready to use."""
 
     family: MetricFamily
     metric: Metric
@@ -104,7 +104,7 @@ class OpenMetric:
         return cls(options.family, named(options.family.builder)(options))
 
     def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
-        """The figures that its description names, in its order. Raises ValueError if it measures others."""
+        """Return the figures of its description, in that order. Raises ValueError if it returns others."""
         found = self.metric(Samples(generated, self.family), Samples(real, self.family))
         names = [figure.name for figure in self.family.figures]
         if set(found) != set(names):

@@ -28,7 +28,8 @@ class FeatureStatistics:
         features_BD = features.double()
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
-        dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=self._half.numpy().T, overwrite_c=True)  # in place
+        upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
+        self._half = torch.from_numpy(dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True).T)
         self._features.append(features[kept].clone())  # a view would hold the whole batch
         if logits is not None:
             self._logits.append(logits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -24,5 +25,13 @@ def peak_memory(step: Callable[[], object], device: torch.device) -> tuple[float
         step()
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20, "allocator"
+    return peak_resident_mib(), "resident set"
+
+
+def peak_resident_mib() -> float:
+    """Peak of this process's resident memory in MiB; on Linux without that of its parent, which getrusage includes."""
+    if sys.platform == "linux":
+        status = Path("/proc/self/status").read_text()
+        return float(status.split("VmHWM:")[1].split()[0]) / 1024
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, "resident set"
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

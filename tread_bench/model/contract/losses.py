@@ -28,7 +28,7 @@ from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes
 from tread_bench.core.selectors import DEFAULT_SELECTOR
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.backbone import TokenState, draw_weights
 from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
@@ -293,6 +293,4 @@ def check_loss(
             return [Violation("value", f"builder {family.builder!r} raised {type(error).__name__}: {error}")]
 
         # Without a valid value, no other check makes sense.
-        first, *others = LOSS_CHECKS
-        violations = run_check(first, subject)
-        return violations or [violation for check in others for violation in run_check(check, subject)]
+        return run_checks(LOSS_CHECKS, subject, first_decides=True)

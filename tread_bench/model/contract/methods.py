@@ -29,7 +29,7 @@ from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.backbone import TokenState, draw_weights
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
 from tread_bench.model.network import Network
@@ -325,6 +325,4 @@ def check_method(
             return [Violation("step", f"builder {method.builder!r} raised {type(error).__name__}: {error}")]
 
         # Without a valid step, no other check makes sense.
-        first, *others = METHOD_CHECKS
-        violations = run_check(first, subject)
-        return violations or [violation for check in others for violation in run_check(check, subject)]
+        return run_checks(METHOD_CHECKS, subject, first_decides=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import torch
 
 from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject
 
@@ -36,4 +36,4 @@ def check_backbone(
     """
     with torch.random.fork_rng(devices=[]):
         subject = Subject(family, spec, kernels, device)
-        return [violation for check in CHECKS for violation in run_check(check, subject)]
+        return run_checks(CHECKS, subject)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tread_bench.core.routes import Route
 from tread_bench.core.selectors import Grid, SelectorFamily
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.ops.selecting import select_by
 
 BATCH = 32
@@ -111,4 +111,4 @@ def check_selector(family: SelectorFamily) -> list[Violation]:
     """
     with torch.random.fork_rng(devices=[]):
         subject = SelectorSubject(family)
-        return [violation for check in SELECTOR_CHECKS for violation in run_check(check, subject)]
+        return run_checks(SELECTOR_CHECKS, subject)

@@ -18,7 +18,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.contract.checks import (
     check_blocks,
     check_bypassed,
@@ -139,7 +139,7 @@ def check_wrapped(
         if subject.num_tokens < 4:
             raise ValueError(f"{subject.num_tokens} tokens are too few to route: take a larger x")
         subject.move_weights(model)
-        return [violation for check in WRAPPED_CHECKS for violation in run_check(check, subject)]
+        return run_checks(WRAPPED_CHECKS, subject)
 
 
 @contextmanager

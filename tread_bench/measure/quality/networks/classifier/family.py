@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, weights_file
 
 
 class DigitsClassifierOptions(ExtractorOptions):
@@ -23,11 +22,6 @@ class TrainedClassifierOptions(ExtractorOptions):
     weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
 
 
-def _files(options: TrainedClassifierOptions) -> Iterator[tuple[str, str]]:
-    if options.weights is not None:
-        yield "weights", options.weights
-
-
 DIGITS_CLASSIFIER = ExtractorFamily(
     name="digits-classifier",
     options=DigitsClassifierOptions,
@@ -41,5 +35,5 @@ TRAINED_CLASSIFIER = ExtractorFamily(
     builder="tread_bench.measure.quality.networks.classifier.extractor:open_trained_classifier",
     has_logits=True,
     ships=False,
-    files=_files,
+    files=weights_file,
 )

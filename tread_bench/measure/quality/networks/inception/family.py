@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, weights_file
 
 
 class InceptionOptions(ExtractorOptions):
@@ -17,16 +16,11 @@ class InceptionOptions(ExtractorOptions):
     weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
 
 
-def _files(options: InceptionOptions) -> Iterator[tuple[str, str]]:
-    if options.weights is not None:
-        yield "weights", options.weights
-
-
 INCEPTION = ExtractorFamily(
     name="inception",
     options=InceptionOptions,
     builder="tread_bench.measure.quality.networks.inception.extractor:build",
     has_logits=True,
     ships=False,
-    files=_files,
+    files=weights_file,
 )
