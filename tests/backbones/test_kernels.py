@@ -7,6 +7,7 @@ import torch
 
 from tread_bench.contract import check_backbone
 from tread_bench.core.families import families
+from tread_bench.measure.inside.gradients import block_parameters
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
 SIZES = {"DiS": {"depth": 4}, "ZigMa": {"depth": 4}, "DRWKV": {"depth": 5}, "DiT": {"depth": 3, "heads": 2}}
@@ -34,3 +35,16 @@ def test_compiled_kernels_change_rounding_alone(name):
     expected, computed = predictions
     assert (computed - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert not torch.equal(computed, expected)  # the kernel was asked for, and used
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_parameters_of_a_block_are_found_with_every_kernel(name):
+    family = families()[name]
+    x, t, y = torch.zeros(1, 2, 8, 8), torch.zeros(1), torch.zeros(1, dtype=torch.long)
+    names = []
+    for kernels in ({"attention": "math"}, NUMBA):
+        model = family.build(family.spec(**SMALL, **SIZES[name]), kernels, seed=0)
+        name_of = {parameter: name for name, parameter in model.named_parameters()}
+        names.append([[name_of[parameter] for parameter in block] for block in block_parameters(model, x, t, y)])
+    assert names[0] == names[1]
+    assert all(names[0])

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
 
-from tread_bench.model.backbone import Backbone, TokenState, run_blocks
+from tread_bench.model.backbone import Backbone, TokenState
 
 
 def block_parameters(backbone: Backbone, x: Tensor, t: Tensor, y: Tensor | None) -> list[list[nn.Parameter]]:
-    """The trainable parameters that each block uses, found by observing which modules its call runs."""
-    # Record the modules that run while a block runs.
-    used: list[dict[int, nn.Parameter]] = [{} for _ in range(backbone.num_blocks)]
-    current: list[int] = []
-
-    def note(module: nn.Module, _: object) -> None:
-        if not current:
-            return
-        for owner in (module, *module.children()):  # some modules read a child's weight without calling the child
-            for parameter in owner.parameters(recurse=False):
-                if parameter.requires_grad:
-                    used[current[-1]][id(parameter)] = parameter
-
-    # Run all blocks, dense.
-    handle = register_module_forward_pre_hook(note)
-    try:
-        with torch.no_grad(), _watched_blocks(backbone, current):
-            run_blocks(backbone, backbone.start(x, t, y))  # no head: some methods have one of their own
-    finally:
-        handle.remove()
-    return [list(block.values()) for block in used]
+    """The trainable parameters that each block uses: those that its outputs depend on, but not through its inputs."""
+    used = []
+    with torch.enable_grad():
+        state = _detached(backbone.start(x, t, y))  # no head: some methods have one of their own
+        for block in range(backbone.num_blocks):
+            state = backbone.run_block(block, state)
+            found = _leaves([*state.streams.values(), *(skip.value for skip in state.skips)])
+            used.append([parameter for parameter in backbone.parameters() if parameter in found])
+            state = _detached(state)
+    return used
 
 
 def gradient_norms(blocks: list[list[nn.Parameter]], losses: Iterable[Callable[[], Tensor]]) -> list[float]:
@@ -51,20 +39,27 @@ def gradient_norms(blocks: list[list[nn.Parameter]], losses: Iterable[Callable[[
     return (total / count).tolist()
 
 
-@contextmanager
-def _watched_blocks(backbone: Backbone, current: list[int]) -> Iterator[None]:
-    """While open, `current` holds the number of the block that is running."""
-    run_block = backbone.run_block
+def _detached(state: TokenState) -> TokenState:
+    """The same state with the graph behind it cut off."""
+    return replace(
+        state,
+        streams={name: stream.detach() for name, stream in state.streams.items()},
+        c=None if state.c is None else state.c.detach(),
+        context=None if state.context is None else state.context.detach(),
+        conditioning=tuple(None if one is None else one.detach() for one in state.conditioning),
+        skips=tuple(replace(skip, value=skip.value.detach()) for skip in state.skips),
+    )
 
-    def watched(block: int, state: TokenState) -> TokenState:
-        current.append(block)
-        try:
-            return run_block(block, state)
-        finally:
-            current.pop()
 
-    backbone.run_block = watched  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del backbone.run_block
+def _leaves(outputs: Iterable[Tensor]) -> set[Tensor]:
+    """The tensors at which gradients of the outputs end."""
+    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    seen, leaves = set(waiting), set()
+    while waiting:
+        node = waiting.pop()
+        if hasattr(node, "variable"):  # the node that adds to a leaf's gradient
+            leaves.add(node.variable)
+        before = {behind for behind, _ in node.next_functions if behind is not None} - seen
+        seen |= before
+        waiting.extend(before)
+    return leaves
