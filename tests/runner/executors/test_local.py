@@ -42,6 +42,13 @@ def test_a_value_comes_back_and_an_exception_is_told_with_its_traceback_in_the_l
     assert (tmp_path / "log").read_text().count("Traceback") == 1
 
 
+def test_a_process_finds_what_every_cell_would_load_first(task):
+    families = "sys.modules['tread_bench.core.families'].families.cache_info().currsize"
+    kernels = "sys.modules['tread_bench.model.ops.cpu.adaln_operator'].prepare.cache_info().currsize"
+    found = run_one(task("builtins:eval", f"(sys := __import__('sys')) and [{families}, {kernels}]"))
+    assert (found.value, found.failure) == ([1, 1], "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1])
 def test_what_ends_a_process_from_outside_is_a_loss(task, number):
     ended = run_one(task("signal:raise_signal", number))

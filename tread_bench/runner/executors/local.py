@@ -26,10 +26,8 @@ from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
 
 _context = multiprocessing.get_context("forkserver")
-# Imported once by the server that cells are forked from. scikit-learn holds the digits, timm what most adapters use;
-# both are slow to import.
-_PRELOADED = ("sklearn.datasets", "timm.layers", "tread_bench.cell.run", "tread_bench.cell.speed")
-_context.set_forkserver_preload(["tread_bench.runner.executors.server", *_PRELOADED])
+# Imported by the server that cells are forked from; the second does, once, what every cell would do first.
+_context.set_forkserver_preload(["tread_bench.runner.executors.server", "tread_bench.cell.warm"])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them

@@ -1,0 +1,23 @@
+"""Imported by a process that cells are forked from: what every cell would do first is done here, once.
+
+Nothing here starts a thread, touches a GPU or uses autograd: those do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+
+import tread_bench.cell.run
+import tread_bench.cell.speed  # noqa: F401
+from tread_bench.core.families import families
+from tread_bench.model.ops.adaln import prepare_adaln
+
+# scikit-learn holds the digits, timm what most adapters use; both are slow to import.
+for module in ("sklearn.datasets", "timm.layers"):
+    importlib.import_module(module)
+
+with suppress(Exception):  # every cell that needs them meets the same mistake, and reports it
+    families()
+with suppress(ImportError):
+    prepare_adaln()
