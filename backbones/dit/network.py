@@ -7,6 +7,7 @@ SiT counts time from noise to data, released DiT counts DDPM's steps 0 to 999; `
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from timm.layers import Attention, Mlp, PatchEmbed
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from tread_bench.backbones.dit.family import FREQUENCIES, DiTSpec
 from tread_bench.model.backbone import Backbone, TokenState
-from tread_bench.model.ops.adaln import attention_branch, mlp_branch, prepare_adaln
+from tread_bench.model.ops.adaln import AdalnLayers, adaln_block, prepare_adaln
 from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
 
 
@@ -65,7 +66,7 @@ class Block(nn.Module):
 
 
 class CompiledBlock(Block):
-    """The same block with each branch as one operator; under autocast and torch.compile its modules run."""
+    """The same block as one operator; under autocast and torch.compile its modules run."""
 
     def __init__(self, spec: DiTSpec, fused_attention: bool) -> None:
         super().__init__(spec, fused_attention)
@@ -75,9 +76,9 @@ class CompiledBlock(Block):
         device = x_BND.device.type
         if x_BND.is_meta or torch.is_autocast_enabled(device) or torch.compiler.is_compiling():
             return super().forward(x_BND, c_BD)
-        modulation = self.adaLN_modulation(c_BD).chunk(6, dim=1)
-        x_BND = attention_branch(x_BND, modulation[:3], self.attn.qkv, self.attn.proj, self.attn.num_heads)
-        return mlp_branch(x_BND, modulation[3:], self.mlp.fc1, self.mlp.fc2)
+        modulation = cast(nn.Linear, self.adaLN_modulation[1])
+        layers = AdalnLayers(modulation, self.attn.qkv, self.attn.proj, self.mlp.fc1, self.mlp.fc2)
+        return adaln_block(x_BND, c_BD, layers, self.attn.num_heads)
 
 
 class FinalLayer(nn.Module):

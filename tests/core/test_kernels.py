@@ -17,7 +17,7 @@ def installed(monkeypatch, *modules):
 
 def test_on_a_cpu_numba_is_taken_where_it_is_installed(monkeypatch):
     installed(monkeypatch, "numba", "triton", "selective_scan_cuda")
-    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "torch", "scan": "numba", "wkv": "numba"}
+    assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "numba", "scan": "numba", "wkv": "numba"}
     installed(monkeypatch)
     assert resolve_kernels({}, "cpu") == {"attention": "math", "adaln": "torch", "scan": "torch", "wkv": "torch"}
 

@@ -22,7 +22,6 @@ from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.draws import key_of
 from tread_bench.core.files import temporaries
 from tread_bench.core.records import Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.build import build_objective
@@ -216,7 +215,7 @@ def _dense(batch: Batch) -> Batch:
 
 def _seeded_loss(trainer: Trainer, batch: Batch) -> Tensor:
     """The loss with drop path drawn by the batch alone: the same with and without routing, and after a resume."""
-    torch.manual_seed(key_of(trainer.seed, "gradient norms", batch.range.first) % 2**63)
+    trainer.seed_torch("gradient norms", batch.range.first)
     return trainer.loss(batch)
 
 

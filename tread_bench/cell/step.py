@@ -157,6 +157,13 @@ class Trainer:
         dropped = draws.uniform(self.seed, "label dropout", first, len(items)) < self.cell.training.label_dropout
         return labels.masked_fill(torch.from_numpy(dropped), self.network.spec.num_classes)
 
+    def seed_torch(self, purpose: str, number: int) -> None:
+        """Seed torch's own generators by the cell's seed, what is drawn, and its number."""
+        seed = draws.key_of(self.seed, purpose, number) % 2**63
+        torch.default_generator.manual_seed(seed)  # 100 times faster than torch.manual_seed, which formats a stack
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed_all(seed)
+
     def precision(self) -> AbstractContextManager[object]:
         """The context of the network's forward pass."""
         if self.options.autocast == "none":
@@ -194,7 +201,7 @@ class Trainer:
         config = self.cell.training
 
         # Loss and gradients. Drop path draws from torch's own generator: seeded by the step, it need not be saved.
-        torch.manual_seed(draws.key_of(self.seed, "torch", batch.step) % 2**63)
+        self.seed_torch("torch", batch.step)
         loss = self.backward(batch.to(self.device))
 
         # The optimiser, at this step's learning rate.

@@ -14,7 +14,7 @@ KERNELS: dict[str, dict[str, str]] = {
     },
     "adaln": {
         "torch": "the blocks of DiT and SiT as modules, any device",
-        "numba": "their branches, each one operator compiled by Numba, CPU; modules under autocast and compile",
+        "numba": "each block as one operator compiled by Numba, CPU; as modules under autocast and compile",
     },
     "scan": {
         "torch": "selective scan in PyTorch with a backward pass of its own, any device",
@@ -28,7 +28,12 @@ KERNELS: dict[str, dict[str, str]] = {
     },
 }
 _AUTO = {  # device -> preference; the first available one is used
-    "cpu": {"attention": ("math",), "adaln": ("torch",), "scan": ("numba", "torch"), "wkv": ("numba", "torch")},
+    "cpu": {
+        "attention": ("math",),
+        "adaln": ("numba", "torch"),
+        "scan": ("numba", "torch"),
+        "wkv": ("numba", "torch"),
+    },
     "cuda": {"attention": ("sdpa",), "adaln": ("torch",), "scan": ("mamba_ssm", "torch"), "wkv": ("triton", "torch")},
 }
 _MODULES = {"mamba_ssm": "selective_scan_cuda", "numba": "numba", "triton": "triton"}  # kernel -> its import

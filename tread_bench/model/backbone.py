@@ -210,7 +210,7 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
     for name, part in module.named_modules():
         if next(part.parameters(recurse=False), None) is not None:
             with torch.random.fork_rng(devices=[]), torch.no_grad():
-                torch.manual_seed(key_of(seed, "weights", prefix + name) % 2**63)
+                torch.default_generator.manual_seed(key_of(seed, "weights", prefix + name) % 2**63)
                 init_module(name, part)
 
 
@@ -224,7 +224,7 @@ def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str
     construct = named(family.builder)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
-            torch.manual_seed(key_of(seed, "constructor") % 2**63)
+            torch.default_generator.manual_seed(key_of(seed, "constructor") % 2**63)
         model: Backbone = construct(spec, dict(kernels))
     model.family = family
     model.spec = spec

@@ -1,23 +1,29 @@
-"""DiT's two branches, each as one operator that Numba compiles for a CPU (Peebles and Xie, ICCV 2023, section 3.2).
+"""DiT's block as one operator that Numba compiles for a CPU (Peebles and Xie, ICCV 2023, section 3.2).
 
 Shapes: B batch, N tokens, D width. float32 or float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from torch import Tensor, nn
 
 
-def attention_branch(
-    x_BND: Tensor, modulation: Sequence[Tensor], qkv: nn.Linear, proj: nn.Linear, heads: int
-) -> Tensor:
-    """Return x + gate * proj(attention(qkv(norm(x) * (1 + scale) + shift))), of shape (B, N, D).
+class AdalnLayers(NamedTuple):
+    """The linear layers of a block, each with a bias."""
 
-    Args:
-        modulation: shift, scale and gate, (B, D) each.
-        qkv, proj: linear layers with biases, from D to 3 D and from D to D.
+    modulation: nn.Linear  # D to 6 D: shift, scale and gate of attention, then of the MLP
+    qkv: nn.Linear  # D to 3 D
+    proj: nn.Linear  # D to D
+    fc1: nn.Linear  # D to the width of the MLP
+    fc2: nn.Linear  # and back
+
+
+def adaln_block(x_BND: Tensor, c_BD: Tensor, layers: AdalnLayers, heads: int) -> Tensor:
+    """Return y + gate2 * mlp(norm(y) * (1 + scale2) + shift2), (B, N, D), where y = x + gate1 * attention(...) alike.
+
+    Shifts, scales and gates are modulation(silu(c)); the MLP has GELU by tanh; the norms have no gain and epsilon 1e-6.
 
     Raises:
         ValueError: another device or dtype, or dtypes that differ.
@@ -26,17 +32,7 @@ def attention_branch(
     """
     from tread_bench.model.ops.cpu import adaln_operator
 
-    return adaln_operator.attention_branch(x_BND, modulation, qkv, proj, heads)
-
-
-def mlp_branch(x_BND: Tensor, modulation: Sequence[Tensor], fc1: nn.Linear, fc2: nn.Linear) -> Tensor:
-    """Return x + gate * fc2(gelu(fc1(norm(x) * (1 + scale) + shift))), of shape (B, N, D); GELU by tanh.
-
-    Arguments and errors are those of `attention_branch`.
-    """
-    from tread_bench.model.ops.cpu import adaln_operator
-
-    return adaln_operator.mlp_branch(x_BND, modulation, fc1, fc2)
+    return adaln_operator.adaln_block(x_BND, c_BD, layers, heads)
 
 
 def prepare_adaln() -> None:

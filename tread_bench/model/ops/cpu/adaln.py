@@ -42,11 +42,15 @@ def adaln_kernels(real: type) -> AdalnKernels:
     cubic = real(0.044715)
     one, three, zero = real(1), real(3), real(0)
 
-    def norm(first, last, x, shift, scale, epsilon, y, means, inverses):
-        """y = xhat (1 + scale) + shift, where xhat is x (B, N, D), normalised over D without a gain."""
+    def norm(first, last, x, modulation, at, epsilon, y, stats):
+        """y = xhat (1 + scale) + shift, where xhat is x (B, N, D), normalised over D without a gain.
+
+        modulation (B, 6 D) holds shift from column `at` on, then scale; stats (2, B, N) become the means and the
+        inverse standard deviations.
+        """
         tokens, width = x.shape[1], x.shape[2]
         for b in range(first, last):
-            offset, factor = shift[b], scale[b]
+            shift, scale = modulation[b, at : at + width], modulation[b, at + width : at + 2 * width]
             for n in range(tokens):
                 row, out = x[b, n], y[b, n]
                 mean, variance = zero, zero
@@ -56,58 +60,57 @@ def adaln_kernels(real: type) -> AdalnKernels:
                 for d in range(width):
                     variance += (row[d] - mean) * (row[d] - mean)
                 inverse = one / np.sqrt(variance / real(width) + real(epsilon))
-                means[b, n], inverses[b, n] = mean, inverse
+                stats[0, b, n], stats[1, b, n] = mean, inverse
                 for d in range(width):
-                    out[d] = (row[d] - mean) * inverse * (one + factor[d]) + offset[d]
+                    out[d] = (row[d] - mean) * inverse * (one + scale[d]) + shift[d]
 
-    def norm_back(first, last, grad, x, scale, means, inverses, residual, grad_x, grad_shift, grad_scale):
-        """The gradient of x is added to `residual`, the one that bypasses the branch."""
+    def norm_back(first, last, grad, x, modulation, at, stats, residual, grad_x, sums):
+        """The gradient of x is added to `residual`, the one that bypasses the branch; `sums` is laid out as usual."""
         tokens, width = x.shape[1], x.shape[2]
         for b in range(first, last):
-            factor, to_shift, to_scale = scale[b], grad_shift[b], grad_scale[b]
+            scale = modulation[b, at + width : at + 2 * width]
+            to_shift, to_scale = sums[b, at : at + width], sums[b, at + width : at + 2 * width]
             to_shift[:], to_scale[:] = zero, zero
             for n in range(tokens):
                 row, back, past, out = x[b, n], grad[b, n], residual[b, n], grad_x[b, n]
-                mean, inverse = means[b, n], inverses[b, n]
+                mean, inverse = stats[0, b, n], stats[1, b, n]
+                total, along = zero, zero
+                for d in range(width):
+                    total += back[d] * (one + scale[d])
+                    along += back[d] * (one + scale[d]) * (row[d] - mean)
+                total /= real(width)
+                along *= inverse * inverse / real(width)
+                for d in range(width):
+                    out[d] = past[d] + inverse * (back[d] * (one + scale[d]) - total - (row[d] - mean) * along)
                 for d in range(width):
                     to_shift[d] += back[d]
                 for d in range(width):
                     to_scale[d] += back[d] * (row[d] - mean) * inverse
-                total, along = zero, zero
-                for d in range(width):
-                    total += back[d] * (one + factor[d])
-                for d in range(width):
-                    along += back[d] * (one + factor[d]) * (row[d] - mean)
-                total /= real(width)
-                along *= inverse * inverse / real(width)
-                for d in range(width):
-                    out[d] = inverse * (back[d] * (one + factor[d]) - total - (row[d] - mean) * along)
-                for d in range(width):
-                    out[d] += past[d]
 
-    def gate(first, last, x, gates, update, bias, y):
+    def gate(first, last, x, modulation, at, update, bias, y):
         """y = x + gates (update + bias), where update (B, N, D) is a product."""
         tokens, width = x.shape[1], x.shape[2]
         for b in range(first, last):
-            factor = gates[b]
+            gates = modulation[b, at : at + width]
             for n in range(tokens):
                 row, new, out = x[b, n], update[b, n], y[b, n]
                 for d in range(width):
-                    out[d] = row[d] + factor[d] * (new[d] + bias[d])
+                    out[d] = row[d] + gates[d] * (new[d] + bias[d])
 
-    def gate_back(first, last, grad, gates, update, bias, grad_update, grad_gates, grad_bias):
+    def gate_back(first, last, grad, modulation, at, update, bias, grad_update, sums, at_bias):
         tokens, width = grad.shape[1], grad.shape[2]
         for b in range(first, last):
-            factor, to_gate, to_bias = gates[b], grad_gates[b], grad_bias[b]
+            gates = modulation[b, at : at + width]
+            to_gate, to_bias = sums[b, at : at + width], sums[b, at_bias : at_bias + width]
             to_gate[:], to_bias[:] = zero, zero
             for n in range(tokens):
                 back, new, out = grad[b, n], update[b, n], grad_update[b, n]
                 for d in range(width):
                     to_gate[d] += back[d] * (new[d] + bias[d])
                 for d in range(width):
-                    out[d] = back[d] * factor[d]
+                    out[d] = back[d] * gates[d]
                 for d in range(width):
-                    to_bias[d] += out[d]
+                    to_bias[d] += back[d] * gates[d]
 
     def gelu(first, last, a, bias, y):
         """y = v sigmoid(2 sqrt(2 / pi) (v + 0.044715 v^3)) with v = a + bias: GELU by tanh, of a (B, N, M)."""
@@ -119,10 +122,10 @@ def adaln_kernels(real: type) -> AdalnKernels:
                     v = row[d] + bias[d]
                     out[d] = v / (one + exp(steep * (v + cubic * v * v * v)))
 
-    def gelu_back(first, last, grad, a, bias, grad_a, grad_bias):
+    def gelu_back(first, last, grad, a, bias, grad_a, sums, at_bias):
         tokens, width = a.shape[1], a.shape[2]
         for b in range(first, last):
-            to_bias = grad_bias[b]
+            to_bias = sums[b, at_bias : at_bias + width]
             to_bias[:] = zero
             for n in range(tokens):
                 row, back, out = a[b, n], grad[b, n], grad_a[b, n]
@@ -146,10 +149,10 @@ def adaln_kernels(real: type) -> AdalnKernels:
                         for e in range(channels):
                             out[e] = source[e] + offset[e]
 
-    def split_back(first, last, grad_heads, grad_qkv, grad_bias):
+    def split_back(first, last, grad_heads, grad_qkv, sums, at_bias):
         tokens, per_sample, channels = grad_heads.shape[3], grad_heads.shape[2], grad_heads.shape[4]
         for b in range(first, last):
-            to_bias = grad_bias[b]
+            to_bias = sums[b, at_bias : at_bias + grad_qkv.shape[2]]
             to_bias[:] = zero
             for n in range(tokens):
                 row = grad_qkv[b, n]

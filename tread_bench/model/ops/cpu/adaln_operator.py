@@ -1,45 +1,51 @@
-"""DiT's two branches on a CPU: matrix products by torch, everything between them compiled by Numba. Imports numba.
+"""DiT's block on a CPU: matrix products by torch, everything between them compiled by Numba. Imports numba.
 
-Shapes: B batch, N tokens, D width, H heads, M width of the MLP. float32 or float64, one dtype in all.
+Shapes: B batch, N tokens, D width, H heads of E = D / H channels, M width of the MLP. float32 or float64, one dtype.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tread_bench.model.ops.cpu.adaln import AdalnKernels, adaln_kernels
+from tread_bench.model.ops.cpu.adaln import adaln_kernels
 from tread_bench.model.ops.cpu.compiling import arrays, real_of, run_samples
 
 EPSILON = 1e-6  # added to a variance, as DiT's norms have it
 
 
-def attention_branch(x: Tensor, modulation: Sequence[Tensor], qkv: nn.Linear, proj: nn.Linear, heads: int) -> Tensor:
-    """As `ops.adaln.attention_branch`."""
-    _check(x, *modulation, qkv.weight, qkv.bias, proj.weight, proj.bias)
-    return _AttentionBranch.apply(x, *modulation, qkv.weight, qkv.bias, proj.weight, proj.bias, heads)
-
-
-def mlp_branch(x: Tensor, modulation: Sequence[Tensor], fc1: nn.Linear, fc2: nn.Linear) -> Tensor:
-    """As `ops.adaln.mlp_branch`."""
-    _check(x, *modulation, fc1.weight, fc1.bias, fc2.weight, fc2.bias)
-    return _MlpBranch.apply(x, *modulation, fc1.weight, fc1.bias, fc2.weight, fc2.bias)
+def adaln_block(x: Tensor, c: Tensor, layers: Iterable[nn.Linear], heads: int) -> Tensor:
+    """As `ops.adaln.adaln_block`."""
+    parameters = [parameter for layer in layers for parameter in (layer.weight, layer.bias)]
+    _check(x, c, *parameters)
+    return _AdalnBlock.apply(x, c, *parameters, heads)
 
 
 @cache
 def prepare() -> None:
-    """Compile, or load from the disk, what float32 needs."""
-    layers = [
-        nn.utils.skip_init(nn.Linear, size_in, size_out) for size_in, size_out in ((1, 3), (1, 1), (1, 1), (1, 1))
-    ]
-    one = torch.ones(1, 1, requires_grad=True)
-    y = attention_branch(one.view(1, 1, 1), (one, one, one), layers[0], layers[1], heads=1)
-    mlp_branch(y, (one, one, one), layers[2], layers[3]).sum().backward()
+    """Compile, or load from the disk, what float32 needs; without autograd, since this process may yet be forked."""
+    layers = ((torch.ones(outputs, 1), torch.ones(outputs)) for outputs in (6, 3, 1, 1, 1))
+    inputs: list[Any] = [torch.ones(1, 1, 1), torch.ones(1, 1), *chain.from_iterable(layers), 1]
+    context = _Context()
+    y = _AdalnBlock.forward(context, *inputs)
+    with torch.no_grad():
+        _AdalnBlock.backward(context, y)
+
+
+class _Context:
+    """What a function's two passes need of autograd's context."""
+
+    saved_tensors: tuple[Tensor, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None:
+        self.saved_tensors = tensors
 
 
 def _check(x: Tensor, *others: Tensor) -> None:
@@ -55,159 +61,132 @@ def _check(x: Tensor, *others: Tensor) -> None:
 _WAY_OUT = "build the backbone with kernels adaln: torch"
 
 
-class _AttentionBranch(torch.autograd.Function):
+class _AdalnBlock(torch.autograd.Function):
     """With the backward pass in closed form."""
 
     @staticmethod
-    def forward(ctx: Any, x, shift, scale, gate, w_qkv, b_qkv, w_proj, b_proj, heads: int) -> Tensor:
+    def forward(ctx: Any, x, c, w_mod, b_mod, w_qkv, b_qkv, w_proj, b_proj, w_1, b_1, w_2, b_2, heads: int) -> Tensor:
         kernels = adaln_kernels(real_of(x))
-        x, gate = x.contiguous(), gate.contiguous()
-        (batch, tokens, width), channels = x.shape, x.shape[2] // heads
+        x = x.contiguous()
+        (batch, tokens, width), channels, wide = x.shape, x.shape[2] // heads, len(w_1)
+        lines = batch * tokens
+
+        # Shift, scale and gate of each branch, side by side.
+        active_c = F.silu(c)
+        modulation = torch.addmm(b_mod, active_c, w_mod.t())
+        x_, modulation_, b_qkv_, b_proj_, b_1_, b_2_ = arrays(x, modulation, b_qkv, b_proj, b_1, b_2)
 
         # Queries, keys and values of the modulated tokens, head by head.
-        normed, mean, inverse = _norm(kernels, x, shift, scale)
-        qkv = torch.mm(normed.view(-1, width), w_qkv.t()).view(batch, tokens, 3 * width)
+        normed_1, stats_1 = torch.empty_like(x), x.new_empty(2, batch, tokens)
+        run_samples(kernels.norm, batch, x_, modulation_, 0, EPSILON, normed_1.numpy(), stats_1.numpy())
+        qkv = torch.mm(normed_1.view(lines, width), w_qkv.t())
         parts = x.new_empty(3, batch, heads, tokens, channels)
-        run_samples(kernels.split, batch, *arrays(qkv, b_qkv, parts))
+        run_samples(kernels.split, batch, qkv.view(batch, tokens, 3 * width).numpy(), b_qkv_, parts.numpy())
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
 
         # Attention.
-        weights = torch.bmm(q, k.transpose(1, 2)).view(batch, heads, tokens, tokens)
-        run_samples(kernels.softmax, batch, *arrays(weights), channels**-0.5)
-        attended = torch.bmm(weights.view(-1, tokens, tokens), v).view(batch, heads, tokens, channels)
+        weights = torch.bmm(q, k.transpose(1, 2))
+        run_samples(kernels.softmax, batch, weights.view(batch, heads, tokens, tokens).numpy(), channels**-0.5)
+        attended = torch.bmm(weights, v)
         joined = torch.empty_like(x)
-        run_samples(kernels.join, batch, *arrays(attended, joined))
+        run_samples(kernels.join, batch, attended.view(batch, heads, tokens, channels).numpy(), joined.numpy())
+        update_1 = torch.mm(joined.view(lines, width), w_proj.t()).view_as(x)
+        between = torch.empty_like(x)
+        between_ = between.numpy()
+        run_samples(kernels.gate, batch, x_, modulation_, 2 * width, update_1.numpy(), b_proj_, between_)
 
-        # What it adds to the stream.
-        update = torch.mm(joined.view(-1, width), w_proj.t()).view_as(x)
+        # The MLP.
+        normed_2, stats_2 = torch.empty_like(x), x.new_empty(2, batch, tokens)
+        run_samples(kernels.norm, batch, between_, modulation_, 3 * width, EPSILON, normed_2.numpy(), stats_2.numpy())
+        hidden = torch.mm(normed_2.view(lines, width), w_1.t()).view(batch, tokens, wide)
+        active = torch.empty_like(hidden)
+        run_samples(kernels.gelu, batch, hidden.numpy(), b_1_, active.numpy())
+        update_2 = torch.mm(active.view(lines, wide), w_2.t()).view_as(x)
+        y = torch.empty_like(x)
+        run_samples(kernels.gate, batch, between_, modulation_, 5 * width, update_2.numpy(), b_2_, y.numpy())
+
         ctx.save_for_backward(
-            x, scale, gate, normed, mean, inverse, parts, weights, joined, update, w_qkv, w_proj, b_proj
+            *(x, c, active_c, modulation, w_mod, w_qkv, w_proj, w_1, w_2, b_proj, b_1, b_2),
+            *(normed_1, stats_1, parts, weights, joined, update_1),
+            *(between, normed_2, stats_2, hidden, active, update_2),
         )
-        return _gated(kernels, x, gate, update, b_proj)
+        return y
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor):
-        (grad,) = grads
-        _refuse_second_order()
-        x, scale, gate, normed, mean, inverse, parts, weights, joined, update, w_qkv, w_proj, b_proj = ctx.saved_tensors
+        if torch.is_grad_enabled():  # only for a second derivative, which loops would drop
+            raise NotImplementedError(f"kernel 'numba' has no second derivatives: {_WAY_OUT}")
+        x, c, active_c, modulation, w_mod, w_qkv, w_proj, w_1, w_2, b_proj, b_1, b_2, *computed = ctx.saved_tensors
+        normed_1, stats_1, parts, weights, joined, update_1, between, normed_2, stats_2, hidden, active, update_2 = (
+            computed
+        )
         kernels = adaln_kernels(real_of(x))
         _, batch, heads, tokens, channels = parts.shape
-        grad = grad.contiguous()
+        (width, wide), lines = (x.shape[2], len(w_1)), batch * tokens
+        grad = grads[0].contiguous()
+        x_, modulation_, b_proj_, b_1_, b_2_, grad_ = arrays(x, modulation, b_proj, b_1, b_2, grad)
 
-        # Behind attention.
-        grad_update, grad_gate, grad_b_proj = _gated_back(kernels, grad, gate, update, b_proj)
-        flat = grad_update.view(-1, x.shape[2])
-        grad_w_proj = torch.mm(flat.t(), joined.view_as(flat))
-        grad_joined = torch.mm(flat, w_proj).view_as(x)
+        # Gradients that are sums over the tokens of a sample, side by side: of the modulation, then of the biases.
+        sizes = (6 * width, 3 * width, width, wide, width)
+        _, at_qkv, at_proj, at_1, at_2, columns = accumulate(sizes, initial=0)
+        sums = x.new_empty(batch, columns)
+        sums_ = sums.numpy()
 
-        # Attention.
+        # The MLP.
+        to_update = torch.empty_like(x)
+        run_samples(
+            kernels.gate_back,
+            *(batch, grad_, modulation_, 5 * width, update_2.numpy(), b_2_, to_update.numpy(), sums_, at_2),
+        )
+        flat = to_update.view(lines, width)
+        to_w_2 = torch.mm(flat.t(), active.view(lines, wide))
+        to_active, to_hidden = torch.mm(flat, w_2).view_as(hidden), torch.empty_like(hidden)
+        run_samples(kernels.gelu_back, batch, to_active.numpy(), hidden.numpy(), b_1_, to_hidden.numpy(), sums_, at_1)
+        flat = to_hidden.view(lines, wide)
+        to_w_1 = torch.mm(flat.t(), normed_2.view(lines, width))
+        to_normed, to_between = torch.mm(flat, w_1).view_as(x), torch.empty_like(x)
+        to_between_ = to_between.numpy()
+        run_samples(
+            kernels.norm_back,
+            *(batch, to_normed.numpy(), between.numpy(), modulation_, 3 * width, stats_2.numpy(), grad_, to_between_),
+            sums_,
+        )
+
+        # Attention, from what it adds to the stream back to queries, keys and values.
+        run_samples(
+            kernels.gate_back,
+            *(batch, to_between_, modulation_, 2 * width, update_1.numpy(), b_proj_, to_update.numpy(), sums_, at_proj),
+        )
+        flat = to_update.view(lines, width)
+        to_w_proj = torch.mm(flat.t(), joined.view(lines, width))
+        to_joined, to_attended = torch.mm(flat, w_proj).view_as(x), x.new_empty(batch, heads, tokens, channels)
+        run_samples(kernels.join_back, batch, to_joined.numpy(), to_attended.numpy())
         q, k, v = parts.view(3, batch * heads, tokens, channels).unbind(0)
-        grad_attended = x.new_empty(batch, heads, tokens, channels)
-        run_samples(kernels.join_back, batch, *arrays(grad_joined, grad_attended))
-        grad_attended = grad_attended.view_as(v)
-        grad_weights = torch.bmm(grad_attended, v.transpose(1, 2)).view_as(weights)
-        run_samples(kernels.softmax_back, batch, *arrays(weights), channels**-0.5, *arrays(grad_weights))
-        scores = grad_weights.view(-1, tokens, tokens)
-        grad_parts = torch.empty_like(parts)
-        to_q, to_k, to_v = grad_parts.view(3, batch * heads, tokens, channels).unbind(0)
-        torch.bmm(scores, k, out=to_q)
-        torch.bmm(scores.transpose(1, 2), q, out=to_k)
-        torch.bmm(weights.view_as(scores).transpose(1, 2), grad_attended, out=to_v)
+        to_attended = to_attended.view_as(v)
+        to_weights = torch.bmm(to_attended, v.transpose(1, 2))
+        weights_, to_weights_ = (tensor.view(batch, heads, tokens, tokens).numpy() for tensor in (weights, to_weights))
+        run_samples(kernels.softmax_back, batch, weights_, channels**-0.5, to_weights_)
+        to_parts = torch.empty_like(parts)
+        to_q, to_k, to_v = to_parts.view(3, batch * heads, tokens, channels).unbind(0)
+        torch.bmm(to_weights, k, out=to_q)
+        torch.bmm(to_weights.transpose(1, 2), q, out=to_k)
+        torch.bmm(weights.transpose(1, 2), to_attended, out=to_v)
 
-        # Before attention.
-        grad_qkv = x.new_empty(batch, tokens, len(w_qkv))
-        grad_b_qkv = x.new_empty(batch, len(w_qkv))
-        run_samples(kernels.split_back, batch, *arrays(grad_parts, grad_qkv, grad_b_qkv))
-        flat = grad_qkv.view(-1, len(w_qkv))
-        grad_w_qkv = torch.mm(flat.t(), normed.view(-1, x.shape[2]))
-        grad_normed = torch.mm(flat, w_qkv).view_as(x)
-        grad_x, grad_shift, grad_scale = _norm_back(kernels, grad_normed, x, scale, mean, inverse, grad)
-        modulation = (grad_shift, grad_scale, grad_gate)
-        return grad_x, *modulation, grad_w_qkv, grad_b_qkv.sum(0), grad_w_proj, grad_b_proj, None
+        # The norm before them.
+        to_qkv = x.new_empty(batch, tokens, 3 * width)
+        run_samples(kernels.split_back, batch, to_parts.numpy(), to_qkv.numpy(), sums_, at_qkv)
+        flat = to_qkv.view(lines, 3 * width)
+        to_w_qkv = torch.mm(flat.t(), normed_1.view(lines, width))
+        to_normed, to_x = torch.mm(flat, w_qkv).view_as(x), torch.empty_like(x)
+        run_samples(
+            kernels.norm_back,
+            *(batch, to_normed.numpy(), x_, modulation_, 0, stats_1.numpy(), to_between_, to_x.numpy(), sums_),
+        )
 
-
-class _MlpBranch(torch.autograd.Function):
-    """With the backward pass in closed form."""
-
-    @staticmethod
-    def forward(ctx: Any, x, shift, scale, gate, w_1, b_1, w_2, b_2) -> Tensor:
-        kernels = adaln_kernels(real_of(x))
-        x, gate = x.contiguous(), gate.contiguous()
-        batch, tokens, width = x.shape
-
-        # The hidden layer of the modulated tokens.
-        normed, mean, inverse = _norm(kernels, x, shift, scale)
-        hidden = torch.mm(normed.view(-1, width), w_1.t()).view(batch, tokens, len(w_1))
-        active = torch.empty_like(hidden)
-        run_samples(kernels.gelu, batch, *arrays(hidden, b_1, active))
-
-        # What it adds to the stream.
-        update = torch.mm(active.view(-1, len(w_1)), w_2.t()).view_as(x)
-        ctx.save_for_backward(x, scale, gate, normed, mean, inverse, hidden, active, update, w_1, b_1, w_2, b_2)
-        return _gated(kernels, x, gate, update, b_2)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor):
-        (grad,) = grads
-        _refuse_second_order()
-        x, scale, gate, normed, mean, inverse, hidden, active, update, w_1, b_1, w_2, b_2 = ctx.saved_tensors
-        kernels = adaln_kernels(real_of(x))
-        batch, _, width = x.shape
-        grad = grad.contiguous()
-
-        # Behind the hidden layer.
-        grad_update, grad_gate, grad_b_2 = _gated_back(kernels, grad, gate, update, b_2)
-        flat = grad_update.view(-1, width)
-        grad_w_2 = torch.mm(flat.t(), active.view(-1, len(w_1)))
-        grad_active = torch.mm(flat, w_2).view_as(hidden)
-
-        # The hidden layer, and before it.
-        grad_hidden = torch.empty_like(hidden)
-        grad_b_1 = x.new_empty(batch, len(w_1))
-        run_samples(kernels.gelu_back, batch, *arrays(grad_active, hidden, b_1, grad_hidden, grad_b_1))
-        flat = grad_hidden.view(-1, len(w_1))
-        grad_w_1 = torch.mm(flat.t(), normed.view(-1, width))
-        grad_normed = torch.mm(flat, w_1).view_as(x)
-        grad_x, grad_shift, grad_scale = _norm_back(kernels, grad_normed, x, scale, mean, inverse, grad)
-        return grad_x, grad_shift, grad_scale, grad_gate, grad_w_1, grad_b_1.sum(0), grad_w_2, grad_b_2
-
-
-def _norm(kernels: AdalnKernels, x: Tensor, shift: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
-    """The modulated norm (B, N, D); means and inverse standard deviations (B, N)."""
-    y = torch.empty_like(x)
-    mean, inverse = x.new_empty(2, *x.shape[:2]).unbind(0)
-    run_samples(kernels.norm, len(x), *arrays(x, shift, scale), EPSILON, *arrays(y, mean, inverse))
-    return y, mean, inverse
-
-
-def _norm_back(
-    kernels: AdalnKernels, grad: Tensor, x: Tensor, scale: Tensor, mean: Tensor, inverse: Tensor, residual: Tensor
-) -> tuple[Tensor, ...]:
-    """Gradients of x, to which `residual` is added, of shift and of scale."""
-    grad_x = torch.empty_like(x)
-    grad_shift, grad_scale = x.new_empty(2, len(x), x.shape[2]).unbind(0)
-    given = arrays(grad, x, scale, mean, inverse, residual)
-    run_samples(kernels.norm_back, len(x), *given, *arrays(grad_x, grad_shift, grad_scale))
-    return grad_x, grad_shift, grad_scale
-
-
-def _gated(kernels: AdalnKernels, x: Tensor, gate: Tensor, update: Tensor, bias: Tensor) -> Tensor:
-    y = torch.empty_like(x)
-    run_samples(kernels.gate, len(x), *arrays(x, gate, update, bias, y))
-    return y
-
-
-def _gated_back(
-    kernels: AdalnKernels, grad: Tensor, gate: Tensor, update: Tensor, bias: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of the update, the gate and the bias."""
-    grad_update = torch.empty_like(grad)
-    grad_gate, grad_bias = grad.new_empty(2, len(grad), grad.shape[2]).unbind(0)
-    run_samples(kernels.gate_back, len(grad), *arrays(grad, gate, update, bias, grad_update, grad_gate, grad_bias))
-    return grad_update, grad_gate, grad_bias.sum(0)
-
-
-def _refuse_second_order() -> None:
-    """A backward pass records its own gradients only for a second derivative, which loops would drop."""
-    if torch.is_grad_enabled():
-        raise NotImplementedError(f"kernel 'numba' has no second derivatives: {_WAY_OUT}")
+        # The modulation, and the sums over the batch.
+        to_modulation = sums[:, : 6 * width]
+        to_w_mod = torch.mm(to_modulation.t(), active_c)
+        to_c = torch.ops.aten.silu_backward(torch.mm(to_modulation, w_mod), c)
+        to_b_mod, to_b_qkv, to_b_proj, to_b_1, to_b_2 = sums.sum(0).split(sizes)
+        biased = (to_w_mod, to_b_mod, to_w_qkv, to_b_qkv, to_w_proj, to_b_proj, to_w_1, to_b_1, to_w_2, to_b_2)
+        return to_x, to_c, *biased, None
