@@ -195,12 +195,27 @@ def plan(
     suite: SuiteArgument,
     overrides: SetOption = [],  # noqa: B006
     seeds: SeedsOption = None,
+    detect: Annotated[
+        float | None,
+        typer.Option("--detect", metavar="FID", help="how many seeds find a difference this large, at 80 % power?"),
+    ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option("--spread", metavar="FID", help="for --detect: standard deviation of paired differences"),
+    ] = None,
+    run_with_spread: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="RUN", help="for --detect: a finished run, or its export, that shows the spread"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training."""
-    from tread_bench.cli.plan import show_plan
+    from tread_bench.cli.plan import DetectRequest, show_plan
 
-    show_plan(suite, _with_seeds(overrides, seeds), as_json)
+    request = DetectRequest.of(detect, spread, run_with_spread)
+    show_plan(suite, _with_seeds(overrides, seeds), as_json, request)
 
 
 @app.command()

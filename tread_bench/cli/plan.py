@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,23 +14,69 @@ from rich.table import Column, Table
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.profile import run_lengths
 from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.errors import UserError
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import plan_table
 
 
-def show_plan(name: str, overrides: list[str], as_json: bool) -> None:
-    """Print a row per row of the suite; with `as_json` the cells too."""
+@dataclass(frozen=True, slots=True)
+class DetectRequest:
+    """The difference in FID to find, and the spread of paired differences: stated, or that of a run."""
+
+    difference: float
+    spread: float | None = None
+    run: Path | None = None
+
+    @classmethod
+    def of(cls, difference: float | None, spread: float | None, run: Path | None) -> DetectRequest | None:
+        """Return what these options request; None where nothing is to be found. Raises UserError."""
+        if difference is None:
+            if spread is None and run is None:
+                return None
+            option = "--from" if spread is None else "--spread"
+            raise UserError(f"{option} is the spread of the differences that --detect is about: add --detect FID")
+        problems = []
+        for option, value in (("--detect", difference), ("--spread", spread)):
+            if value is not None and not 0 < value < math.inf:
+                problems.append(f"{option} {value:g}: must be a finite number above 0, in FID")
+        if (spread is None) == (run is None):
+            given = "neither was given" if run is None else "both were given"
+            problems.append(
+                "--detect needs one spread, either the standard deviation of paired differences (--spread S) or a "
+                f"finished run that shows it (--from RUN): {given}"
+            )
+        if problems:
+            raise UserError("\n".join(problems))
+        return cls(difference, spread, run)
+
+
+def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectRequest | None = None) -> None:
+    """Print a row per row of the suite; with `as_json` the cells too; for a request the seeds that it takes."""
     plan = load_plan(find_suite(name), overrides)
     rows = plan_table(plan, cell_cost)
+    detection = None
+    if request is not None:
+        from tread_bench.cli.detect import detect  # needs scipy, which takes longer to load than a plan to show
+
+        detection = detect(plan, request)
     if as_json:
         cells = [
             {"cell": c.id, "row": c.row, "seed": c.seed, "config": c.cell.model_dump(mode="json")} for c in plan.cells
         ]
-        typer.echo(json.dumps({"suite": plan.suite.name, "rows": rows, "cells": cells}, indent=2))
+        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": cells}
+        if detection is not None:
+            document["detection"] = detection.as_json()
+        typer.echo(json.dumps(document, indent=2))
         return
     console = stdout_console()
     console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
     console.print(_table(rows))
+    if detection is not None:
+        from tread_bench.cli.detect import detection_in_words, detection_table
+
+        console.print(detection_table(detection))
+        for line in detection_in_words(detection):
+            typer.echo(line)
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

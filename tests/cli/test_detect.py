@@ -1,0 +1,137 @@
+"""`plan --detect` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tests.run_folders import new_folder
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.cli.app import app
+from tread_bench.core.documents import Choices
+from tread_bench.core.errors import UserError
+from tread_bench.core.initial_record import initial_record
+from tread_bench.core.power import seeds_to_find
+from tread_bench.core.records import Evaluation
+from tread_bench.runner.prepare import write_plan
+from tread_bench.suite.load import load_plan
+
+THIRD_ROW = "  other: {method: tread, routes: 2:2@0.5}\n"
+SUITE = toy_suite(iterations=4, checkpoint_every=2, seeds=4).replace("timing:", f"{THIRD_ROW}timing:")
+FIDS = {"dense": [20.0, 22.0, 21.0, 19.0], "routed": [21.0, 24.5, 21.5, 20.0], "other": [23.0, 23.5, 24.0, 20.5]}
+CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
+
+
+@pytest.fixture
+def suite(tmp_path) -> Path:
+    return write_suite(tmp_path, SUITE)
+
+
+@pytest.fixture
+def finished(suite, tmp_path) -> Path:
+    """A run folder of the suite with known FIDs."""
+    return write_run(suite, tmp_path / "run", [])
+
+
+def write_run(suite: Path, root: Path, overrides: list[str], smoke: bool = False) -> Path:
+    plan, folder = load_plan(suite, overrides), new_folder(root)
+    write_plan(plan, plan.cells, SUITE, folder, CHOICES)
+    if smoke:
+        written = json.loads(folder.plan_path.read_text())
+        folder.plan_path.write_text(json.dumps({**written, "smoke": True}))
+    for cell in plan.cells:
+        record = initial_record(folder.existing_request(cell.id), folder.existing_plan())
+        last = Evaluation(
+            iteration=cell.cell.training.iterations, train_seconds=1, validation_loss=1, validation_loss_per_time={},
+            fid=FIDS[cell.row][cell.seed],
+        )  # fmt: skip
+        folder.write_record(record.model_copy(update={"status": "done", "evaluations": [last]}))
+    return root
+
+
+def planned(*arguments: object):
+    return CliRunner().invoke(app, ["plan", *map(str, arguments)])
+
+
+def detection(*arguments: object):
+    done = planned(*arguments, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)["detection"]
+
+
+def test_a_stated_spread_gives_each_row_the_seeds_of_the_first_step_of_holm(suite):
+    found = detection(suite, "--detect", 1.5, "--spread", 1.2)
+    assert [(row["row"], row["reference"], row["spread"]) for row in found["rows"]] == [
+        ("routed", "dense", 1.2),
+        ("other", "dense", 1.2),
+    ]
+    assert {row["seeds"] for row in found["rows"]} == {seeds_to_find(1.5 / 1.2, 1000, 0.05 / 2)}
+    assert {row["seeds_upper"] for row in found["rows"]} == {found["rows"][0]["seeds"]}
+    assert found["comparisons"] == 2 and found["difference"] == 1.5
+
+
+def test_a_run_gives_each_row_its_own_spread_with_its_bound(suite, finished):
+    rows = {row["row"]: row for row in detection(suite, "--detect", 1.5, "--from", finished)["rows"]}
+    for name, row in rows.items():
+        spread = float(np.std(np.subtract(FIDS[name], FIDS["dense"]), ddof=1))
+        assert row["spread"] == pytest.approx(spread) and row["pairs"] == 4
+        assert row["spread_upper"] == pytest.approx(spread * (3 / 0.3518463) ** 0.5, rel=1e-5)  # chi-square, 5 %
+        assert row["seeds"] == seeds_to_find(1.5 / spread, 1000, 0.05 / 2) < row["seeds_upper"]
+        assert row["differing"] == []
+
+
+def test_the_text_says_how_many_seeds_are_enough_for_every_row(suite, finished):
+    most = max(row["seeds"] for row in detection(suite, "--detect", 1.5, "--from", finished)["rows"])
+    said = planned(suite, "--detect", 1.5, "--from", finished).output
+    assert f"With {most} seeds, a difference of 1.5 FID is found in every row with a power of 80 % or more" in said
+    assert "Holm-adjusted over 2 rows" in said and "other settings" not in said
+
+
+def test_a_run_of_other_settings_and_rows_that_it_lacks_are_named(suite, tmp_path):
+    pilot = tmp_path / "pilot.yaml"
+    pilot.write_text(SUITE.replace(THIRD_ROW, ""))
+    shorter = write_run(pilot, tmp_path / "shorter", ["training.iterations=2", "metrics.at=[2]"])
+    said = planned(suite, "--detect", 1.5, "--from", shorter).output
+    assert "found in 1 of 2 rows" in said and "not known" in said
+    assert "other settings than this suite (metrics, training)" in said
+
+
+def test_an_export_of_a_run_says_the_same(suite, finished, tmp_path):
+    written = CliRunner().invoke(app, ["export", str(finished), "--out", str(tmp_path / "run.json")])
+    assert written.exit_code == 0, written.output
+    own = detection(suite, "--detect", 1.5, "--from", finished)
+    assert detection(suite, "--detect", 1.5, "--from", tmp_path / "run.json") == own
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--detect", "1.5"), "neither was given"),
+        (("--detect", "1.5", "--spread", "1", "--from", "run"), "both were given"),
+        (("--detect", "0", "--spread", "inf"), "--detect 0: must be a finite number above 0"),
+        (("--detect", "0", "--spread", "inf"), "--spread inf: must be a finite number above 0"),
+        (("--detect", "nan", "--spread", "1"), "--detect nan: must be"),
+        (("--spread", "1"), "add --detect FID"),
+        (("--from", "run"), "add --detect FID"),
+        (("--detect", "1.5", "--from", "nowhere"), "not a run folder"),
+        (("--detect", "1.5", "--spread", "1", "--set", "metrics.generate=false"), "compares no row"),
+    ],
+)
+def test_what_cannot_be_answered_is_one_clear_error(arguments, said, suite):
+    error = planned(suite, *arguments).exception
+    assert isinstance(error, UserError) and said in str(error)
+
+
+def test_smoke_runs_and_runs_without_pairs_are_refused(suite, tmp_path):
+    smoke = write_run(suite, tmp_path / "smoke", [], smoke=True)
+    assert "smoke run" in str(planned(suite, "--detect", 1.5, "--from", smoke).exception)
+    single = write_run(suite, tmp_path / "single", ["seeds=1"])
+    assert "two seeds or more" in str(planned(suite, "--detect", 1.5, "--from", single).exception)
+
+
+def test_a_plan_without_the_question_has_no_answer(suite):
+    assert "detection" not in json.loads(planned(suite, "--json").output)

@@ -1,0 +1,212 @@
+"""`plan --detect`: how many seeds a suite needs to find a difference in FID between its rows and their references."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Column, Table
+
+from tread_bench.core.config.suite import MAX_SEEDS
+from tread_bench.core.documents import RunPlan
+from tread_bench.core.errors import UserError
+from tread_bench.core.power import POWER, Spread, paired_test_power, seeds_to_find
+from tread_bench.core.records import Record
+from tread_bench.core.statistics import CONFIDENCE, LEVEL
+from tread_bench.runner.export import read_export
+from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.plan import Plan, PlannedCell
+
+if TYPE_CHECKING:
+    from tread_bench.cli.plan import DetectRequest
+
+_NAMED = 3  # rows in a message
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedRow:
+    """A row beside its reference, and the number of seeds that finds the difference.
+
+    `seeds_upper` is that number if the spread is `spread_upper`, and `power` that of the suite's own seeds. None: not
+    known, or of seeds, more than a suite may have. `differing` are the parts of the cell that the run had otherwise.
+    """
+
+    row: str
+    reference: str
+    pairs: int | None = None
+    spread: float | None = None
+    spread_upper: float | None = None
+    power: float | None = None
+    seeds: int | None = None
+    seeds_upper: int | None = None
+    differing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What seeds can find, by two-sided paired t-tests at `level`, Holm-adjusted over `comparisons` rows."""
+
+    difference: float
+    suite_seeds: int
+    comparisons: int
+    rows: Sequence[DetectedRow]
+    level: float = LEVEL
+    target_power: float = POWER
+    spread_confidence: float = CONFIDENCE
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its JSON form."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """The spread of a row's differences in a run, and the parts of its cell that differ from the suite's."""
+
+    spread: Spread
+    differing: tuple[str, ...] = ()
+
+
+def detect(plan: Plan, request: DetectRequest) -> Detection:
+    """Compute the seeds that find the requested difference, row by row.
+
+    Each row is tested at the level of Holm's first step, so that it has at least the stated power, whatever the other
+    rows show.
+
+    Raises:
+        UserError: the suite compares no rows by FID, or the run does not show how much they vary.
+    """
+    # The rows that the report tests against a reference, and how much their differences vary.
+    compared = {row: cells[0] for row, cells in plan.rows.items() if _is_compared(cells[0])}
+    if not compared:
+        raise UserError(f"{plan.suite.name} compares no row with another one by FID, so there is nothing to --detect")
+    if request.run is None:
+        assert request.spread is not None, "a request has a spread or a run"
+        spreads = dict.fromkeys(compared, _Measured(Spread(request.spread)))
+    else:
+        spreads = _spreads_in(request.run, compared)
+
+    # Seeds and power of each.
+    names = {cell.id: cell.row for cell in plan.cells}
+    level = LEVEL / len(compared)
+    planned = len(plan.suite.seeds)
+    rows = []
+    for row, cell in compared.items():
+        measured = spreads.get(row)
+        if measured is None:
+            rows.append(DetectedRow(row, names[cell.reference]))
+            continue
+        spread = measured.spread
+        effect = _effect(request.difference, spread.value)
+        rows.append(
+            DetectedRow(
+                row=row,
+                reference=names[cell.reference],
+                pairs=spread.pairs,
+                spread=spread.value,
+                spread_upper=spread.upper(),
+                power=paired_test_power(effect, planned, level) if planned > 1 else 0.0,
+                seeds=seeds_to_find(effect, MAX_SEEDS, level),
+                seeds_upper=seeds_to_find(_effect(request.difference, spread.upper()), MAX_SEEDS, level),
+                differing=measured.differing,
+            )
+        )
+    return Detection(request.difference, planned, len(compared), rows)
+
+
+def _is_compared(cell: PlannedCell) -> bool:
+    return cell.reference not in ("", cell.id) and cell.cell.metrics.generate
+
+
+def _effect(difference: float, spread: float) -> float:
+    return difference / spread if spread else math.inf
+
+
+def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measured]:
+    """The spreads of those rows that a run or an export has too, by name. Raises UserError where it has none."""
+    from tread_bench.reports.comparison import comparison
+
+    plan, records = _read(run)
+    if plan.smoke:
+        raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
+    found = {}
+    for row in comparison(records):
+        spread = Spread.of(row.scores.get("fid", {}), row.references.get("fid", {}))
+        if spread is not None and row.name in rows:
+            found[row.name] = _Measured(spread, _differing(row.first.config, rows[row.name]))
+    if not found:
+        named = ", ".join([*rows][:_NAMED]) + (", ..." if len(rows) > _NAMED else "")
+        raise UserError(
+            f"{run} has no row of this suite ({named}) with the FIDs of two seeds or more, and of its reference, so it "
+            "does not show how much differences vary: name another run, or use --spread"
+        )
+    return found
+
+
+def _read(run: Path) -> tuple[RunPlan, Sequence[Record]]:
+    """The plan and the records of a run folder or an export. Raises UserError where it is neither."""
+    if run.is_file():
+        export = read_export(run)
+        return export.plan, export.records
+    folder = RunFolder(run)
+    plan = folder.existing_plan()
+    return plan, folder.readable_records(plan.references)[0]
+
+
+def _differing(config: Mapping[str, Any], planned: PlannedCell) -> tuple[str, ...]:
+    own = planned.cell.model_dump(mode="json")
+    return tuple(key for key in own if config.get(key) != own[key])
+
+
+def detection_table(found: Detection) -> Table:
+    """Return a row for each comparison; columns on the uncertainty of spreads only where they were measured."""
+    is_measured = any(row.pairs for row in found.rows)
+    titles = ["reference", "spread", f"power with\n{found.suite_seeds} seeds", "seeds"]
+    if is_measured:
+        titles += ["pairs", "spread\nat most", "seeds\nat most"]
+    table = Table(Column("row", no_wrap=True), *titles)
+    for row in found.rows:
+        if row.spread is None or row.spread_upper is None:
+            table.add_row(row.row, row.reference, UNKNOWN)
+            continue
+        cells = [row.reference, f"{row.spread:.3g}", _share(row.power), _seeds(row.seeds)]
+        if is_measured:
+            cells += [f"{row.pairs}", f"{row.spread_upper:.3g}", _seeds(row.seeds_upper)]
+        table.add_row(row.row, *cells)
+    return table
+
+
+def detection_in_words(found: Detection) -> list[str]:
+    """Return what the table says of all rows, and what it depends on, a sentence per line."""
+    known = [row for row in found.rows if row.spread is not None]
+    seeds, upper = _most(row.seeds for row in known), _most(row.seeds_upper for row in known)
+    which = "every row" if len(known) == len(found.rows) else f"{len(known)} of {len(found.rows)} rows"
+    lines = [
+        f"With {seeds} seeds, a difference of {found.difference:g} FID is found in {which} with a power of "
+        f"{_share(found.target_power)} or more (paired t-tests at {_share(found.level)}, two-sided, Holm-adjusted over "
+        f"{found.comparisons} rows)."
+    ]
+    if upper != seeds:
+        bound = f"upper {_share(found.spread_confidence)} bound"
+        lines.append(f"Few pairs leave a spread uncertain: with every spread at its {bound} it takes {upper} seeds.")
+    differing = sorted({part for row in known for part in row.differing})
+    if differing:
+        lines.append(f"The run had other settings than this suite ({', '.join(differing)}): its spreads may not apply.")
+    return lines
+
+
+def _most(seeds: Iterable[int | None]) -> str:
+    numbers = list(seeds)
+    return _seeds(None if None in numbers else max(filter(None, numbers)))
+
+
+def _seeds(number: int | None) -> str:
+    return f"more than {MAX_SEEDS:,}" if number is None else f"{number:,}"
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{100 * value:.0f} %"
