@@ -1,7 +1,7 @@
 """One row per configuration, all seeds together, beside its dense reference.
 
 Rows are in groups: same architecture, data, objective, metric protocol and iteration. Only rows of one group are
-ranked.
+ranked. A row with a budget is in the group of the row that its budget names, whatever its length and architecture.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.records import Evaluation, Record, TimingFigures
 from tread_bench.core.routes import parse_routes
 from tread_bench.core.statistics import (
+    LEVEL,
     AgainstBest,
     Estimate,
     against_best,
@@ -32,10 +33,11 @@ from tread_bench.reports.columns import further_figures
 from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
 
 METRICS = ("fid", "kid", "validation_loss")
+Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
 
 
 class Group(NamedTuple):
-    """What rows must share to be ranked together."""
+    """What rows must share to be ranked together; of a row with a budget, what the row that it names has."""
 
     backbone: str
     data: str
@@ -48,7 +50,8 @@ class Group(NamedTuple):
 class Row:
     """All seeds of one configuration.
 
-    `scores` holds metric -> seed -> finite value at the last iteration, `references` the dense ones of the same seeds;
+    `scores` holds metric -> seed -> finite value at the group's iteration, `references` those of the reference's cells,
+    both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
     `fid_p_value` is the paired test against dense, Holm-adjusted over all rows that stand side by side. `short_label`
     distinguishes the row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is
     the median dense step of the whole run. A row of a smoke run has no test and no published figures beside it.
@@ -81,7 +84,7 @@ class Row:
 
     @property
     def is_dense(self) -> bool:
-        """Trained without routes, auxiliary loss or schedule: the reference of the others."""
+        """Trained without routes, auxiliary loss or schedule, and no control: the reference of the others."""
         return requested.is_plainly_dense(self.first)
 
     @property
@@ -171,7 +174,7 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     """
     # The seeds of one configuration and protocol make a row, beside their dense references.
     ordered = sorted(map(_without_infinite_fids, records), key=record_order)
-    cells = {record.cell: record for record in ordered}
+    cells = _Cells(ordered)
     dense_ms = dense_steps_ms(ordered)
     rows: list[Row] = []
     for _, seeds in groupby(ordered, _row_key):
@@ -179,7 +182,7 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
 
     # Rows of one group are next to each other.
     rows = [_in_its_group(row, rows) for row in rows]
-    rows.sort(key=lambda row: (row.group, record_order(row.first)))
+    rows.sort(key=lambda row: (row.group, row.first.backbone != row.group.backbone, record_order(row.first)))
     if is_smoke:
         return with_labels([replace(row, is_smoke=True) for row in rows])
 
@@ -222,52 +225,79 @@ def _objective(record: Record) -> str:
     return f"{name} ({settings})" if settings else name
 
 
-def _group(record: Record, evaluation: Evaluation | None) -> Group:
-    return Group(
-        backbone=record.backbone,
-        data=_data(record),
-        objective=_objective(record),
-        protocol=evaluation.protocol or "" if evaluation else "",
-        iteration=evaluation.iteration if evaluation else 0,
-    )
+class _Cells:
+    """The records of a run, by cell and by row."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.by_id = {record.cell: record for record in records}
+        self.by_row: dict[tuple[str, str], list[Record]] = {}
+        for record in records:
+            self.by_row.setdefault((record.suite, record.row), []).append(record)
+
+    def of_budget(self, record: Record) -> list[Record]:
+        """The cells of the row that the record's budget names; without a budget none."""
+        return self.by_row.get((record.suite, requested.macs_of(record)), [])
+
+    def reference(self, record: Record) -> Record | None:
+        """The finished cell that a record is compared with: the paired one of its budget's row, else its reference."""
+        seed = requested.paired_seed(record)
+        paired = (one for one in self.of_budget(record) if requested.paired_seed(one) == seed)
+        found = next(paired, None) if requested.macs_of(record) else self.by_id.get(record.reference)
+        return found if found is not None and found is not record and found.status == "done" else None
+
+    def group(self, record: Record) -> Group:
+        """The group of a record; with a budget, architecture and iteration are those of the row that it names."""
+        of_budget = self.of_budget(record)
+        ends = [one.last.iteration for one in of_budget if one.status == "done" and one.last]
+        last = record.last
+        return Group(
+            backbone=of_budget[0].backbone if of_budget else record.backbone,
+            data=_data(record),
+            objective=_objective(record),
+            protocol=last.protocol or "" if last else "",
+            iteration=max(ends) if ends and last else last.iteration if last else 0,
+        )
 
 
-def _by_protocol(records: list[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> list[Row]:
+def _by_protocol(records: list[Record], cells: _Cells, dense_ms: Mapping[Setting, float]) -> list[Row]:
     """One row per protocol that its finished cells were measured under; unfinished cells stay with the first."""
     done = [record for record in records if record.status == "done"]
     not_done = [record for record in records if record.status != "done"]
     groups: dict[Group, list[Record]] = {}
     for record in done:
-        groups.setdefault(_group(record, record.last), []).append(record)
-    first = next(iter(groups), _group(records[0], None))
+        groups.setdefault(cells.group(record), []).append(record)
+    nothing = cells.group(records[0].model_copy(update={"evaluations": []}))
+    first = next(iter(groups), nothing)
     groups.setdefault(first, []).extend(not_done)
     return [_row(group, members, cells, dense_ms) for group, members in groups.items()]
 
 
-def _row(group: Group, records: Sequence[Record], cells: dict[str, Record], dense_ms: Mapping[Setting, float]) -> Row:
+def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mapping[Setting, float]) -> Row:
     step_ms = next((dense_step_ms(record, dense_ms) for record in records if record.timing), None)
     members = tuple(sorted(records, key=record_order))
     row = Row(group=group, name=records[0].row, records=members, dense_step_ms=step_ms)
 
     # Scores of each seed, and of its dense reference, as far as they are finite.
     further = [figure.name for figure in further_figures(row.done)]
-    for metric in (*METRICS, *further):
-        for record in row.done:
-            value = record.last.figure(metric) if record.last else None
-            reference = _reference_value(record, cells.get(record.reference), metric)
-            if value is not None and math.isfinite(value):
-                row.scores.setdefault(metric, {})[record.seed] = value
-            if reference is not None and math.isfinite(reference):
-                row.references.setdefault(metric, {})[record.seed] = reference
+    for record in row.done:
+        seed = requested.paired_seed(record)
+        own = _evaluation(record, group)
+        if own is not record.last and requested.scheduled(record):
+            own = None  # a schedule is stretched over the whole training, of which only the end counts
+        paired = cells.reference(record)
+        reference = _evaluation(paired, group) if paired and own else None
+        for metric in (*METRICS, *further):
+            for scores, evaluation in ((row.scores, own), (row.references, reference)):
+                value = evaluation.figure(metric) if evaluation else None
+                if value is not None and math.isfinite(value):
+                    scores.setdefault(metric, {})[seed] = value
     return row
 
 
-def _reference_value(record: Record, reference: Record | None, metric: str) -> float | None:
-    """The dense cell's figure at the same iteration under the same protocol."""
-    if reference is None or reference.status != "done" or reference.cell == record.cell or record.last is None:
-        return None
-    same = (record.last.iteration, record.last.protocol)
-    return next((e.figure(metric) for e in reference.evaluations if (e.iteration, e.protocol) == same), None)
+def _evaluation(record: Record, group: Group) -> Evaluation | None:
+    """At the group's iteration, under its protocol."""
+    same = (group.iteration, group.protocol)
+    return next((e for e in record.evaluations if (e.iteration, e.protocol or "") == same), None)
 
 
 def _in_its_group(row: Row, rows: Sequence[Row]) -> Row:
@@ -315,3 +345,12 @@ def lowest_fids(rows: Sequence[Row], among: Sequence[Row] | None = None) -> list
         wanted = {id(row) for row in among}
         chosen = {str(place) for place, row in enumerate(rows) if id(row) in wanted}
     return [rows[int(place)] for place in fids_against_best(rows).best(chosen)]
+
+
+def concluded(difference: Estimate | None, p_value: float | None) -> Outcome:
+    """What can be concluded from a difference in FID and its adjusted test."""
+    if difference is None or difference.bounds is None:
+        return "unknown"
+    if p_value is not None and p_value <= LEVEL:
+        return "worse" if difference.mean > 0 else "better"
+    return "not beyond chance" if difference.excludes(0) else "open"

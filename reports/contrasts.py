@@ -36,7 +36,7 @@ def contrasts(rows: Sequence[Row]) -> list[Contrast]:
     # Rows that were trained, and may be ranked.
     ranked = [row for row in rows if row.fid and not row.is_judged_by_teacher]
     trained = [row for row in ranked if not requested.is_evaluated_only(row.first)]
-    if kind([row for row in trained if not row.is_dense]) != "row":
+    if kind([row for row in trained if not row.is_dense and not requested.is_control(row.first)]) != "row":
         return []
 
     # Pairs of rows of one group that differ in one thing.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Row, lowest_fids
+from tread_bench.reports.comparison import Outcome, Row, lowest_fids
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
-from tread_bench.reports.verdict import Outcome, against_dense, outcome, ranked, runners_up
+from tread_bench.reports.verdict import against_dense, outcome, ranked, runners_up
 
 _VERDICTS: dict[tuple[Outcome, ...], str] = {
     ("better",): "better than dense training {} {}",

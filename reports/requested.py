@@ -8,10 +8,12 @@ from tread_bench.core.config.guidance import UNGUIDED
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.data_sources import DataFamily, data_sources
 from tread_bench.core.guidance import guidance_rules
-from tread_bench.core.methods import Evaluated, methods
+from tread_bench.core.methods import Evaluated, Tokens, methods
 from tread_bench.core.records import Record
 
 Setting = dict[str, Any]
+
+SEEDS_OF_A_GROUP = 1000
 
 
 class Schedule(NamedTuple):
@@ -60,6 +62,24 @@ def iterations(record: Record) -> int:
     return int(record.config.get("training", {}).get("iterations") or 0)
 
 
+def macs_of(record: Record) -> str:
+    """The row to whose training MACs this one is trained; "" without a budget, and for one that trains nothing."""
+    if is_evaluated_only(record):
+        return ""
+    budget = record.config.get("training", {}).get("budget") or {}
+    return str(budget.get("macs_of") or "")
+
+
+def seed_group(record: Record) -> int:
+    """0, but for a row that repeats another one with other seeds."""
+    return int(record.config.get("seed_group") or 0)
+
+
+def paired_seed(record: Record) -> int:
+    """The seed that the cell is paired with in rows of other seed groups."""
+    return record.seed - SEEDS_OF_A_GROUP * seed_group(record)
+
+
 def data(record: Record) -> str:
     """Name of its data source."""
     return str(record.config.get("data", {}).get("name") or "")
@@ -87,14 +107,30 @@ def is_judged_by_teacher(record: Record) -> bool:
 
 
 def is_plainly_dense(record: Record) -> bool:
-    """Nothing is requested that others are compared by: no method, no auxiliary loss, no schedule."""
+    """Nothing is requested that others are compared by: no method, auxiliary loss or schedule; nor is it a control."""
+    return is_trained_densely(record) and not is_control(record)
+
+
+def is_trained_densely(record: Record) -> bool:
+    """Whether no method, no auxiliary loss and no schedule is requested."""
     return method(record) == PLAINLY_DENSE.name and not scheduled(record)
+
+
+def is_control(record: Record) -> bool:
+    """Whether it is dense training that stands beside the reference: to its cost, or with another group of seeds."""
+    return is_trained_densely(record) and bool(macs_of(record) or seed_group(record))
 
 
 def is_plain_routing(record: Record) -> bool:
     """Whether its method is nothing but routes; not known of a method that is not installed here."""
     family = methods().get(record.method)
     return family is not None and family.is_plain_routing
+
+
+def skips_layers(record: Record) -> bool:
+    """Whether all tokens of a sample skip blocks together: the control of what routing of single tokens adds."""
+    family = methods().get(record.method)
+    return family is not None and family.tokens is Tokens.SKIP_AS_A_WHOLE
 
 
 def is_routing_alone(record: Record) -> bool:

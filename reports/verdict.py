@@ -2,49 +2,207 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.curves import Reached
 from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Group, Row, fids_against_best, lowest_fids
+from tread_bench.reports.comparison import Group, Outcome, Row, concluded, fids_against_best, lowest_fids
+from tread_bench.reports.controls import rules_out
+from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
 
-Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What is said of the rows of one group, in sentences; "" where there is nothing to say."""
+
+    group: Group
+    at_cost: str = ""  # the best row at equal training MACs and at equal time
+    at_iterations: str
+    disagreement: str = ""  # the rows of which the two say different things
+    cost: str
+    to_target: str = ""
+    controls: tuple[str, ...] = ()
+
+    @property
+    def quality(self) -> str:
+        return " ".join(filter(None, (self.at_cost, self.at_iterations, self.disagreement)))
+
+    @property
+    def price(self) -> str:
+        return " ".join(filter(None, (self.cost, self.to_target, *self.controls)))
 
 
 def verdicts(rows: Sequence[Row], is_over: bool = True) -> list[tuple[Group, str, str]]:
-    """(group, sentence on quality, sentence on cost) for every group of rows that may be ranked together.
+    """(group, sentences on quality, sentences on cost) for every group of rows that may be ranked together."""
+    return [(one.group, one.quality, one.price) for one in answers(rows, is_over)]
+
+
+def answers(rows: Sequence[Row], is_over: bool = True) -> list[Verdict]:
+    """One for every group of rows that may be ranked together.
 
     For an unfinished run, what is not known is said to be not known yet.
     """
-    return [(group, *_verdict(list(members), is_over)) for group, members in groupby(rows, lambda row: row.group)]
+    at_cost = equal_costs(rows)
+    found = []
+    for group, members in groupby(rows, lambda row: row.group):
+        found.append(_answer(list(members), [one for one in at_cost if one.row.group == group], is_over))
+    return found
 
 
-def _verdict(rows: list[Row], is_over: bool) -> tuple[str, str]:
+def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> Verdict:
+    group = rows[0].group
     if not any(row.done for row in rows):
-        return "No cell of this comparison has finished, so there is no result yet.", _missing(rows)
+        nothing = "No cell of this comparison has finished, so there is no result yet."
+        return Verdict(group=group, at_iterations=nothing, cost=_missing(rows))
     routed = [row for row, _ in ranked(rows)]
-    if not routed:
-        return _without_ranks(rows, is_over), _cheapest(rows, is_over)
-    best = lowest_fids(rows, routed)[0]
     places = decimals(row.fid.mean for row in rows if row.fid)
-    quality = f"{_mean(best, routed, places)}{runners_up(rows, routed)}; {against_dense(best, rows, places)}."
+    compared = comparable(at_cost, rows)
+    if not routed:
+        return Verdict(group=group, at_iterations=_without_ranks(rows, is_over), cost=_cheapest(rows, is_over))
+
+    # At equal iterations; without an answer at equal cost that is all.
+    best = lowest_fids(rows, routed)[0]
+    when = "At equal iterations, " if compared else ""
+    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against_dense(best, rows, places)}."
     cost = f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
-    return quality, cost
+    controls = rules_out(at_cost, compared, places)
+    if not compared:
+        return Verdict(group=group, at_iterations=quality, cost=cost, controls=controls)
+
+    # At equal cost.
+    pays = compared[0]
+    return Verdict(
+        group=group,
+        at_cost=at_equal_cost(pays, compared, places),
+        at_iterations=quality,
+        disagreement=_disagreement(compared),
+        cost=cost if pays.row is best else f"{_cost(pays.row)} {cost}",
+        to_target=_to_target(pays),
+        controls=controls,
+    )
+
+
+def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:
+    """Those of the ranked rows that have an FID at equal training MACs, the lowest first.
+
+    None where their costs are equal as they are, so that equal MACs are equal iterations.
+    """
+    candidates = {id(row) for row in _candidates(rows)}
+    found = [(one.at_macs.mean, one) for one in at_cost if one.at_macs and id(one.row) in candidates]
+    if all(one.is_trained and not requested.macs_of(one.row.first) for _, one in found):
+        return []
+    return [one for _, one in sorted(found, key=lambda pair: pair[0])]
+
+
+def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int) -> str:
+    """The sentence on the row of lowest FID at equal training MACs."""
+    # Which row, of how many, and how it was brought to equal cost.
+    how = "" if one.is_trained else " (interpolated between evaluated points)"
+    among = f", the lowest of {plural(len(compared), kind([c.row for c in compared]))}," if len(compared) > 1 else ""
+    subject = f"At equal training MACs{how}, {one.row.short_label}{among}"
+
+    # Its difference, how certain that is, and what could have been found.
+    difference = one.at_macs
+    assert difference is not None
+    name = one.reference.short_label
+    size = number(abs(difference.mean), places)
+    way = "below" if difference.mean < 0 else "above"
+    if difference.bounds is None:
+        return f"{subject} is {size} FID {way} {name} on the one seed that both have, which is too few to decide."
+    power = (
+        f"; the smallest difference that these seeds could find is {number(one.detectable, places)}"
+        if one.detectable
+        else ""
+    )
+    evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}{power}"
+    said = {
+        "better": f"is better than {name}, by {size} FID ({evidence})",
+        "worse": f"is worse than {name}, by {size} FID ({evidence})",
+        "open": f"is not significantly different from {name} ({evidence})",
+        "not beyond chance": f"is {size} FID {way} {name} ({evidence}), which is not significant among so many rows "
+        "(Holm-adjusted)",
+        "unknown": f"is {size} FID {way} {name} ({evidence})",
+    }[concluded(difference, one.at_macs_p)]
+    return f"{subject} {said}{_at_time(one, places)}."
+
+
+def _at_time(one: AtEqualCost, places: int) -> str:
+    """The same at equal measured time, as the end of a sentence."""
+    if one.at_time is None:
+        return ""
+    mean = number(one.at_time.mean, places, signed=True)
+    if one.at_time.bounds is None:
+        return f"; at equal measured time the difference is {mean}"
+    return f"; at equal measured time the difference is {mean} ({interval(one.at_time, places, signed=True)})"
+
+
+_CLAIMS = {"better": "better than dense", "worse": "worse than dense"}
+_NO_CLAIM = "not significantly different"
+
+
+def _disagreement(compared: Sequence[AtEqualCost]) -> str:
+    """The rows of which the answer at equal cost and that at equal iterations are not the same."""
+    by_claims: dict[tuple[str, str], list[str]] = {}
+    for one in compared:
+        outcomes = concluded(one.at_macs, one.at_macs_p), concluded(one.at_iterations, one.at_iterations_p)
+        at_cost, at_iterations = (_CLAIMS.get(outcome, _NO_CLAIM) for outcome in outcomes)
+        if "unknown" not in outcomes and at_cost != at_iterations:
+            by_claims.setdefault((at_cost, at_iterations), []).append(one.row.short_label)
+    if not by_claims:
+        return ""
+    each = []
+    for (at_cost, at_iterations), labels in by_claims.items():
+        each.append(f"{names(labels)}: {at_cost} at equal MACs, {at_iterations} at equal iterations")
+    return f"The two answers disagree ({'; '.join(each)})."
+
+
+def _to_target(one: AtEqualCost) -> str:
+    """What it took to come down to the FID at the reference's end."""
+    if one.macs_to_target is None:
+        return ""
+    name = one.reference.short_label
+    macs = _reached(one.macs_to_target, f"of {name}’s training MACs")
+    parts = [macs]
+    if one.time_to_target:
+        parts.append(_reached(one.time_to_target, "of its measured time"))
+    found = one.macs_to_target
+    few = " (no interval below five seeds)" if found.low is None else ""
+    return (
+        f"To come down to {name}’s last FID, {one.row.short_label} took {' and '.join(parts)}: medians over "
+        f"{plural(found.n, 'seed')}{few}, of which {found.reached} reached it."
+    )
+
+
+def _reached(found: Reached, what: str) -> str:
+    """Such as "0.78 (0.70 to not reached) of dense’s training MACs"."""
+    bounds = f" ({_ratio(found.low)} to {_ratio(found.high)})" if found.low and found.high else ""
+    return f"{_ratio(found.ratio)}{bounds} {what}"
+
+
+def _ratio(value: float) -> str:
+    return number(value) if math.isfinite(value) else "not reached"
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
-    """The rows that may be ranked by FID, with it: not the reference, nor dense controls among other methods."""
-    scored = []
-    for row in rows:
-        fid = row.fid
-        if fid and not row.is_dense and not row.is_judged_by_teacher:
-            scored.append((row, fid))
-    of_methods = [(row, fid) for row, fid in scored if requested.method(row.first) != PLAINLY_DENSE.name]
-    return of_methods or scored
+    """The rows that may be ranked by FID, with it: neither the reference nor controls."""
+    return [(row, fid) for row in _candidates([row for row in rows if row.fid]) if (fid := row.fid)]
+
+
+def _candidates(rows: Sequence[Row]) -> list[Row]:
+    """The rows that are ranked: not the reference, nor dense controls among other methods, nor a taught one."""
+    found = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
+    found = [row for row in found if not row.is_judged_by_teacher]
+    found = [row for row in found if requested.method(row.first) != PLAINLY_DENSE.name] or found
+
+    # Among nothing but routes, skipping layers is a control.
+    others = [row for row in found if not requested.skips_layers(row.first)]
+    return others if others and all(requested.is_routing_alone(row.first) for row in others) else found
 
 
 def kind(rows: Sequence[Row]) -> str:
@@ -80,14 +238,14 @@ def _cheapest(rows: list[Row], is_over: bool) -> str:
     return _cost(min(counted, key=lambda row: row.cost("forward_macs") or 0))
 
 
-def _mean(best: Row, routed: Sequence[Row], places: int) -> str:
+def _mean(best: Row, routed: Sequence[Row], places: int, when: str = "") -> str:
     fid = best.fid
     assert fid is not None
     sure = f"95 % interval {interval(fid, places)}, {fid.n} seeds" if fid.n > 1 else "one seed, so no interval"
     if len(routed) == 1:
-        return f"{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
-    among = plural(len(routed), kind(routed))
-    return f"Of {among}, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
+        return f"{when}{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
+    among = f"{'of' if when else 'Of'} {plural(len(routed), kind(routed))}"
+    return f"{when}{among}, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
 
 
 def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:
@@ -127,12 +285,7 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 def outcome(row: Row) -> Outcome:
     """What can be concluded about a row's FID against dense."""
-    difference = row.difference("fid")
-    if difference is None or difference.bounds is None:
-        return "unknown"
-    if row.fid_p_value is not None and row.fid_p_value <= LEVEL:
-        return "worse" if difference.mean > 0 else "better"
-    return "not beyond chance" if difference.excludes(0) else "open"
+    return concluded(row.difference("fid"), row.fid_p_value)
 
 
 def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:

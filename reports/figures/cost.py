@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import training_macs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import logarithmic
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
@@ -74,30 +75,13 @@ def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
         for evaluation in record.evaluations:
             if evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
                 fids.setdefault(evaluation.iteration, []).append(evaluation.fid)
-    images_per_step = row.first.config.get("training", {}).get("batch")
-    if not images_per_step or not row.cost("train_step_macs") or requested.is_evaluated_only(row.first):
-        return []
-    return [
-        Point(index, i, images_per_step * macs_until(row, i), step_ms and step_ms * i / 1e3, tuple(fids[i]))
-        for i in sorted(fids)
-    ]
-
-
-def macs_until(row: Row, iteration: int) -> float:
-    """Training MACs of one image per step, summed up to `iteration` over the row's schedule.
-
-    A step at share s of the rates is assumed to cost dense + s (routed - dense). With the dense cost that follows from
-    the mean over the whole schedule, the sum is exact for dense parts and at the end.
-    """
-    routed = row.cost("train_step_macs") or 0.0
-    mean = row.cost("mean_train_step_macs")
-    last = requested.iterations(row.first)
-    schedule = requested.schedule(row.first)
-    shares = [schedule.share(step, last) for step in range(last)] if schedule.text else []
-    if mean is None or not shares:
-        return routed * iteration
-    extra = (mean - routed) * last / (last - sum(shares)) if sum(shares) < last else 0.0
-    return sum(routed + (1 - share) * extra for share in shares[:iteration])
+    counted = next((record for record in row.records if record.cost), None)
+    points = []
+    for i in sorted(fids):
+        macs = training_macs(counted, i) if counted else None
+        if macs is not None:
+            points.append(Point(index, i, macs, step_ms and step_ms * i / 1e3, tuple(fids[i])))
+    return points
 
 
 def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:

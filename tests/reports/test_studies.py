@@ -13,8 +13,9 @@ from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, side_by_side
+from tread_bench.reports.equal_cost import macs_until
 from tread_bench.reports.family_verdict import lead, scope, statements
-from tread_bench.reports.figures.cost import macs_until, points_of
+from tread_bench.reports.figures.cost import points_of
 from tread_bench.reports.figures.depths import depths as draw_depths
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
@@ -207,10 +208,10 @@ def test_training_cost_follows_the_schedule(rows):
     by_name = {row.name: row for row in rows["finetune"]}
     half, dense = by_name["tread-dense-half"], by_name["dense"]
     routed, whole = half.cost("train_step_macs"), dense.cost("train_step_macs")
-    assert macs_until(half, 600) == pytest.approx(600 * routed)
-    assert macs_until(half, 960) == pytest.approx(600 * routed + 360 * whole)
+    assert macs_until(half.first, 600) == pytest.approx(600 * routed)
+    assert macs_until(half.first, 960) == pytest.approx(600 * routed + 360 * whole)
     for row in by_name.values():
-        assert macs_until(row, 1200) == pytest.approx(1200 * row.cost("mean_train_step_macs"), rel=1e-6)
+        assert macs_until(row.first, 1200) == pytest.approx(1200 * row.cost("mean_train_step_macs"), rel=1e-6)
     assert points_of(0, [half, dense])[-1].seconds is None and points_of(1, [half, dense])[-1].seconds
 
 

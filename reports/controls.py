@@ -1,0 +1,117 @@
+"""What each control beside the routes rules out, in words: chance, a smaller network, fewer tokens, skipped layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tread_bench.core.routes import parse_routes
+from tread_bench.core.statistics import holm, paired_difference, paired_p_value
+from tread_bench.reports import requested
+from tread_bench.reports.comparison import Row, concluded
+from tread_bench.reports.equal_cost import AtEqualCost
+from tread_bench.reports.numbers import interval, number, plural
+
+
+class _Beside(NamedTuple):
+    """A route, the control that it is compared with, and what the control simply does."""
+
+    route: AtEqualCost
+    control: AtEqualCost
+    instead: str
+
+
+def rules_out(at_cost: Sequence[AtEqualCost], routes: Sequence[AtEqualCost], places: int) -> tuple[str, ...]:
+    """A sentence for each control of a group.
+
+    A route is compared with a control at equal training MACs, by paired t-tests, Holm-adjusted over all routes and
+    controls of the group: so the route of lowest FID, on which the sentence is, may be chosen by the same figures.
+
+    Args:
+        at_cost: all rows of the group that have a reference.
+        routes: those of them that are ranked, the lowest FID at equal training MACs first.
+        places: decimals of an FID.
+    """
+    chance = [_by_chance(one, places) for one in at_cost if one.at_macs and _repeats_reference(one)]
+    found = []
+    for control in at_cost:
+        instead = _instead(control)
+        for route in _beside(control, routes) if instead and control.at_macs else ():
+            found.append(_Beside(route, control, instead))
+
+    # The test of each, and the sentence on the best route beside each control.
+    p_values = [paired_p_value(one.route.fids_at_macs, one.control.fids_at_macs) for one in found]
+    adjusted = holm([1.0 if p is None else p for p in p_values])
+    sentences: dict[int, str] = {}
+    for one, p_value in zip(found, adjusted, strict=True):
+        sentences.setdefault(id(one.control), _sentence(one, p_value, places))
+    return (*chance, *filter(None, sentences.values()))
+
+
+def _repeats_reference(one: AtEqualCost) -> bool:
+    """Whether the row is its reference with other seeds."""
+    first, reference = one.row.first, one.reference.first
+    is_same = first.backbone == reference.backbone and not requested.macs_of(first)
+    return requested.is_control(first) and is_same
+
+
+def _by_chance(one: AtEqualCost, places: int) -> str:
+    difference = one.at_macs
+    assert difference is not None
+    size = number(difference.mean, places, signed=True)
+    if difference.bounds is None:
+        return f"{one.row.short_label}, {one.reference.short_label} with another seed, differs by {size} FID by chance."
+    evidence = f"{interval(difference, places, signed=True)}, {plural(difference.n, 'pair')}"
+    is_found = one.at_macs_p is not None and one.at_macs_p <= 0.05
+    verdict = "; that it is significant is a false alarm, as 5 % of runs have" if is_found else ""
+    return (
+        f"Chance: {one.row.short_label}, which is {one.reference.short_label} with other seeds, differs from it by "
+        f"{size} FID ({evidence}){verdict}."
+    )
+
+
+def _instead(control: AtEqualCost) -> str:
+    """What the control does in place of routing; "" for a row that is none."""
+    row, reference = control.row, control.reference
+    if requested.skips_layers(row.first):
+        return "skipping layers at the same share"
+    if not requested.is_control(row.first) or not requested.macs_of(row.first):
+        return ""
+    if row.blocks and row.blocks < reference.blocks:
+        return f"simply a smaller network ({row.blocks} instead of {reference.blocks} blocks)"
+    tokens = [one.cost("dense_tokens") or 0 for one in (row, reference)]
+    if tokens[0] < tokens[1]:
+        return f"simply fewer tokens ({tokens[0]:.0f} instead of {tokens[1]:.0f}: a larger patch)"
+    if row.first.backbone != reference.first.backbone:
+        return f"simply another network ({row.first.backbone})"
+    return f"simply training {reference.short_label} for {requested.iterations(row.first):,} iterations"
+
+
+def _beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
+    """The routes at the control's cost; beside skipped layers those of the same share, else all."""
+    others = [one for one in routes if one is not control and one.reference is control.reference]
+    others = [one for one in others if one.is_trained == control.is_trained or one.macs == control.macs]
+    if not requested.skips_layers(control.row.first):
+        return others
+    return [one for one in others if abs(_share(one.row) - _share(control.row)) < 0.01]
+
+
+def _share(row: Row) -> float:
+    """Expected share of tokens and blocks that are skipped."""
+    skipped = sum(route.rate * (int(route.end) - int(route.start) + 1) for route in parse_routes(row.first.routes))
+    return skipped / row.blocks if row.blocks else 0.0
+
+
+def _sentence(one: _Beside, p_value: float, places: int) -> str:
+    """Such as "2:8@0.5 is not better than simply a smaller network (6 instead of 12 blocks) at equal training MACs"."""
+    difference = paired_difference(one.route.fids_at_macs, one.control.fids_at_macs)
+    if difference is None:
+        return ""
+    route, control = one.route.row.short_label, one.control.row.short_label
+    mean = number(difference.mean, places, signed=True)
+    if difference.bounds is None:
+        return f"Beside {one.instead}, {control}, {route} differs by {mean} FID on one seed, too few to decide."
+    claim = {"better": "better than", "worse": "worse than"}.get(concluded(difference, p_value), "not better than")
+    ratio = f", {number(one.control.macs_ratio)} times the MACs" if one.control.macs_ratio else ""
+    evidence = f"{mean} FID, {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
+    return f"At equal training MACs {route} is {claim} {one.instead} ({control}{ratio}): {evidence}."

@@ -1,0 +1,233 @@
+"""Rows beside their references at equal cost, with figures worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from synthetic_records import cost, evaluation, record, study, timing
+
+from tread_bench.core.statistics import paired_difference
+from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
+from tread_bench.reports.tables import comparison
+from tread_bench.reports.verdict import answers, verdicts
+
+ROUTE = "2:8@0.5"
+DENSE_STEP, ROUTED_STEP = cost("").train_step_macs, cost(ROUTE).train_step_macs
+DENSE_END = 1200
+ROUTED_END = round(DENSE_END * DENSE_STEP / ROUTED_STEP)  # nearest to the MACs of the dense row
+SMALL_END = round(DENSE_END * DENSE_STEP / cost("", 6).train_step_macs)
+SHIFTS = (0.0, 0.4, -0.3, 0.2, -0.1)  # what the rows of a seed share
+NOISE = (0.1, -0.2, 0.0, 0.15, -0.05)
+EIGHT = tuple(range(150, 1201, 150))
+
+
+def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
+    """A finished cell with these FIDs by iteration, the last of which is its end."""
+    training = {"iterations": max(fids), "batch": 64}
+    if macs_of:
+        training["budget"] = {"macs_of": macs_of}
+    config = {"data": {"name": "digits"}, "training": training, "sampling": {"guidance": "none"}}
+    if group:
+        config["seed_group"] = group
+    if changes.pop("schedule", None):
+        config["schedule"] = {"until": 0.8}
+    made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
+    return made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes})
+
+
+def of_seeds(row, fids, **options):
+    """Five cells: `fids` holds the FID by iteration, to which each seed adds the same at all iterations."""
+    noise = options.pop("noise", (0.0,) * 5)
+    return [
+        cell(row, seed, {i: fid + SHIFTS[seed] + noise[seed] for i, fid in fids.items()}, **options)
+        for seed in range(5)
+    ]
+
+
+def dense(fids=None):
+    return of_seeds("dense", fids or {DENSE_END: 20.0})
+
+
+def budget_row(at_end=18.0, at_iterations=23.0, **options):
+    fids = {DENSE_END: at_iterations, ROUTED_END: at_end}
+    return of_seeds("route", fids, routes=ROUTE, macs_of="dense", noise=NOISE, **options)
+
+
+def law(iteration, factor=1.0):
+    return 20.0 * factor * (iteration / DENSE_END) ** -0.7
+
+
+def only(records):
+    (found,) = equal_costs(comparison(records))
+    return found
+
+
+def test_a_row_with_a_budget_is_compared_end_with_end_and_at_the_references_last_iteration():
+    found = only([*dense(), *budget_row()])
+    assert found.is_trained and found.macs_ratio == pytest.approx(1, abs=1e-3)
+    assert found.macs == 64 * DENSE_STEP * DENSE_END
+    expected = paired_difference(dict(enumerate(-2 + n for n in NOISE)), dict.fromkeys(range(5), 0.0))
+    assert found.at_macs.mean == pytest.approx(expected.mean) and found.at_macs.low == pytest.approx(expected.low)
+    assert found.at_iterations.mean == pytest.approx(3.0) and found.at_macs.n == found.at_iterations.n == 5
+    assert found.at_macs_p < 0.01 and found.at_iterations_p < 0.01 and 0 < found.detectable < 2
+    assert found.at_time is None and found.macs_to_target is None  # two points are not a curve
+
+
+def test_rows_of_one_comparison_are_one_group_whatever_their_length_and_architecture():
+    smaller = of_seeds(
+        "smaller", {DENSE_END: 24.0, SMALL_END: 19.0}, macs_of="dense", reference="", num_blocks=6,
+        backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
+    )  # fmt: skip
+    other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1)
+    rows = comparison([*smaller, *budget_row(), *other_seeds, *dense()])
+    assert [row.name for row in rows] == ["dense", "dense-b", "route", "smaller"]
+    assert len({row.group for row in rows}) == 1 and rows[0].group.iteration == DENSE_END
+    assert [row.is_dense for row in rows] == [True, False, False, False]
+    assert len({row.short_label for row in rows}) == 4
+
+    # At equal iterations, all are beside the dense row, seed by seed.
+    assert rows[1].difference("fid").mean == pytest.approx(0.3)
+    assert rows[2].difference("fid").mean == pytest.approx(3.0) and rows[2].fid_p_value < 0.05
+    assert rows[3].difference("fid").mean == pytest.approx(4.0)
+    found = {one.row.name: one for one in equal_costs(rows)}
+    assert {one.reference.name for one in found.values()} == {"dense"}
+    assert found["dense-b"].is_trained and found["dense-b"].macs_ratio == 1 and found["dense-b"].at_macs.n == 5
+    assert found["smaller"].at_macs.mean == pytest.approx(-1.0)
+    assert found["smaller"].at_iterations.mean == pytest.approx(4.0)
+
+
+def test_without_a_budget_the_references_curve_is_interpolated_from_six_points_on():
+    curves = {i: law(i) for i in EIGHT}
+    cells = [cell("dense", s, {i: fid * math.exp(SHIFTS[s]) for i, fid in curves.items()}) for s in range(5)]
+    routed = [cell("route", s, {DENSE_END: law(DENSE_END) * math.exp(SHIFTS[s])}, ROUTE) for s in range(5)]
+    found = only([*cells, *routed])
+    assert not found.is_trained and found.macs_ratio == 1
+    cheaper = DENSE_END * ROUTED_STEP / DENSE_STEP
+    expected = {s: (law(DENSE_END) - law(cheaper)) * math.exp(SHIFTS[s]) for s in range(5)}
+    assert found.at_macs.mean == pytest.approx(sum(expected.values()) / 5, rel=1e-9)
+    assert found.at_iterations.mean == pytest.approx(0.0)
+    few = [one.model_copy(update={"evaluations": one.evaluations[-5:]}) for one in cells]
+    found = only([*few, *routed])
+    assert found.at_macs is None and found.at_macs_p is None and found.detectable is None
+
+
+def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond():
+    dearer = cost("").model_copy(update={"train_step_macs": 2 * DENSE_STEP})
+    routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, cost=dearer)
+    found = only([*dense({i: law(i) for i in EIGHT}), *routed])
+    assert found.macs == 64 * DENSE_STEP * DENSE_END
+    assert found.at_macs.mean == pytest.approx(law(600, 0.5) - law(1200), abs=0.01)
+    late = [one.model_copy(update={"evaluations": one.evaluations[-6:]}) for one in routed]  # from 450 on: inside
+    assert only([*dense(), *late]).at_macs.mean == pytest.approx(found.at_macs.mean, abs=0.05)
+    later = [
+        one.model_copy(update={"cost": dearer.model_copy(update={"train_step_macs": 3 * DENSE_STEP})}) for one in late
+    ]
+    assert only([*dense(), *later]).at_macs is None  # 400 comes before its first point
+
+
+def test_of_a_schedule_only_the_end_is_compared():
+    found = only([*dense(), *budget_row(schedule=True)])
+    assert found.at_macs.mean == pytest.approx(-2.0) and found.at_iterations is None
+    routed = of_seeds("route", {i: law(i, 0.5) for i in EIGHT}, routes=ROUTE, schedule=True)
+    assert only([*dense({i: law(i) for i in EIGHT}), *routed]).macs_to_target is None
+
+
+def test_equal_time_takes_paired_steps_and_the_wait_for_data():
+    def timed(speedup, wait_ms):
+        return timing(speedup, 0).model_copy(update={"loop_time_ms": 100.0, "data_wait_share": wait_ms / 100})
+
+    # A routed step of 1 / 1.25 of the dense one; 10 ms of waiting beside it, none beside the dense one.
+    routed = of_seeds("route", {i: law(i) for i in EIGHT}, routes=ROUTE, timing=timed(1.25, 10.0))
+    rows = comparison([*of_seeds("dense", {i: law(i) for i in EIGHT}, timing=timed(1.0, 0.0)), *routed])
+    (found,) = equal_costs(rows)
+    dense_row, row = rows
+    assert step_seconds(dense_row) == pytest.approx(dense_row.step_ms / 1e3)
+    assert step_seconds(row) == pytest.approx(dense_row.step_ms / 1e3 / row.speedup[0] + 0.010)
+    shares = step_seconds(row) / step_seconds(dense_row)
+    end = min(1.0, shares) * DENSE_END  # the cheaper of the two, in dense iterations
+    assert found.seconds == pytest.approx(end * step_seconds(dense_row))
+    assert found.at_time.mean == pytest.approx(law(min(end / shares, 1200)) - law(end), abs=0.02)
+
+
+def test_cost_to_come_down_to_the_references_end():
+    reference = dense({i: law(i) for i in EIGHT})
+    better = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
+    found = only([*reference, *better]).macs_to_target
+    sooner = 0.8 ** (1 / 0.7) * ROUTED_STEP / DENSE_STEP
+    assert found.ratio == pytest.approx(sooner, rel=0.02) and found.low <= found.ratio <= found.high
+    assert (found.n, found.reached) == (5, 5)
+    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
+    found = only([*reference, *worse]).macs_to_target
+    assert found.ratio == found.high == math.inf and found.reached == 0
+
+
+def test_points_of_a_curve_are_those_of_its_protocol_and_cost_what_its_steps_cost():
+    rows = comparison([*dense({600: 30.0, 1200: 20.0}), *budget_row()])
+    first, last = curve(rows[0], 3)
+    assert (first.iteration, last.iteration) == (600, 1200) and last.macs == 2 * first.macs == 64 * DENSE_STEP * 1200
+    assert last.fid == pytest.approx(20.2) and last.seconds == pytest.approx(2 * first.seconds)
+    assert curve(rows[0], 9) == []
+
+
+def test_no_row_of_a_study_without_budgets_or_curves_has_an_answer_at_equal_cost():
+    rows = comparison(study())
+    assert all(one.at_macs is None and one.macs_to_target is None for one in equal_costs(rows))
+    (found,) = answers(rows)
+    assert not found.at_cost and not found.disagreement and not found.controls
+    ((_, quality, cost_sentence),) = verdicts(rows)
+    assert quality.startswith("Of 6 routes, ") and (quality + cost_sentence).count(". ") == 0
+
+
+def test_both_answers_and_where_they_disagree():
+    (found,) = answers(comparison([*dense(), *budget_row()]))
+    assert found.at_cost.startswith(
+        f"At equal training MACs, route ({ROUTE}) is better than dense, by 2.00 FID (difference"
+    )
+    assert "5 paired seeds; the smallest difference that these seeds could find is" in found.at_cost
+    assert found.at_iterations.startswith(f"At equal iterations, route ({ROUTE}) has an FID of 23.0")
+    assert "its quality is worse than dense, by 3.00 FID" in found.at_iterations
+    label = f"route ({ROUTE})"
+    assert found.disagreement == (
+        f"The two answers disagree ({label}: better than dense at equal MACs, worse than dense at equal iterations)."
+    )
+    (found,) = answers(comparison([*dense(), *budget_row(at_end=23.0)]))
+    assert "is worse than dense" in found.at_cost and not found.disagreement
+
+
+def test_an_interpolated_answer_says_so():
+    reference = dense({i: law(i) for i in EIGHT})
+    routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE, noise=NOISE)
+    (found,) = answers(comparison([*reference, *routed]))
+    assert "(interpolated between evaluated points)" in found.at_cost and "at equal measured time" in found.at_cost
+    assert found.to_target.startswith("To come down to dense’s last FID, ")
+    assert "of dense’s training MACs and" in found.to_target and "5 reached it" in found.to_target
+
+
+def test_what_each_control_rules_out():
+    smaller = of_seeds(
+        "smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", reference="", num_blocks=6,
+        backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None, gradient_norms=None,
+    )  # fmt: skip
+    skipping = of_seeds(
+        "skip", {DENSE_END: 22.0, ROUTED_END: 18.05}, routes=ROUTE, method="layer_skip", macs_of="dense"
+    )
+    other_seeds = of_seeds("dense-b", {DENSE_END: 20.3}, group=1, noise=NOISE[::-1])
+    records = [*dense(), *budget_row(), *smaller, *skipping, *other_seeds]
+    (found,) = answers(comparison(records))
+    chance, *others = found.controls
+    assert chance.startswith("Chance: dense-b, which is dense with other seeds, differs from it by +0.30 FID")
+    skip, small = sorted(others, key=lambda said: "smaller" in said)
+    assert f"route (tread {ROUTE}) is better than simply a smaller network (6 instead of 12 blocks)" in small
+    assert "is not better than skipping layers at the same share (layer_skip" in skip
+    assert found.at_cost.startswith(
+        f"At equal training MACs, route (tread {ROUTE}) is better"
+    )  # controls are not ranked
+
+
+def test_a_control_of_one_seed_settles_nothing():
+    records = [
+        one for one in [*dense(), *budget_row(), *of_seeds("dense-b", {1200: 21.0}, group=1)] if one.seed % 1000 == 0
+    ]
+    (found,) = answers(comparison(records))
+    assert "too few to decide" in found.at_cost and "by chance" in found.controls[0] and not found.disagreement
