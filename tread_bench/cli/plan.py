@@ -80,10 +80,12 @@ def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectReq
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
+    has_budgets = any(row["budget"] for row in rows)
     table = Table(
         Column("row", no_wrap=True),
         "routes",
         "cells",
+        *(("iterations", "training MACs,\nof its budget") if has_budgets else ()),
         "parameters",
         "forward\nMMACs",
         "mean training\nstep MMACs",
@@ -96,6 +98,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             row["row"],
             row["routes"],
             str(row["cells"]),
+            *((f"{row['iterations']:,}", _within(row["budget"])) if has_budgets else ()),
             f"{row['params']:,}",
             f"{row['forward_macs'] / 1e6:,.2f}",
             f"{row['mean_train_step_macs'] / 1e6:,.2f}",
@@ -104,3 +107,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['disk_bytes'] / 2**20:,.0f}",
         )
     return table
+
+
+def _within(budget: dict[str, Any] | None) -> str:
+    """Such as "1.003 x dense"."""
+    return f"{budget['ratio']:.3f} x {budget['macs_of']}" if budget else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -46,7 +45,7 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
     # Run the plan.
     path = find_suite(name)
-    plan = replace(load_plan(path, [*overrides, *(SMOKE if smoke else ())]), is_smoke=smoke)
+    plan = load_plan(path, [*overrides, *(SMOKE if smoke else ())], is_smoke=smoke)
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
     agree = partial(_agree, options.agreed)

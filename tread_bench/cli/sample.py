@@ -24,6 +24,7 @@ from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.names import unknown
 from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked
+from tread_bench.core.records import paired_seed
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.build import build_objective
@@ -151,7 +152,7 @@ def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:
         return None
     root, row = Path(source.run or job.folder.root), rule.weak_row
     judged = Job.open(root, source.cell)
-    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, job.seed))
+    weak = judged if row is None else Job.open(root, _cell_of_row(root, row, paired_seed(job.request)))
     try:
         found = guiding(cell, Weights(_as_source(judged), source.iteration), _as_source(weak))
     except ValueError as error:
@@ -166,9 +167,9 @@ def _as_source(job: Job) -> Source:
 def _cell_of_row(root: Path, row: str, seed: int) -> str:
     cells, _ = RunFolder(root).readable_requests()
     for cell in cells:
-        if (cell.row, cell.seed) == (row, seed):
+        if (cell.row, paired_seed(cell)) == (row, seed):
             return cell.cell
-    raise UserError(unknown(f"row of seed {seed}", row, {cell.row for cell in cells if cell.seed == seed}))
+    raise UserError(unknown(f"row of seed {seed}", row, {cell.row for cell in cells if paired_seed(cell) == seed}))
 
 
 def _labels(text: str | None, cell: Cell) -> list[int] | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
@@ -86,7 +88,6 @@ def cell_cost(cell: Cell) -> CostFigures:
     extra, losses = _method(cell, family, spec, 1.0), _auxiliary(cell, family, spec, 1.0)
     forward = routed.forward + extra.forward
     step = routed.train_step + extra.train_step + losses.train_step
-    unscheduled = cell.schedule == RoutingSchedule()
     return figures.model_copy(
         update={
             "params": figures.params - extra.removed_params + extra.params,
@@ -99,9 +100,45 @@ def cell_cost(cell: Cell) -> CostFigures:
             "block_macs": [block.total for block in routed.blocks],
             "judged_forward_macs": _judged_macs(cell, family, spec),
             "train_step_macs": step,
-            "mean_train_step_macs": step if unscheduled else _mean_train_step(cell, family, spec),
+            "mean_train_step_macs": _mean_train_step(cell)(cell.training.iterations) if _is_scheduled(cell) else step,
         }
     )
+
+
+def training_macs(cell: Cell) -> int:
+    """Return the MACs of a cell's whole training: the mean step of one image x batch x iterations."""
+    training = cell.training
+    return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
+
+
+def iterations_within(macs: int, cell: Cell) -> int:
+    """Return the number of iterations, at least 1, at which the whole training of a cell costs nearest to `macs`."""
+    mean_step = _mean_train_step(cell)
+
+    @cache
+    def total(iterations: int) -> int:
+        return mean_step(iterations) * cell.training.batch * iterations
+
+    # Without a schedule, all iterations cost the same.
+    if not _is_scheduled(cell):
+        return max(1, round(macs / total(1)))
+
+    # The mean step depends on the number of iterations only through rounding, so a few rounds end nearby.
+    found = cell.training.iterations
+    for _ in range(3):
+        found = max(1, round(found * macs / total(found)))
+
+    # Each iteration adds to the total. Find the first one with which it reaches `macs`.
+    while total(found) < macs:
+        found += 1
+    while found > 1 and total(found - 1) >= macs:
+        found -= 1
+    return min(max(1, found - 1), found, key=lambda iterations: abs(total(iterations) - macs))
+
+
+def _is_scheduled(cell: Cell) -> bool:
+    """Whether the routes' rates change over the training."""
+    return cell.schedule != RoutingSchedule()
 
 
 def _backbone(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Cost:
@@ -156,10 +193,18 @@ def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float)
     return tokens
 
 
-def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    """The mean over the schedule; the cost of a method's modules is affine in the number of bypassed tokens."""
-    iterations, schedule = cell.training.iterations, cell.schedule
-    dense, routed = (_method(cell, family, spec, share).train_step for share in (0.0, 1.0))
+def _mean_train_step(cell: Cell) -> Callable[[int], int]:
+    """Return the mean MACs of a training step of one image, as a function of the number of iterations.
+
+    The cost of a method's modules is affine in the number of bypassed tokens.
+    """
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    schedule = cell.schedule
+    routed = _method(cell, family, spec, 1.0).train_step
+    if not _is_scheduled(cell):
+        step = routed + sum(part(cell, family, spec, 1.0).train_step for part in (_backbone, _auxiliary))
+        return lambda iterations: step
+    dense = _method(cell, family, spec, 0.0).train_step
 
     def bypassed(share: float) -> tuple[int, ...]:
         return tuple(spec.num_tokens - route.at_share(share).kept(spec.num_tokens) for route in cell.routes)
@@ -168,6 +213,9 @@ def _mean_train_step(cell: Cell, family: Family, spec: BackboneSpec) -> int:
         modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))
         return modules + sum(part(cell, family, spec, share).train_step for part in (_backbone, _auxiliary))
 
-    if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
-        return round(at(mean_share(iterations, schedule)))  # linear in the share
-    return round(sum(steps * at(share) for steps, share in stretches(iterations, schedule, bypassed)) / iterations)
+    def mean(iterations: int) -> int:
+        if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
+            return round(at(mean_share(iterations, schedule)))  # linear in the share
+        return round(sum(steps * at(share) for steps, share in stretches(iterations, schedule, bypassed)) / iterations)
+
+    return mean

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import (
     BaseModel,
@@ -18,6 +19,7 @@ from pydantic import (
 )
 
 from tread_bench.core.conditions import Conditions
+from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.routes import parse_routes
 
 SCHEMA_VERSION: Literal[2] = 2  # version of record.json, plan.json and cell.json; migrations.py reads older ones
@@ -212,6 +214,21 @@ class DataFile(Part):
     bytes: int
     ends_sha256: str  # hash of the first and last bytes, where formats keep their headers
     sha256: str = ""  # hash of the content; "": not known
+
+
+class Seeded(Protocol):
+    """A record, or what is requested of a cell."""
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+
+def paired_seed(cell: Seeded) -> int:
+    """Return the seed of the suite that a cell has, whatever its seed group: rows are paired by it."""
+    return cell.seed - SEEDS_PER_GROUP * int(cell.config.get("seed_group") or 0)
 
 
 class Record(Part):

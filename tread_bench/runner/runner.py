@@ -178,7 +178,7 @@ def _missing(
     For a runner of a part, the result of training counts as a record.
     """
     missing = []
-    for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.seed)):
+    for cell in sorted(cells, key=lambda cell: plan.suite.seeds.index(cell.paired_seed)):
         if cell.id in forgotten:
             missing.append(cell)
             continue

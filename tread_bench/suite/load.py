@@ -37,9 +37,13 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     return _load(Path(path), overrides, check_files=False).suite
 
 
-def load_plan(path: str | Path, overrides: Sequence[str] = ()) -> Plan:
-    """Load a suite like `load_suite` and expand it; the data files that its cells need must exist."""
-    return _load(Path(path), overrides, check_files=True)
+def load_plan(path: str | Path, overrides: Sequence[str] = (), *, is_smoke: bool = False) -> Plan:
+    """Load a suite like `load_suite` and expand it; the data files that its cells need must exist.
+
+    Args:
+        is_smoke: the overrides shorten it to show that everything works.
+    """
+    return _load(Path(path), overrides, check_files=True, is_smoke=is_smoke)
 
 
 def shipped_suites() -> dict[str, Path]:
@@ -58,7 +62,7 @@ def find_suite(name_or_path: str | Path) -> Path:
     raise SuiteError([Problem(f"no such file, and {unknown('suite', str(name_or_path), shipped)}")])
 
 
-def _load(path: Path, overrides: Sequence[str], check_files: bool) -> Plan:
+def _load(path: Path, overrides: Sequence[str], check_files: bool, is_smoke: bool = False) -> Plan:
     data, places, problems = read_yaml(_read_text(path), str(path))
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
@@ -70,7 +74,7 @@ def _load(path: Path, overrides: Sequence[str], check_files: bool) -> Plan:
     problems += wrong
     plan = None
     try:
-        plan = expand(suite, check_files=check_files) if suite else None
+        plan = expand(suite, check_files=check_files, is_smoke=is_smoke) if suite else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:

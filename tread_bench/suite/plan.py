@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell, Suite
@@ -18,6 +19,7 @@ from tread_bench.core.identity import Identity, canonical_json, cell_id
 from tread_bench.core.problems import Loc, Problem, SuiteError
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
+from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
 from tread_bench.suite.weights import Source, Weights
@@ -34,11 +36,14 @@ class PlannedCell:
     """One training in a plan, or one evaluation of weights that another cell trains.
 
     `routes` are in block numbers. `reference` is the id of the plainly dense cell of the same seed that differs only in
-    `ROUTING_KEYS` ("" if the suite has none; such a cell is its own reference); for a cell that evaluates, it is the
-    cell that evaluates the same weights without guidance. Cells with the same `architecture_key` and seed start from
-    the same weights; cells with the same `row_key` differ only in their seed. `sources` states whose weights a cell
-    reads: "network" the weights it evaluates, "weak" those of guidance's weak branch, each as `cell`, `iteration` and
-    the `run` folder ("": this run). Source cells of this run must be trained first.
+    `ROUTING_KEYS` and, with a budget, in its length ("" if the suite has none; such a cell is its own reference); for a
+    cell that evaluates, it is the cell that evaluates the same weights without guidance. Where there is no such cell
+    of its seed group, and for a plainly dense cell, it is the one of the lowest group, with the same seed of the suite.
+    Cells with the same `architecture_key` and seed start from the same weights; cells with the same `row_key` differ
+    only in their seed.
+    `sources` states whose weights a cell reads: "network" the weights it evaluates, "weak" those of guidance's weak
+    branch, each as `cell`, `iteration` and the `run` folder ("": this run). Source cells of this run must be trained
+    first.
     """
 
     id: str
@@ -57,6 +62,11 @@ class PlannedCell:
     def identity(self) -> Identity:
         """The identity that is stamped on its files."""
         return Identity.of(self.id, self.cell.model_dump(mode="json"))
+
+    @property
+    def paired_seed(self) -> int:
+        """The suite's seed that it has, whatever its seed group."""
+        return self.seed - SEEDS_PER_GROUP * self.cell.seed_group
 
     @property
     def trains(self) -> bool:
@@ -89,22 +99,23 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def expand(suite: Suite, *, check_files: bool = True) -> Plan:
+def expand(suite: Suite, *, check_files: bool = True, is_smoke: bool = False) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
         check_files: report missing data and weight files.
+        is_smoke: shortened, so that budgets need not be met.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
-    # Resolve the rows, sources of weights first, and collect every mistake.
+    # Resolve the rows, each after those that it names, and collect every mistake.
     problems: list[Problem] = []
-    resolver = Resolver(check_files, suite.seeds)
+    drafts = list(draft_rows(suite, problems))
+    resolver = Resolver(check_files, suite.seeds, Budgets.of(drafts, is_smoke))
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
-    drafts = list(enumerate(draft_rows(suite, problems)))
-    for place, draft in sorted(drafts, key=lambda entry: "evaluate" in entry[1].draft.values):  # sources first
+    for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
         resolved = resolver.resolve(draft)
         if isinstance(resolved, list):
             problems += resolved
@@ -119,7 +130,7 @@ def expand(suite: Suite, *, check_files: bool = True) -> Plan:
     if problems:
         raise SuiteError(problems)
     related = _Related.of(ordered)
-    return Plan(suite, tuple(cell for row in ordered for cell in row.planned(suite.seeds, related)))
+    return Plan(suite, tuple(cell for row in ordered for cell in row.planned(suite.seeds, related)), is_smoke)
 
 
 @dataclass(frozen=True)
@@ -131,19 +142,25 @@ class _Row:
     resolved: Resolved
     key: str  # digest of the resolved cell and the numerical choices
     architecture_key: str
-    comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`
+    comparison_key: tuple[str, str]  # everything except `ROUTING_KEYS`, the seed group, and the length under a budget
 
     @classmethod
     def of(cls, name: str, loc: Loc, resolved: Resolved, compute: Mapping[str, Any]) -> _Row:
         guide = [resolved.weak.source.cell.model_dump(mode="json")] if resolved.weak else []
         key = digest(canonical_json([resolved.cell.model_dump(mode="json"), compute, *guide]))
         architecture = digest(f"{resolved.family.name} {resolved.spec.model_dump_json()}")
-        own: Any = {"backbone": True, "training": {"snapshots"}, **dict.fromkeys(ROUTING_KEYS, True)}
-        shared = resolved.cell.model_dump_json(exclude=own)
+        apart = dict.fromkeys(("backbone", "seed_group", *ROUTING_KEYS), True)
+        own: Any = {"training": {"snapshots"}, **apart}
+        shared = _at_length_of_budget(resolved).model_dump_json(exclude=own)
         return cls(name, loc, resolved, key, architecture, (architecture, shared))
 
+    def seed(self, seed: int) -> int:
+        """The seed of its cell that has this seed of the suite."""
+        return seed + SEEDS_PER_GROUP * self.resolved.cell.seed_group
+
     def id(self, seed: int) -> str:
-        return cell_id(self.name, seed, self.key)
+        """The id of its cell that has this seed of the suite."""
+        return cell_id(self.name, self.seed(seed), self.key)
 
     @property
     def is_plainly_dense(self) -> bool:
@@ -167,7 +184,7 @@ class _Row:
             yield PlannedCell(
                 id=self.id(seed),
                 row=self.name,
-                seed=seed,
+                seed=self.seed(seed),
                 cell=cell,
                 family=family,
                 spec=spec,
@@ -179,11 +196,21 @@ class _Row:
             )
 
 
+def _at_length_of_budget(resolved: Resolved) -> Cell:
+    """The cell; where it has a budget, with the length of the row that its budget names, without the budget."""
+    cell, other = resolved.cell, resolved.reference
+    if other is None:
+        return cell
+    training = cell.training.model_copy(update={"iterations": other.training.iterations, "budget": None})
+    metrics = cell.metrics.model_copy(update={"at": other.metrics.at})
+    return cell.model_copy(update={"training": training, "metrics": metrics})
+
+
 @dataclass(frozen=True)
 class _Related:
     """Relations between rows."""
 
-    dense: Mapping[tuple[str, str], _Row]  # by comparison key
+    dense: Mapping[tuple[str, str], Mapping[int, _Row]]  # by comparison key and seed group
     unguided: Mapping[str, _Row]  # by unguided key
     by_name: Mapping[str, _Row]
 
@@ -192,8 +219,12 @@ class _Related:
         trained = [row for row in reversed(rows) if row.resolved.cell.evaluate is None]
         judging = [row for row in reversed(rows) if row.resolved.cell.evaluate is not None]
         plain = [row for row in (*trained, *judging) if row.resolved.cell.sampling.guidance.branches[1] is None]
+        dense: dict[tuple[str, str], dict[int, _Row]] = {}
+        for row in trained:
+            if row.is_plainly_dense:
+                dense.setdefault(row.comparison_key, {})[row.resolved.cell.seed_group] = row
         return cls(
-            {row.comparison_key: row for row in trained if row.is_plainly_dense},
+            dense,
             {row.unguided_key: row for row in plain},
             {row.name: row for row in rows},
         )
@@ -201,11 +232,13 @@ class _Related:
     def reference(self, row: _Row) -> _Row | None:
         """Return the row that `row` is compared with."""
         if row.resolved.cell.evaluate is None:
-            return self.dense.get(row.comparison_key)
+            groups = self.dense.get(row.comparison_key, {})
+            lowest = groups[min(groups)] if groups else None
+            return lowest if row.is_plainly_dense else groups.get(row.resolved.cell.seed_group, lowest)
         return self.unguided.get(row.unguided_key)
 
     def sources(self, row: _Row, seed: int) -> dict[Reads, WeightsRef]:
-        """Return the weights that the row's cell of that seed reads."""
+        """Return the weights that the row's cell of that seed of the suite reads."""
         read: dict[Reads, Weights | None] = {"network": row.resolved.judged, "weak": row.resolved.weak}
         found: dict[Reads, WeightsRef] = {}
         for name, weights in read.items():
@@ -235,22 +268,32 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
 def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
-    MACs are per image. `train_step_macs` counts forward and backward under the routes, and `mean_train_step_macs`
-    averages it over the schedule. `ideal_speedup` is dense over routed forward MACs. `disk_bytes` is an upper bound for
-    the row's cells.
+    MACs are per image, but for `training_macs`, those of a cell's whole training. `train_step_macs` counts forward and
+    backward under the routes, and `mean_train_step_macs` averages it over the schedule. `budget` is null, or says which
+    row's `training_macs` this one trains to, and the actual ratio. `ideal_speedup` is dense over routed forward MACs.
+    `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
 
     Args:
         cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`, which is in a higher floor.
     """
-    return [_costs(cells, cell_cost) for cells in plan.rows.values()]
+    table = [_costs(cells, cell_cost) for cells in plan.rows.values()]
+    macs = {row["row"]: row["training_macs"] for row in table}
+    for row, cells in zip(table, plan.rows.values(), strict=True):
+        budget = cells[0].cell.training.budget
+        if budget is not None and cells[0].trains:
+            row["budget"] = {"macs_of": budget.macs_of, "ratio": row["training_macs"] / macs[budget.macs_of]}
+    return table
 
 
 def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -> dict[str, Any]:
     first = cells[0]
     cost = cell_cost(first.cell)
+    iterations = first.cell.training.iterations if first.trains else 0
     return {
         "row": first.row,
         "cells": len(cells),
+        "iterations": iterations,
+        "budget": None,
         "backbone": first.cell.backbone.label,
         "method": first.cell.method.name,
         "routes": format_routes(first.routes),
@@ -261,6 +304,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "judged_forward_macs": cost.judged_forward_macs,
         "train_step_macs": cost.train_step_macs,
         "mean_train_step_macs": cost.mean_train_step_macs,
+        "training_macs": iterations * first.cell.training.batch * (cost.mean_train_step_macs or cost.train_step_macs),
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
         "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),

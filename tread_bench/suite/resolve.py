@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from tread_bench.core.config.base import MAX_NUMBER
+from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.suite import Cell
@@ -19,6 +19,16 @@ from tread_bench.core.problems import Loc, Problem, shortened, validation_proble
 from tread_bench.core.routed import Setting, with_blocks
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.selectors import find_selector
+from tread_bench.suite.budgets import (
+    NAMED,
+    Budgets,
+    Trained,
+    contradictions,
+    fitted,
+    given_as_well,
+    has_budget,
+    too_far,
+)
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
@@ -29,7 +39,8 @@ MAX_BLOCKS = 10_000
 class Resolved(NamedTuple):
     """A cell with nothing left open (routes in block numbers, `metrics.at` filled), its family and its sizes.
 
-    `judged` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch.
+    `judged` are the weights that a cell without training evaluates, `weak` those of guidance's weak branch. `reference`
+    is the cell whose total training MACs this one trains to.
     """
 
     cell: Cell
@@ -37,41 +48,41 @@ class Resolved(NamedTuple):
     spec: BackboneSpec
     judged: Weights | None = None
     weak: Weights | None = None
+    reference: Cell | None = None
 
 
 class Resolver:
-    """Resolves drafts of rows, those that train before those that evaluate; shared results are computed once.
+    """Resolves drafts of rows, each after those that it names (`by_need`); shared results are computed once.
 
     Args:
         check_files: report missing data and weight files.
         seeds: seeds of the suite; a row of another run must have them all.
+        budgets: all rows of the suite.
     """
 
-    def __init__(self, check_files: bool, seeds: Sequence[int]) -> None:
-        self.check_files, self.sources = check_files, Sources(seeds)
+    def __init__(self, check_files: bool, seeds: Sequence[int], budgets: Budgets) -> None:
+        self.check_files, self.sources, self.budgets = check_files, Sources(seeds), budgets
         self._backbones: dict[str, tuple[Family, BackboneSpec] | list[Problem]] = {}
         self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
 
     def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
         """Return the resolved cell, or everything that is wrong with it, with locations in the suite."""
-        # Check each part of the cell, and the parts against each other.
+        # Check each part of the cell, and the parts against each other; then how long it trains.
         draft = row.draft
-        cell, problems = _validated(draft.values)
-        wrong = {problem.loc[0] for problem in problems}
-        problems += [
-            *_cell_problems(cell, draft),
-            *_objective_problems(cell, draft),
-            *(_missing_files(cell) if self.check_files else ()),
-        ]
-        backbone = [] if wrong & {"backbone", "data"} else self._backbone(cell)
-        routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
-        problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
-        if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
-            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
-        if problems or isinstance(backbone, list) or isinstance(routes, list):
-            return draft.moved(problems)
+        written, invalid = _validated(draft.values)
+        cell, reference = written, None
+        found = self._checked(cell, invalid, draft)
+        if cell.training.budget is not None and cell.evaluate is None:
+            within = self._within_budget(cell, row, invalid, found if isinstance(found, list) else [])
+            if isinstance(within, list):
+                return draft.moved(within)
+            cell, reference = within
+            found = self._checked(cell, [], draft)
+        if isinstance(found, list):
+            return draft.moved(found)
 
         # Resolve what is relative: blocks of routes, iterations.
+        family, spec, routes = found
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
         if cell.metrics.at is None:
@@ -82,12 +93,69 @@ class Resolver:
         cell = cell.model_copy(update=changes)
 
         # Add the weights that this row reads from others, and register its own for later rows.
-        resolved = self._with_weights(Resolved(cell, *backbone), row)
+        resolved = self._with_weights(Resolved(cell, family, spec), row)
         if isinstance(resolved, list):
             return draft.moved(resolved)
         if cell.evaluate is None:
             self.sources.rows[row.name] = resolved.cell
-        return resolved
+            self.budgets.trained[row.name] = Trained(written, resolved.cell)
+        return resolved._replace(reference=reference)
+
+    def _checked(
+        self, cell: Cell, invalid: list[Problem], draft: Draft
+    ) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]] | list[Problem]:
+        """Return what a cell's backbone and routes resolve to, or what is `invalid` and all that is wrong besides."""
+        wrong = {problem.loc[0] for problem in invalid}
+        problems = [
+            *invalid,
+            *_cell_problems(cell, draft),
+            *_objective_problems(cell, draft),
+            *(_missing_files(cell) if self.check_files else ()),
+        ]
+        backbone = [] if wrong & {"backbone", "data"} else self._backbone(cell)
+        routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
+        problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
+        if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
+            problems += method_problems(cell.model_copy(update={"routes": routes}), *backbone, draft)
+        problems += self._seed_problems(cell)
+        if problems or isinstance(backbone, list) or isinstance(routes, list):
+            return problems
+        return (*backbone, routes)
+
+    def _seed_problems(self, cell: Cell) -> Iterator[Problem]:
+        highest = max(self.sources.seeds)
+        if cell.seed_group and highest >= SEEDS_PER_GROUP:
+            rule = f"groups are {SEEDS_PER_GROUP} seeds apart, so every seed must lie below that; here {highest}"
+            yield Problem(f"seed_group {cell.seed_group}: {rule}", ("seed_group",))
+
+    def _within_budget(
+        self, cell: Cell, row: DraftRow, invalid: list[Problem], problems: list[Problem]
+    ) -> tuple[Cell, Cell] | list[Problem]:
+        """Return the cell at the length of its budget, and the cell that the budget names; or all problems.
+
+        Args:
+            cell: the row's, without its length.
+            invalid: problems of parts that the cell has in another form than they are written.
+            problems: all problems of the cell so far.
+        """
+        # Whether the budget can be followed.
+        budget = cell.training.budget
+        assert budget is not None
+        problems = [*problems, *given_as_well(row.draft)]
+        try:
+            name = self.budgets.named(budget, row)
+        except ValueError as error:
+            return [*problems, Problem(str(error), NAMED)]
+        other = self.budgets.trained.get(name)
+        if other is not None and not invalid:
+            problems += contradictions(cell, row.draft, other.written, name)
+        if problems or other is None:  # the mistakes of the other row are reported with it
+            return problems
+
+        # How long it is.
+        cell = fitted(cell, budget.model_copy(update={"macs_of": name}), other.cell)
+        far = [] if self.budgets.is_smoke else list(too_far(cell, name, other.cell))
+        return far or (cell, other.cell)
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
         """Add the evaluated weights and those of the weak branch, with everything that follows from them."""
@@ -131,6 +199,8 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     """The cell and its mistakes; with mistakes, the valid part of the cell, so that the rest can be checked too."""
     if "evaluate" in values:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
+    if has_budget(values):
+        values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
     try:
         return Cell.model_validate(values), []
     except ValidationError as error:
@@ -140,7 +210,7 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     if "backbone" in wrong:
         sound["backbone"] = "unknown"
     if "training" in wrong:
-        sound["training"] = {"iterations": 1}
+        sound["training"] = {"iterations": 1, **_sound_budget(values, problems)}
         sound.pop("metrics", None)
         sound.pop("schedule", None)
     if "objective" in wrong:
@@ -149,6 +219,12 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     if wrong & {"method", "routes"}:
         sound["method"] = "tread" if sound.get("routes") else "dense"
     return Cell.model_validate(sound), problems
+
+
+def _sound_budget(values: dict[str, Any], problems: Iterable[Problem]) -> dict[str, Any]:
+    """The budget of a training with other mistakes, to be checked too."""
+    is_wrong = any(problem.loc[:2] == ("training", "budget") for problem in problems)
+    return {"budget": values["training"]["budget"]} if has_budget(values) and not is_wrong else {}
 
 
 def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:

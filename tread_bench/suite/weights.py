@@ -13,17 +13,18 @@ from tread_bench.core.guidance import iteration_at
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
+from tread_bench.core.records import paired_seed
 from tread_bench.suite.merge import Draft
 
 SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for
-TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training")  # taken from the source
+TAKEN = ("method", "routes", "selector", "schedule", "auxiliary", "training", "seed_group")  # taken from the source
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """A row that provides weights, with the cell that describes them.
 
-    `run` is the folder of another run, and `cells` then holds its cells by seed; "" is this run.
+    `run` is the folder of another run, and `cells` then holds its cells by the suite's seed; "" is this run.
     """
 
     row: str
@@ -81,7 +82,7 @@ def _in_other_run(run: str, row: str, seeds: Sequence[int]) -> Source:
         trained: list[CellRequest] = named("tread_bench.runner.folder:trained_cells")(Path(run))
     except UserError as error:
         raise ValueError(str(error)) from None
-    found = {request.seed: request for request in trained if request.row == row}
+    found = {paired_seed(request): request for request in trained if request.row == row}
     if not found:
         raise ValueError(f"{run}: {unknown('trained row', row, {request.row for request in trained})}")
     if missing := [seed for seed in seeds if seed not in found]:

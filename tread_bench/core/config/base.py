@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 MAX_NUMBER = 10**9  # maximum of anything that is counted
+SEEDS_PER_GROUP = 1000  # distance of the seeds of two seed groups
 
 
 class Model(BaseModel):

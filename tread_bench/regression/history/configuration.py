@@ -15,9 +15,12 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 
 # The parts that change neither counts nor the time and memory of a training step; `batch` is stored with timings.
-_AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate")
-# How often something is kept or measured, and what is measured apart.
-_CHANGES_NO_QUALITY = ("training.checkpoint_every", "training.snapshots", "metrics.at", "metrics.batch")
+_AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate", "seed_group")
+# How often something is kept or measured, where the iterations come from, and what is measured apart.
+_CHANGES_NO_QUALITY = (
+    *("training.checkpoint_every", "training.snapshots", "training.budget", "training.budget.macs_of"),
+    *("metrics.at", "metrics.batch"),
+)
 _MEASURED_APART = ("metrics.similarity_", "metrics.routed_")
 
 

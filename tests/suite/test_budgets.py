@@ -1,0 +1,397 @@
+"""Rows that train to the total training MACs of another row, and rows of another seed group."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cell.test_schedule import shares
+from tests.command_line import tread_bench
+from tread_bench.cli.regress import without_budgets
+from tread_bench.core.cell_costs import cell_cost, iterations_within, training_macs
+from tread_bench.core.config.suite import Suite
+from tread_bench.core.config.training import RoutingSchedule
+from tread_bench.core.problems import SuiteError
+from tread_bench.core.records import paired_seed
+from tread_bench.regression.versions.windows import settings
+from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import expand, plan_table
+
+BASE = {
+    "backbone": {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2},
+    "training": {"iterations": 100, "batch": 32},
+    "metrics": {"at": [50, 100]},
+}
+TREAD = {"method": "tread", "routes": "2:8@0.5"}
+OF_DENSE = {"training": {"budget": {"macs_of": "dense"}}}
+FAMILIES = {
+    "DiT": {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "SiT": {"name": "SiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "LightningDiT": {"name": "LightningDiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2},
+    "U-ViT": {"name": "U-ViT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2},
+    "DiS": {"name": "DiS", "depth": 4, "hidden": 16, "patch": 2},
+    "ZigMa": {"name": "ZigMa", "depth": 5, "hidden": 16, "patch": 2},
+    "DRWKV": {"name": "DRWKV", "depth": 5, "hidden": 16, "patch": 2},
+}
+SCHEDULES = ({}, {"warmup": 0.37}, {"until": 0.55}, {"warmup": 0.2, "until": 0.7})
+
+
+def plan_of(rows, base=None, seeds=(0,), is_smoke=False, **fields):
+    suite = {"name": "study", "base": {**BASE, **(base or {})}, "rows": rows, "seeds": list(seeds), **fields}
+    return expand(Suite.model_validate(suite), is_smoke=is_smoke)
+
+
+def cells_of(rows, **fields):
+    return {name: cells[0].cell for name, cells in plan_of(rows, **fields).rows.items()}
+
+
+def problems_of(rows, **fields):
+    with pytest.raises(SuiteError) as caught:
+        plan_of(rows, **fields)
+    return [(problem.loc, problem.message) for problem in caught.value.problems]
+
+
+def macs_by_hand(cell, iterations):
+    """Step by step, each with the routes at its share of their rates."""
+    total, by_share = 0, {}
+    for share in shares(cell.schedule, iterations):
+        if share not in by_share:
+            routes = tuple(route.at_share(share) for route in cell.routes)
+            at_share = cell.model_copy(update={"routes": routes, "schedule": RoutingSchedule()})
+            by_share[share] = cell_cost(at_share).train_step_macs
+        total += cell.training.batch * by_share[share]
+    return total
+
+
+# How long a row is
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_other_number_of_iterations_costs_nearer_to_the_budget(family, schedule):
+    rows = {"dense": None, "row": {"method": "tread", "routes": "1:3@0.5", "schedule": schedule, **OF_DENSE}}
+    cells = cells_of(rows, base={"backbone": FAMILIES[family]})
+    found, budget = cells["row"].training.iterations, macs_by_hand(cells["dense"], 100)
+    off = [abs(macs_by_hand(cells["row"], iterations) - budget) for iterations in range(found - 2, found + 3)]
+    assert off.index(min(off)) == 2
+    assert training_macs(cells["row"]) == pytest.approx(macs_by_hand(cells["row"], found), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"method": "layer_skip", "routes": "2:8@0.5"},
+        {"method": "layer_skip", "routes": "2:8@0.5", "schedule": {"warmup": 0.3, "until": 0.8}},
+        {"method": "drop", "routes": "1:-1@0.5"},
+        {"method": "sprint", "routes": "2:8@0.5", "schedule": {"until": 0.8}},
+        {"method": "mod", "routes": "2:8@0.5"},
+        {**TREAD, "auxiliary": ["mae"]},
+        {"backbone.depth": 7},
+        {"backbone.depth": 17},
+        {"backbone.patch": 4},
+        {"training.batch": 48},
+    ],
+    ids=str,
+)
+def test_the_budget_is_met_whatever_makes_a_step_cheaper_or_dearer(row):
+    cells = cells_of({"dense": None, "row": {**row, "training.budget.macs_of": "dense"}})
+    budget, cell = training_macs(cells["dense"]), cells["row"]
+    own = cell_cost(cell).mean_train_step_macs * cell.training.batch * cell.training.iterations
+    assert own == training_macs(cell)
+    assert own / budget == pytest.approx(1, abs=0.5 / cell.training.iterations + 1e-9)
+
+
+def test_iterations_are_found_from_any_start():
+    cell = cells_of({"row": {**TREAD, "schedule": {"warmup": 0.4, "until": 0.6}}})["row"]
+    for start in (1, 1000, 10**6):
+        training = cell.training.model_copy(update={"iterations": start})
+        other = cell.model_copy(update={"training": training})
+        for wanted in (1, 7, 12345):
+            at = cell.model_copy(update={"training": cell.training.model_copy(update={"iterations": wanted})})
+            assert iterations_within(training_macs(at), other) == wanted
+
+
+def test_a_row_is_evaluated_where_the_row_of_its_budget_is_and_at_its_end():
+    cells = cells_of({"dense": None, "cheaper": {**TREAD, **OF_DENSE}, "dearer": {"backbone.depth": 16, **OF_DENSE}})
+    assert (cells["cheaper"].training.iterations, cells["cheaper"].metrics.at) == (140, (50, 100, 140))
+    assert (cells["dearer"].training.iterations, cells["dearer"].metrics.at) == (75, (50, 75))
+
+
+def test_iterations_that_a_row_shares_with_others_give_way_and_need_not_be_there():
+    row = cells_of({"dense": None, "row": {**TREAD, **OF_DENSE}})["row"].training.iterations
+    own = {"dense": {"training.iterations": 100, "training.budget": None}, "row": TREAD}
+    bare = {"training": {"batch": 32, "budget": {"macs_of": "dense"}}, "metrics": {}}
+    cells = cells_of(own, base=bare)
+    assert (cells["row"].training.iterations, cells["row"].metrics.at) == (row, (100, row))
+    assert cells["dense"].training.budget is None
+    assert cells_of({"dense": None, "row": {**TREAD, **OF_DENSE}}, overrides={"training.iterations": 200})[
+        "row"
+    ].training.iterations == pytest.approx(2 * row, abs=1)
+
+
+def test_in_a_matrix_the_row_of_the_same_combination_is_meant():
+    rows = {"dense": None, "row": {**TREAD, **OF_DENSE}}
+    cells = cells_of(rows, matrix={"backbone.depth": [10, 12]})
+    for depth in (10, 12):
+        assert cells[f"row depth={depth}"].training.budget.macs_of == f"dense depth={depth}"
+    assert cells["row depth=10"].training.iterations > cells["row depth=12"].training.iterations > 100
+
+
+def test_snapshots_as_shares_are_of_the_row_itself():
+    rows = {"dense": None, "row": {**TREAD, **OF_DENSE}}
+    cells = cells_of(rows, base={"training": {"iterations": 100, "snapshots": [0.5]}})
+    assert (cells["dense"].training.snapshots, cells["row"].training.snapshots) == ((50,), (70,))
+
+
+def test_what_evaluates_a_row_with_a_budget_has_its_length():
+    plan = plan_of({"dense": None, "row": {**TREAD, **OF_DENSE}, "again": {"evaluate": "row"}})
+    (again,), (row,) = plan.rows["again"], plan.rows["row"]
+    assert (again.sources["network"].cell, again.sources["network"].iteration) == (row.id, 140)
+    assert (again.cell.training, again.cell.metrics.at) == (row.cell.training, (140,))
+
+
+# Pairs and ids
+
+
+def test_the_reference_is_the_dense_row_although_the_lengths_differ():
+    rows = {
+        "dense": None,
+        "row": {**TREAD, **OF_DENSE},
+        "as-long": TREAD,
+        "skip": {"method": "layer_skip", "routes": "2:8@0.5", **OF_DENSE},
+        "small": {"backbone.depth": 6, **OF_DENSE},
+        "small-row": {"backbone.depth": 6, "method": "tread", "routes": "1:4@0.5", **OF_DENSE},
+    }
+    plan = plan_of(rows, seeds=[0, 1])
+    for seed in range(2):
+        cells = {row: cells[seed] for row, cells in plan.rows.items()}
+        for row in ("dense", "row", "as-long", "skip"):
+            assert cells[row].reference == cells["dense"].id
+        assert cells["small"].reference == cells["small-row"].reference == cells["small"].id
+
+
+def test_without_a_budget_a_cell_is_written_as_before():
+    (cell,) = plan_of({"dense": None}).cells
+    written = cell.cell.model_dump(mode="json")
+    assert "budget" not in written["training"] and "seed_group" not in written
+    (dense, row) = plan_of({"dense": None, "row": {**TREAD, **OF_DENSE}}).cells
+    assert dense.id == cell.id
+    assert row.cell.model_dump(mode="json")["training"]["budget"] == {"macs_of": "dense"}
+
+
+# Mistakes
+
+
+@pytest.mark.parametrize(
+    ("row", "loc", "message"),
+    [
+        (
+            {"training.budget.macs_of": "dens"},
+            ("training.budget.macs_of",),
+            "did you mean 'dense'? known: dense, short",
+        ),
+        ({"training": {"budget": {"macs_of": "row"}}}, ("training", "budget", "macs_of"), "is this row itself"),
+        ({"training.budget.macs_of": "other"}, ("training.budget.macs_of",), "has a budget itself"),
+        ({"training.budget.macs_of": "judge"}, ("training.budget.macs_of",), "evaluates other weights"),
+        ({**OF_DENSE, "training.iterations": 5}, ("training.iterations",), "follow from training.budget"),
+        ({**OF_DENSE, "metrics.at": [7]}, ("metrics.at",), "follows from training.budget"),
+        ({**OF_DENSE, "objective": "edm"}, ("objective", "name"), "row 'dense', which the budget names, has 'flow'"),
+        ({**OF_DENSE, "sampling.steps": 7}, ("sampling.steps",), "has 50; set the same"),
+        ({**OF_DENSE, "metrics.num_samples": 256}, ("metrics.num_samples",), "has 512; set the same"),
+        ({"training.budget.macs_of": "short"}, ("training.budget.macs_of",), "train row 'short' for more iterations"),
+        ({"evaluate": "dense", **OF_DENSE}, ("training", "budget"), "training has no effect"),
+        ({**OF_DENSE, "training.snapshots": [200]}, ("training.snapshots", 0), "must lie in 1..140"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_located(row, loc, message):
+    rows = {
+        "dense": None,
+        "short": {"training.iterations": 3, "metrics.at": None},
+        "other": {"backbone.depth": 6, **OF_DENSE},
+        "judge": {"evaluate": "dense"},
+        "row": {**({} if "evaluate" in row else TREAD), **row},
+    }
+    found = problems_of(rows)
+    assert [where for where, text in found if message in text] == [("rows", "row", *loc)], found
+    assert len(found) == 1
+
+
+def test_all_mistakes_of_a_row_with_a_budget_are_reported_at_once():
+    row = {"method": "tread", "routes": "2:12@0.5", "training.batch": 0, "metrics.at": [3]}
+    found = problems_of({"dense": None, "row": {**row, "training.budget.macs_of": "dens"}})
+    told = " ".join(message for _, message in found)
+    for part in ("has 12 blocks", "training.batch 0", "metrics.at has no effect", "did you mean 'dense'"):
+        assert part in told, found
+
+
+def test_every_part_that_differs_is_reported():
+    other = {"data": {"name": "random_latents"}, "metrics.generate": False, "metrics.num_samples": 256}
+    found = problems_of({"dense": None, "row": {**TREAD, **OF_DENSE, **other, "sampling.steps": 7}})
+    keys = ("data.name", "metrics.generate", "metrics.num_samples", "sampling.steps")
+    assert sorted(message.split()[0] for _, message in found) == list(keys)
+
+
+def test_a_key_of_a_budget_is_checked():
+    found = problems_of({"dense": None, "row": {"training.budget": {"mac_of": "dense"}}})
+    assert any("unknown training.budget key 'mac_of'; did you mean 'macs_of'" in message for _, message in found)
+
+
+def test_of_a_row_with_a_mistake_only_that_is_reported():
+    ((loc, message),) = problems_of({"dense": {"backbone.depht": 3}, "row": {**TREAD, **OF_DENSE}})
+    assert loc == ("rows", "dense", "backbone.depht") and "did you mean 'depth'" in message
+
+
+# What is shown, and what is run
+
+
+def test_the_plan_has_the_iterations_and_the_ratio():
+    plan = plan_of({"dense": None, "row": {**TREAD, **OF_DENSE}, "again": {"evaluate": "row"}})
+    dense, row, again = plan_table(plan, cell_cost)
+    assert (dense["iterations"], dense["budget"], dense["training_macs"]) == (
+        100,
+        None,
+        3200 * dense["train_step_macs"],
+    )
+    assert row["iterations"] == 140
+    ratio = 140 * row["train_step_macs"] / (100 * dense["train_step_macs"])
+    assert row["budget"] == {"macs_of": "dense", "ratio": pytest.approx(ratio)}
+    assert abs(row["budget"]["ratio"] - 1) < 0.005
+    assert (again["iterations"], again["training_macs"], again["budget"]) == (0, 0, None)
+
+
+SMALL = """\
+name: toy
+seeds: [3]
+base:
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+  training: {iterations: 20, batch: 8, learning_rate: 1e-2, checkpoint_every: 9}
+  sampling: {steps: 2}
+  metrics:
+    at: [10, 20]
+    num_samples: 32
+    validation_samples: 16
+    similarity_samples: 8
+    kid_subset_size: 16
+    kid_subsets: 2
+timing: {pairs: 2, warmup: 1}
+rows:
+  dense: {}
+  again: {seed_group: 1}
+  routed: {method: tread, routes: "1:2@0.5", training: {budget: {macs_of: dense}}}
+"""
+
+
+def records_of(root, read):
+    folder = RunFolder(root)
+    return {record.row: record for cell in folder.existing_plan().references if (record := read(folder, cell))}
+
+
+def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(tmp_path):
+    (tmp_path / "toy.yaml").write_text(SMALL)
+    done = tread_bench("run", "toy.yaml", "--out", "run", "--shard", "1/1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = records_of(tmp_path / "run", RunFolder.outcome)
+    assert {row: record.seed for row, record in records.items()} == {"dense": 3, "again": 1003, "routed": 3}
+
+    # The routed row is evaluated where the dense one is, and where it has cost as much.
+    routed, dense, again = records["routed"], records["dense"], records["again"]
+    last = routed.config["training"]["iterations"]
+    assert last > 20 and routed.config["training"]["budget"] == {"macs_of": "dense"}
+    assert [evaluation.iteration for evaluation in routed.evaluations] == [10, 20, last]
+    ratio = last * routed.cost.mean_train_step_macs / (20 * dense.cost.mean_train_step_macs)
+    assert ratio == pytest.approx(1, abs=0.03)
+    assert routed.reference == dense.cell
+    assert routed.initial_weights_sha256 == dense.initial_weights_sha256
+
+    # The second group starts from other weights, and is paired with the first.
+    assert (paired_seed(again), again.reference) == (3, dense.cell)
+    assert again.initial_weights_sha256 != dense.initial_weights_sha256
+    assert again.last.fid != dense.last.fid
+
+
+@pytest.mark.slow
+def test_every_command_takes_a_run_with_rows_of_different_lengths(tmp_path):
+    (tmp_path / "toy.yaml").write_text(SMALL.replace("[3]", "2"))
+    shown = tread_bench("plan", "toy.yaml", cwd=tmp_path, COLUMNS="200")
+    assert "x dense" in shown.stdout and "iterations" in shown.stdout
+    done = tread_bench("run", "toy.yaml", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = records_of(tmp_path / "run", RunFolder.record)
+    assert all(record.timing is not None for record in records.values())
+    again = tread_bench("run", "toy.yaml", "--out", "run", cwd=tmp_path)
+    assert "nothing to do" in again.stdout
+    state = json.loads(tread_bench("status", "run", "--json", cwd=tmp_path).stdout)
+    assert {cell["state"] for cell in state["cells"]} == {"done"}
+    for command in (
+        ("export", "run", "--out", "run.json"),
+        ("report", "run.json"),
+        ("history", "run", "--out", "history"),
+        ("check", "run", "--baseline", "accepted.json", "--accept"),
+        ("check", "run", "--baseline", "accepted.json"),
+        ("sample", "run", "--cell", "again", "--seed", "1001", "--num", "2"),
+    ):
+        ended = tread_bench(*command, cwd=tmp_path)
+        assert ended.returncode == (3 if command[:2] == ("check", "run") and len(command) == 4 else 0), ended
+
+
+def test_a_smoke_run_comes_as_near_as_its_iterations_allow():
+    rows, short = {"dense": None, "row": {**TREAD, **OF_DENSE}}, {"training.iterations": 4, "metrics.at": [2, 4]}
+    ((loc, message),) = problems_of(rows, overrides=short)
+    assert loc == ("rows", "row", "training", "budget", "macs_of") and "train row 'dense' for more" in message
+    cells = {name: cells[0].cell for name, cells in plan_of(rows, overrides=short, is_smoke=True).rows.items()}
+    assert (cells["row"].training.iterations, cells["row"].metrics.at) == (6, (2, 4, 6))
+
+
+def test_windows_that_time_two_versions_have_no_budgets(tmp_path):
+    suite = tmp_path / "toy.yaml"
+    suite.write_text(SMALL)
+    overrides = settings(without_budgets(suite, ["training.batch=4"]))
+    assert {cell.cell.training.iterations for cell in load_plan(suite, overrides).cells} == {1}
+    suite.write_text(SMALL.partition("  routed:")[0])
+    assert without_budgets(suite, []) == []
+
+
+# Seed groups
+
+
+def test_a_seed_group_shifts_seeds_and_pairs_up():
+    rows = {"dense": None, "again": {"seed_group": 1}, "tread": TREAD, "tread-2": {**TREAD, "seed_group": 2}}
+    plan = plan_of(rows, seeds=[3, 7])
+    seeds = {row: [cell.seed for cell in cells] for row, cells in plan.rows.items()}
+    assert seeds == {"dense": [3, 7], "again": [1003, 1007], "tread": [3, 7], "tread-2": [2003, 2007]}
+    dense = [cell.id for cell in plan.rows["dense"]]
+    for row, cells in plan.rows.items():
+        assert [cell.reference for cell in cells] == dense, row
+        assert [cell.paired_seed for cell in cells] == [3, 7]
+
+
+def test_a_routed_row_is_compared_with_the_dense_row_of_its_own_group():
+    rows = {"again": {"seed_group": 1}, "dense": None, "tread": {**TREAD, "seed_group": 1}}
+    plan = plan_of(rows)
+    assert plan.rows["tread"][0].reference == plan.rows["again"][0].id
+    assert plan.rows["again"][0].reference == plan.rows["dense"][0].id
+
+
+def test_what_evaluates_another_group_has_its_seeds():
+    plan = plan_of({"dense": None, "again": {"seed_group": 1}, "judge": {"evaluate": "again"}}, seeds=[0, 1])
+    for judge, again in zip(plan.rows["judge"], plan.rows["again"], strict=True):
+        assert (judge.seed, judge.sources["network"].cell) == (again.seed, again.id)
+
+
+@pytest.mark.parametrize(
+    ("group", "seeds", "message"),
+    [(1, [5, 1000], "every seed must lie below that; here 1000"), (-1, [0], "greater than or equal to 0")],
+)
+def test_a_wrong_seed_group_is_located(group, seeds, message):
+    ((loc, told),) = problems_of({"dense": None, "again": {"seed_group": group}}, seeds=seeds)
+    assert loc == ("rows", "again", "seed_group") and message in told
+
+
+def test_a_suite_file_can_have_all_of_it(tmp_path):
+    (tmp_path / "toy.yaml").write_text(SMALL)
+    plan = load_plan(tmp_path / "toy.yaml", ["training.iterations=40"])
+    assert [len(cells) for cells in plan.rows.values()] == [1, 1, 1]
+    assert plan.rows["routed"][0].cell.metrics.at[:2] == (10, 20)

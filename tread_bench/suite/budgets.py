@@ -1,0 +1,133 @@
+"""Rows that train until they have cost what another row's training costs. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tread_bench.core.cell_costs import iterations_within, training_macs
+from tread_bench.core.config.base import MAX_NUMBER
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Budget
+from tread_bench.core.names import unknown
+from tread_bench.core.problems import Loc, Problem, dotted, shortened
+from tread_bench.suite.merge import Draft, DraftRow
+
+MOST_OFF = 0.03  # of the total training MACs
+SAME = ("data", "objective", "sampling", "metrics")  # must be equal, so that only the cost of training is compared
+# Settings of metrics that do not affect the figures at equal cost: when they are taken, and what is measured apart.
+_MEASURED_APART = {"at", "routed_rates", "routed_blocks", "similarity_samples", "similarity_times"}
+_FOLLOW = {("training", "iterations"): "they follow from", ("metrics", "at"): "it follows from"}
+NOTHING, HAS_BUDGET, EVALUATES = range(3)  # what a row needs of others
+NAMED: Loc = ("training", "budget", "macs_of")
+
+
+def has_budget(values: dict[str, Any]) -> bool:
+    """Whether a row's merged values, valid or not, have a budget."""
+    training = values.get("training")
+    return isinstance(training, dict) and training.get("budget") is not None
+
+
+def need(row: DraftRow) -> int:
+    """Return what a row needs of others. Sorted by it, each row comes after those that it names."""
+    if row.draft.values.get("evaluate") is not None:
+        return EVALUATES
+    return HAS_BUDGET if has_budget(row.draft.values) else NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A row that a budget may name: its cell as its suite writes it, and resolved."""
+
+    written: Cell
+    cell: Cell
+
+
+@dataclass
+class Budgets:
+    """The rows of a suite, those that a budget may name and those that it may not.
+
+    Args:
+        rows: all rows of the suite, before validation.
+        is_smoke: iterations need not be enough to come near a budget.
+    """
+
+    rows: dict[str, DraftRow]
+    is_smoke: bool = False
+    trained: dict[str, Trained] = field(default_factory=dict)  # rows without a budget, once they are resolved
+
+    @classmethod
+    def of(cls, rows: Iterable[DraftRow], is_smoke: bool) -> Budgets:
+        return cls({row.name: row for row in rows}, is_smoke)
+
+    def named(self, budget: Budget, row: DraftRow) -> str:
+        """Return the full name of the row that a row's budget names. Raises ValueError if it cannot be named."""
+        name = budget.macs_of
+        found = next((full for full in (f"{name} {row.label}".rstrip(), name) if full in self.rows), None)
+        if found is None:
+            raise ValueError(unknown("trained row", name, self._nameable(row)))
+        if found == row.name:
+            raise ValueError(
+                f"training.budget.macs_of {name!r} is this row itself: name another one, or set budget: null"
+            )
+        values = self.rows[found].draft.values
+        if "evaluate" in values:
+            raise ValueError(f"training.budget.macs_of {name!r} evaluates other weights: name a row that trains")
+        if has_budget(values):
+            message = f"training.budget.macs_of {name!r} has a budget itself: name a row that gives its iterations"
+            raise ValueError(message)
+        return found
+
+    def _nameable(self, row: DraftRow) -> list[str]:
+        """The rows that this row's budget may name, as it would name them."""
+        others = [other for other in self.rows.values() if other.name != row.name and other.label == row.label]
+        able = [
+            other for other in others if "evaluate" not in other.draft.values and not has_budget(other.draft.values)
+        ]
+        return [other.name.removesuffix(row.label).rstrip() for other in able]
+
+
+def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator[Problem]:
+    """Problems of a row, as written, that would make it incomparable with the row that its budget names."""
+    for part in SAME:
+        mine, theirs = (getattr(one, part).model_dump(mode="json", exclude=_MEASURED_APART) for one in (cell, other))
+        differing = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
+        for key in ["name"] if "name" in differing else differing:
+            loc = (part, key)
+            is_value = f"{dotted(loc)} {shortened(mine.get(key))}"
+            message = (
+                f"{is_value}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
+            )
+            yield Problem(message, draft.latest(loc, NAMED))
+
+
+def given_as_well(draft: Draft) -> Iterator[Problem]:
+    """Problems of a row that itself gives what follows from its budget; what it shares with others has no effect."""
+    for path, rule in _FOLLOW.items():
+        if draft.origins.get(path, ("base",))[0] == "rows":
+            yield Problem(
+                f"{dotted(path)} has no effect: {rule} training.budget; remove one of the two", path, at_key=True
+            )
+
+
+def fitted(cell: Cell, budget: Budget, reference: Cell) -> Cell:
+    """Return the cell with the iterations whose total training MACs come nearest to those of `reference`.
+
+    It is evaluated at the iterations of `reference` that it reaches, and at its end.
+    """
+    last = min(iterations_within(training_macs(reference), cell), MAX_NUMBER)
+    training = cell.training.model_copy(update={"iterations": last, "budget": budget})
+    reached = [iteration for iteration in reference.metrics.at or () if iteration < last]
+    metrics = cell.metrics.model_copy(update={"at": (*reached, last)})
+    return cell.model_copy(update={"training": training, "metrics": metrics})
+
+
+def too_far(cell: Cell, name: str, reference: Cell) -> Iterator[Problem]:
+    """The problem of a row whose nearest number of iterations is not near enough to its budget."""
+    ratio = training_macs(cell) / training_macs(reference)
+    if abs(ratio - 1) > MOST_OFF:
+        nearest = f"training.budget: {cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
+        budget = f"{reference.training.iterations} of row {name!r}, and may be off by {MOST_OFF:.0%}"
+        message = f"{nearest} what it names, {budget}: train row {name!r} for more iterations"
+        yield Problem(message, NAMED)
