@@ -16,7 +16,15 @@ from tread_bench.core.objectives import objectives
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, style_map
+from tread_bench.reports.figures.panels import (
+    colour_bar,
+    cosine_map,
+    first_by_rank,
+    left_out,
+    outline_route,
+    panels,
+    style_map,
+)
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
 
@@ -30,19 +38,22 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     known = [(row, adjacent) for row, adjacent in found if adjacent]
     if not known:
         return None
+    rows = [row for row, _ in known]
+    shown = first_by_rank(rows)
+    drawn = [(row, adjacent) for row, adjacent in known if any(row is one for one in shown)]
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})
-    svg, png = style.save(_figure(known))
+    svg, png = style.save(_figure(drawn))
     return Picture(
         name=f"across_times{suffix}", title="Across timesteps", svg=svg, png=png,
         headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
         description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
-        + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in known),
+        + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in drawn),
         caption=f"Cosine similarity between the outputs of the same block at two neighbouring {_what(known[0][0])}, of "
         "the trained network without routing: same image, same noise, averaged over tokens, images and "
         "seeds. Colours follow the logarithm of 1 − cosine, on one scale for all maps. "
         "The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
         "next sampling step, so it loses least where this is near 1; sampling steps are closer together than these "
-        "times, so their cosines are higher.",
+        f"times, so their cosines are higher. {left_out(shown, rows)}",
     )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import training_macs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import logarithmic
-from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
+from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
 _SECONDS = (
@@ -45,8 +46,10 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
     several = len({row.group for row in rows}) > 1
-    figure = draw_by_architecture(rows, points) if several else draw(rows, points)
-    svg, png = style.save(figure)
+    trained = [rows[index] for index in dict.fromkeys(point.row for point in points)]
+    shown = first_by_rank(trained)
+    drawn = [point for point in points if any(rows[point.row] is row for row in shown)]
+    svg, png = style.save(draw_by_architecture(rows, drawn) if several else draw(rows, drawn))
     places = decimals(point.fid.mean for point in points)
     return Picture(
         name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, png=png,
@@ -61,7 +64,7 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="MACs are counted: those of a training step, times batch, times iterations"
         + (", step by step over a schedule" if any(requested.scheduled(row.first) for row in rows) else "") + ". "
         + (_SECONDS if any(point.seconds for point in points) and not several else "")
-        + "Lines at the points are 95 % t intervals over seeds.",
+        + f"Lines at the points are 95 % t intervals over seeds. {left_out(shown, trained)}",
     )  # fmt: skip
 
 
@@ -139,10 +142,12 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
             continue
         x = [getattr(point, what) / scale for point in own for _ in point.fids]
         y = [fid for point in own for fid in point.fids]
-        sns.lineplot(
-            x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, legend=False,
-            label=clean(rows[index].short_label), err_style="bars", errorbar=_t_interval, err_kws={"elinewidth": 1.4},
-        )  # fmt: skip
+        with marks_of(rows[index].label, axes):
+            sns.lineplot(
+                x=x, y=y, ax=axes, color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE, legend=False,
+                label=clean(rows[index].short_label), err_style="bars", errorbar=_t_interval,
+                err_kws={"elinewidth": 1.4},
+            )  # fmt: skip
 
 
 def _style_axes(axes: Axes) -> None:

@@ -15,7 +15,7 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import lines_of as depth_lines
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
-from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, number
 from tread_bench.reports.published import gain_note, published_gain
 
@@ -98,14 +98,16 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
 
     # A line for each row.
     for line in lines:
-        _name(names, line)
-        if line.difference:
-            dot(forest, line.y, line.difference.mean, line.difference.bounds, tone(line.row))
-        _speed(speed, line)
-        texts.text(0.05, line.y, words(line.difference, places), va="center", color=INK if line.difference else MUTED)
-        published = published_gain(line.row)
-        if published and line.leads:
-            texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
+        with marks_of(line.row.label, names, forest, speed, texts):
+            _name(names, line)
+            if line.difference:
+                dot(forest, line.y, line.difference.mean, line.difference.bounds, tone(line.row))
+            _speed(speed, line)
+            colour = INK if line.difference else MUTED
+            texts.text(0.05, line.y, words(line.difference, places), va="center", color=colour)
+            published = published_gain(line.row)
+            if published and line.leads:
+                texts.text(3.2, line.y, number(published.difference, 2, True), va="center", ha="right", color=MUTED)
 
     # Titles of the columns.
     texts.text(0.05, -0.95, "ΔFID [95 % interval]", va="center", color=MUTED, size=8.5)

@@ -22,7 +22,7 @@ from tread_bench.core.statistics import (
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright
-from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
+from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, number
 
 PUBLISHED_RATES = (0.5, 0.9)  # strong and weak branch of Sparse Guidance (Krause et al. 2026)
@@ -139,14 +139,15 @@ def _figure(found: Sequence[_Own]) -> Figure:
     loss, alike = figure.subplots(1, 2)
     looks = style.looks(own[0].row.is_dense for own, _ in found)
     for (own, rates), (colour, marker) in zip(found, looks, strict=True):
-        for axes, means in ((loss, [p.gap.mean for p in own]), (alike, [p.cosine.mean for p in own])):
-            axes.plot([point.rate for point in own], means, color=colour, linewidth=1.2)
-        for point in own:
-            upright(loss, point.rate, point.gap, colour, marker, point.excess)
-            upright(alike, point.rate, point.cosine, colour, marker)
-            branch = _branch(point.rate, rates)
-            if branch:
-                loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
+        with marks_of(own[0].row.label, loss, alike):
+            for axes, means in ((loss, [p.gap.mean for p in own]), (alike, [p.cosine.mean for p in own])):
+                axes.plot([point.rate for point in own], means, color=colour, linewidth=1.2)
+            for point in own:
+                upright(loss, point.rate, point.gap, colour, marker, point.excess)
+                upright(alike, point.rate, point.cosine, colour, marker)
+                branch = _branch(point.rate, rates)
+                if branch:
+                    loss.plot([point.rate], [point.gap.mean], color=colour, **_ring(branch))
     _style_axes(loss, "validation loss at γ minus at 0")
     _style_axes(alike, "similarity of routed to dense outputs")
 

@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import Panels, panels
+from tread_bench.reports.figures.panels import Panels, first_by_rank, left_out, panels
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number
 
@@ -35,17 +35,21 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     known = list(filter(None, map(curves_of, rows)))
     if not known:
         return None
-    svg, png = style.save(_figure(known))
+    rows = [curves.row for curves in known]
+    shown = first_by_rank(rows)
+    drawn = [curves for curves in known if any(curves.row is one for one in shown)]
+    svg, png = style.save(_figure(drawn))
     return Picture(
         name=f"gradients{suffix}", title="Gradient per block", svg=svg, png=png, table=_table(known),
         headers=("row", "block", "on a route", "training loss", "95 % interval", "dense loss", "95 % interval",
                  "training / dense"),
         description="Line charts of the norm of the loss gradient over each block’s parameters. "
-        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in known),
+        + "; ".join(f"{curves.row.label}: {_ratios(curves)}" for curves in drawn),
         caption="Norm of the loss gradient over the parameters of each block after the last step, mean over batches "
         "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
         "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
-        f"gradient of the loss nearer to the blocks before it: there orange should be above blue.{_in_words(known)}",
+        "gradient of the loss nearer to the blocks before it: there orange should be above blue."
+        f"{_in_words(known)} {left_out(shown, rows)}".rstrip(),
     )  # fmt: skip
 
 

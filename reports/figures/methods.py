@@ -15,11 +15,13 @@ from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
-from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, names, number
 from tread_bench.reports.published import methods_note, published_method, stands_beside_published
 
 _LINE = 0.34  # inches
+_MOST = 30  # rows in the picture
 
 
 class _Line(NamedTuple):
@@ -34,7 +36,10 @@ def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not _differ(lines) or len(by_architecture(line.row for line in lines)) > 1:
         return None
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, png = style.save(_figure(lines, places))
+    compared = [line.row for line in lines]
+    shown = first_by_rank(compared, _MOST)
+    drawn = [line for line in lines if any(line.row is row for row in shown)]
+    svg, png = style.save(_figure(drawn, places))
     return Picture(
         name=f"methods{suffix}", title=_title(lines), svg=svg, png=png, is_open=_title(lines) == "Methods",
         headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
@@ -42,11 +47,11 @@ def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
                  "MACs when sampling, dense = 1", "speed-up [95 %]", "ideal"),
         table=[_numbers(line, places) for line in lines],
         description="FID of each row minus dense, its extra parameters and its training cost. "
-        + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in lines),
+        + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in drawn),
         caption="FID differences are paired over seeds with dense; lines are 95 % t intervals. "
         f"{tones(rows)}Extra parameters are those that the backbone alone does not have. "
         "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
-        "training step with its 95 % bootstrap interval, the tick the ideal one. "
+        f"training step with its 95 % bootstrap interval, the tick the ideal one. {left_out(shown, compared)}"
         f"{_taught(lines)}{methods_note() if _has_published(lines) else ''}",
     )  # fmt: skip
 
@@ -132,13 +137,14 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
 
     # A line for each row.
     for y, line in enumerate(lines):
-        if line.difference:
-            dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.row))
-        colour = INK if line.difference else MUTED
-        difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
-        extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
-        macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
-        _speed(speed, y, line.row)
+        with marks_of(line.row.label, forest, difference, extra, macs, speed):
+            if line.difference:
+                dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.row))
+            colour = INK if line.difference else MUTED
+            difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
+            extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
+            macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
+            _speed(speed, y, line.row)
 
     # Titles of the columns.
     for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,19 +17,32 @@ from numpy.typing import NDArray
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import MUTED, SURFACE, clean
+from tread_bench.reports.figures.style import MUTED, SURFACE, clean, mark
 
-SHOWN = 18  # panels in a picture that is not folded
+SHOWN = 18  # panels in a picture
 _COLUMNS = 6
 _RIGHT, _BELOW = 1.15, 0.34  # inches
 
 
-def shown_and_folded(rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Of every architecture the first rows, dense among them, as many as keep the page short; and the others."""
+def first_by_rank(rows: Sequence[Row], most: int = SHOWN) -> list[Row]:
+    """Of every architecture the dense rows and those of lowest FID, in their order: about `most` together."""
     architectures = by_architecture(rows)
-    each = max(2, SHOWN // max(1, len(architectures)))
-    shown = [row for members in architectures for row in members[:each]]
-    return shown, [row for members in architectures for row in members[each:]]
+    each = max(2, most // max(1, len(architectures)))
+    chosen: set[int] = set()
+    for members in architectures:
+        chosen |= set(map(id, sorted(members, key=_rank)[:each]))
+    return [row for row in rows if id(row) in chosen]
+
+
+def _rank(row: Row) -> tuple[bool, float]:
+    return not row.is_dense, row.fid.mean if row.fid else math.inf
+
+
+def left_out(shown: Sequence[Row], rows: Sequence[Row]) -> str:
+    """What a picture says where it shows some of its rows."""
+    if len(shown) == len(rows):
+        return ""
+    return f"Drawn: {len(shown):,} of {len(rows):,} rows, dense and those of lowest FID; the table below has all. "
 
 
 class Panels(NamedTuple):
@@ -58,7 +72,7 @@ def panels(
     for row, spot in zip(rows, spots, strict=True):
         x = left + spot.column * (side + gap)
         y = height - spot.line * pitch - top - high
-        axes.append(figure.add_axes((x / width, y / height, side / width, high / height)))
+        axes.append(figure.add_axes((x / width, y / height, side / width, high / height), gid=mark(row.label)))
         _title(axes[-1], row, int((side + gap) * 13))
     key = (1 - (_RIGHT - 0.1) / width, 1 - (top + high) / height, 0.13 / width, high / height)
     return Panels(figure, axes, [not spot.column for spot in spots], [spot.leads for spot in spots], key)

@@ -16,7 +16,6 @@ from tread_bench.reports.figures.gap import gap
 from tread_bench.reports.figures.gradients import gradients
 from tread_bench.reports.figures.guidance import guidance
 from tread_bench.reports.figures.methods import methods
-from tread_bench.reports.figures.panels import shown_and_folded
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates
 from tread_bench.reports.figures.schedule import schedules
@@ -48,13 +47,11 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     for draw in _OF_ALL_ROWS:
         if picture := draw(rows, suffix):
             yield picture
-    shown, folded = shown_and_folded([row for row in rows if not requested.is_evaluated_only(row.first)])
+    trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
     for draw in _PANEL_PER_ROW:
-        for members, part in _parts(draw, shown):
+        for members, part in _parts(draw, trained):
             if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
                 yield replace(picture, title=f"{picture.title}{part and f', {part}'}")
-        if picture := draw(folded, f"{suffix}-others"):
-            yield replace(picture, title=f"{picture.title}: other rows", is_folded=True)
 
 
 def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:

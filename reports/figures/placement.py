@@ -16,7 +16,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import tones
-from tread_bench.reports.figures.style import MUTED, RULE, SURFACE, Picture, clean
+from tread_bench.reports.figures.style import MUTED, RULE, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import (
     placement_difference,
@@ -136,11 +136,12 @@ def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
     for part, (bars, forest, words) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
             tone = _tone(line.row, scale) if paired else style.COLOURS[0]
-            _bar(bars, y, line.row, tone)
-            _interval(forest, y, line.shown, tone)
-            words.text(0.05, y, line.text, va="center")
-            if _has_published(lines):
-                words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
+            with marks_of(line.row.label, bars, forest, words):
+                _bar(bars, y, line.row, tone)
+                _interval(forest, y, line.shown, tone)
+                words.text(0.05, y, line.text, va="center")
+                if _has_published(lines):
+                    words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
         _style_axes(bars, forest, [line.row for line in part], paired)
     _head(panels[0][2], paired, _has_published(lines))
     forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")

@@ -14,7 +14,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright
-from tread_bench.reports.figures.style import INK, MUTED, Picture, clean
+from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
 
@@ -113,7 +113,8 @@ def _panel(axes: Axes, lines: Sequence[Line]) -> None:
         axes.plot([rate for rate, *_ in points], [fid.mean for *_, fid in points], color=colour, linewidth=1.3)
         for rate, row, fid in points:
             look = (INK, "o") if row.is_dense else (colour, marker)
-            upright(axes, rate, fid, *look, row.scores["fid"].values())
+            with marks_of(row.label, axes):
+                upright(axes, rate, fid, *look, row.scores["fid"].values())
         axes.plot([], [], color=colour, marker=marker, label=clean(line.name))
     axes.set_xticks(sorted({rate for line in lines for rate, _ in line.rows}))
     _style_axes(axes, "FID")

@@ -16,7 +16,7 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals
 from tread_bench.reports.published import finetune_note, stands_beside_published
 
@@ -86,9 +86,10 @@ def _figure(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     for k, (index, (colour, marker)) in enumerate(zip(members, looks, strict=True)):
         aside = _ASIDE * (k - (len(members) - 1) / 2) * requested.iterations(rows[index].first)
         own = [(point.iteration + aside, point) for point in points if point.row == index]
-        above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
-        for x, point in own:
-            upright(above, x, point.fid, colour, marker, point.fids)
+        with marks_of(rows[index].label, above):
+            above.plot([x for x, _ in own], [point.fid.mean for _, point in own], color=colour, linewidth=1.3)
+            for x, point in own:
+                upright(above, x, point.fid, colour, marker, point.fids)
 
     # Where routes are under way, and where training is dense.
     _shade(above, [rows[index] for index in members])

@@ -12,7 +12,7 @@ from tread_bench.core.selectors import DEFAULT_SELECTOR
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean
+from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number
 
 _COLUMNS = 4
@@ -79,10 +79,11 @@ def _panel(axes: Axes, points: Sequence[_Point], selectors: Sequence[str], route
         y = selectors.index(row.first.selector) + 0.16 * (which - (len(routes) - 1) / 2)
         colour = COLOURS[which % len(COLOURS)]
         marker = MARKERS[which % len(MARKERS)] if len(routes) > 1 else "o"
-        if difference.bounds is not None:
-            axes.plot(difference.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
-        axes.plot([difference.mean], [y], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
-                  markeredgewidth=0.8, linestyle="none", label=clean(row.first.routes))  # fmt: skip
+        with marks_of(row.label, axes):
+            if difference.bounds is not None:
+                axes.plot(difference.bounds, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+            axes.plot([difference.mean], [y], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
+                      markeredgewidth=0.8, linestyle="none", label=clean(row.first.routes))  # fmt: skip
     axes.axvline(0, color=MUTED, linewidth=1, zorder=0.5)
     axes.set_title(clean(points[0].row.architecture, 24))
     axes.set_yticks(range(len(selectors)), selectors)

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import colour_bar, cosine_map, outline_route, panels, style_map
+from tread_bench.reports.figures.panels import (
+    colour_bar,
+    cosine_map,
+    first_by_rank,
+    left_out,
+    outline_route,
+    panels,
+    style_map,
+)
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
 
@@ -24,19 +32,29 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     means = [(row, mean) for row in rows if (mean := _mean_similarity(row)) is not None]
     if not means:
         return None
-    figure = _figure(means)
-    svg, png = style.save(figure)
-    table = [(row.label, str(len(mean)), *_inside_and_outside(row, mean)) for row, mean in means]
+    rows = [row for row, _ in means]
+    shown = first_by_rank(rows)
+    drawn = [(row, mean) for row, mean in means if any(row is one for one in shown)]
+    svg, png = style.save(_figure(drawn))
+    table = [_numbers(row, mean) for row, mean in means]
     return Picture(
         name=f"similarity{suffix}", title="Layer cosine similarity", svg=svg, png=png, table=table,
         headers=("row", "blocks", "mean, neighbours inside a route", "mean, other neighbours"),
         description="Heat maps of the similarity between the outputs of all blocks. "
-        + "; ".join("{0}: neighbouring blocks {2} inside a route, {3} elsewhere".format(*line) for line in table),
+        + "; ".join(map(_words, drawn)),
         caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
         "averaged over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one "
         "scale for all maps. The orange square marks the route that the row was "
-        "trained with.",
+        f"trained with. {left_out(shown, rows)}",
     )  # fmt: skip
+
+
+def _numbers(row: Row, mean: Matrix) -> tuple[str, ...]:
+    return (row.label, str(len(mean)), *_inside_and_outside(row, mean))
+
+
+def _words(shown: tuple[Row, Matrix]) -> str:
+    return "{0}: neighbouring blocks {2} inside a route, {3} elsewhere".format(*_numbers(*shown))
 
 
 def _figure(means: Sequence[tuple[Row, Matrix]]) -> Figure:

@@ -1,61 +1,130 @@
-"""How much of the ideal gain in speed is achieved."""
+"""How much of the ideal gain in speed is achieved, and what of the rest is known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean
-from tread_bench.reports.numbers import number
+from tread_bench.reports.figures.drawing import dot, style_forest
+from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, WORSE, Picture, clean, marks_of
+from tread_bench.reports.numbers import DASH, number
+
+_LINE = 0.3  # inches
+_MOST = 30  # rows in the picture
 
 
-class _Line(NamedTuple):
+class Step(NamedTuple):
+    """A training step of one row in shares of its dense step: what it would take without overhead, and what it takes.
+
+    `low` and `high` are the 95 % bootstrap interval of `taken`. Both parts beside `taken` follow from it: `overhead` is
+    time that ideal routing would not need, `saved` is what the row does not need of a dense step.
+    """
+
     row: Row
-    ideal: float
-    achieved: tuple[float, float, float]  # ratio, low, high
+    ideal_speedup: float
+    achieved: tuple[float, float, float]  # dense over routed: ratio, low, high
+
+    @property
+    def ideal(self) -> float:
+        return 1 / self.ideal_speedup
+
+    @property
+    def taken(self) -> float:
+        return 1 / self.achieved[0]
+
+    @property
+    def overhead(self) -> float:
+        return self.taken - self.ideal
+
+    @property
+    def waited(self) -> float | None:
+        """What the training loop waits for a batch beside each step; None: not measured."""
+        share = self.row.timing("data_wait_share")
+        return None if share is None else self.taken * share / (1 - share) if share < 1 else None
 
 
 def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Achieved against ideal speed-up of a training step, with intervals; points on the line have no overhead.
+    """Achieved beside ideal speed-up of a training step, and where the time of a dense step goes.
 
     With several architectures they are shown with the gains by family.
     """
     known = ((row, row.cost("ideal_speedup"), row.speedup) for row in rows)
-    lines = [_Line(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
-    if not any(line.row.spans for line in lines) or len({row.group for row in rows}) > 1:
+    steps = [Step(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
+    if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
-    svg, png = style.save(_figure(lines))
-    table = [(row.label, number(ideal), *(number(v, 3) for v in achieved)) for row, ideal, achieved in lines]
+    timed = [step.row for step in steps]
+    shown = first_by_rank(timed, _MOST)
+    drawn = [step for step in steps if any(step.row is row for row in shown)]
+    svg, png = style.save(_figure(drawn))
     return Picture(
-        name=f"speedup{suffix}", title="Achieved against ideal speed-up", svg=svg, png=png, table=table,
-        headers=("row", "ideal", "achieved", "95 % low", "95 % high"),
-        description="; ".join("{}: ideal {}, achieved {} [{}, {}]".format(*line) for line in table),
-        caption="Training steps timed alone, interleaved with the dense reference; 95 % bootstrap intervals of the "
-        "median ratio. Below the solid line time is lost to overhead; dense against itself is the control and should "
-        "be at 1.",
+        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes", svg=svg, png=png,
+        headers=("row", "ideal speed-up", "achieved", "95 % low", "95 % high", "dense step ms", "ideal step ms",
+                 "step ms", "overhead ms", "overhead, share of the ideal saving", "attention, share of forward MACs",
+                 "data wait ms"),
+        table=[_numbers(step) for step in steps],
+        description="Speed-up of a training step over dense, and the parts of a dense step. "
+        + "; ".join(f"{s.row.label}: ideal {number(s.ideal_speedup)}, achieved {number(s.achieved[0])}" for s in drawn),
+        caption="Training steps timed alone, in turn with the dense reference. Left: the dot is the median ratio with "
+        "its 95 % bootstrap interval, the tick the ideal speed-up, which is the ratio of forward MACs. Dense against "
+        "itself is the control and should be at 1. Right: a dense step is 100 %. Blue is what the step would take at "
+        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Overhead is one figure: "
+        "the time of the host and of launching kernels, of gathering and scattering tokens, and of attention is not "
+        "measured apart. Data wait is measured in the training loop, is not part of a step, and is in the table. "
+        f"{left_out(shown, timed)}",
     )  # fmt: skip
 
 
-def _figure(lines: Sequence[_Line]) -> Figure:
-    figure = Figure(figsize=(6.4, max(3.9, 0.24 * len(lines) + 1.2)), layout="constrained")
-    axes = figure.subplots()
-    ends = [value for line in lines for value in (line.ideal, *line.achieved)]
-    margin = 0.06 * (max(ends) - min(*ends, 0.95))
-    low, high = min(*ends, 0.95) - margin, max(ends) + margin
-    axes.plot([low, high], [low, high], color=MUTED, linewidth=1, zorder=0.9, label="ideal")
-    axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (2, 3)), zorder=0.9, label="as fast as dense")
-    for line, (colour, marker) in zip(lines, style.looks(line.row.is_dense for line in lines), strict=True):
-        ratio, bottom, top = line.achieved
-        axes.errorbar(
-            line.ideal, ratio, yerr=[[ratio - bottom], [top - ratio]], color=colour, marker=marker, markersize=7,
-            markeredgecolor=SURFACE, markeredgewidth=0.8, linestyle="none", elinewidth=1.6, label=clean(line.row.label),
-        )  # fmt: skip
-    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal", anchor="W")
-    axes.set(xlabel="ideal speed-up (dense / routed forward MACs)", ylabel="achieved speed-up of a training step")
-    axes.yaxis.label.set_color(MUTED)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+def _numbers(step: Step) -> tuple[str, ...]:
+    dense_ms = step.row.dense_step_ms
+    saving = 1 - step.ideal
+    attention = step.row.cost("attention_macs")
+    forward = step.row.cost("forward_macs")
+    return (
+        step.row.label, number(step.ideal_speedup), *(number(value, 3) for value in step.achieved),
+        *(number(dense_ms and dense_ms * share, 1) for share in (1, step.ideal, step.taken, step.overhead)),
+        f"{100 * step.overhead / saving:.0f} %" if saving > 0 else DASH,
+        f"{100 * attention / forward:.0f} %" if attention and forward else DASH,
+        number(dense_ms and step.waited and dense_ms * step.waited, 1),
+    )  # fmt: skip
+
+
+def _figure(steps: Sequence[Step]) -> Figure:
+    # Speed-ups beside the parts of a step, a line for each row.
+    left = 0.2 + 0.082 * max(len(clean(step.row.label)) for step in steps)
+    width, height = 9.6, _LINE * len(steps) + 1.25
+    figure = Figure(figsize=(width, height))
+    speed, parts = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.25))
+    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height, wspace=0.08)
+    for y, step in enumerate(steps):
+        with marks_of(step.row.label, speed, parts):
+            speed.plot([step.ideal_speedup], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
+            dot(speed, y, step.achieved[0], step.achieved[1:], INK)
+            _parts(parts, y, step)
+
+    # Axes and legend.
+    speed.set(ylim=(len(steps) - 0.5, -0.6), xlabel="speed-up of a training step")
+    parts.set(xlim=(0, 100 * max(1.0, *(step.taken for step in steps)) + 1), xlabel="% of a dense step")
+    style_forest(speed, 1)
+    style_forest(parts, 100)
+    speed.set_yticks(range(len(steps)), [clean(step.row.label) for step in steps])
+    speed.tick_params(labelleft=True)
+    handles = [
+        Patch(color=colour, label=label)
+        for colour, label in ((BETTER, "ideal step"), (WORSE, "overhead"), (RULE, "saved"))
+    ]
+    parts.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=3, borderaxespad=0.2)
     return figure
+
+
+def _parts(axes: Axes, y: int, step: Step) -> None:
+    """Stacked from 0; a step that is faster than its ideal has no overhead."""
+    axes.barh(y, 100 * min(step.ideal, step.taken), height=0.5, color=BETTER, linewidth=0)
+    axes.barh(y, 100 * max(0.0, step.overhead), left=100 * step.ideal, height=0.5, color=WORSE, linewidth=0)
+    axes.barh(y, 100 * max(0.0, 1 - step.taken), left=100 * step.taken, height=0.5, color=RULE, linewidth=0)

@@ -10,13 +10,14 @@ import io
 import itertools
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
@@ -86,11 +87,20 @@ class Picture:
     @property
     def inline(self) -> Markup:
         """The SVG for the page: named, described, coloured by CSS variables, its ids its own."""
-        return Markup(_inline(self.svg, self.name, self.title, self.description))  # serialised by ElementTree
+        root = _inline(self.svg, self.name, self.title, self.description)
+        _name_marks(root, {row_key(line[0]): self._in_words(line) for line in self.table})
+        return Markup(ElementTree.tostring(root, encoding="unicode"))  # what it serialises is escaped
+
+    def _in_words(self, line: Sequence[str]) -> str:
+        """A line of the table, for the tooltip of the marks that it belongs to."""
+        numbers = [f"{header}: {value}" for header, value in zip(self.headers[1:], line[1:], strict=False)]
+        return "\n".join([line[0], *numbers])
 
 
 def save(figure: Figure) -> tuple[bytes, bytes]:
     """(SVG, PNG); the same figure gives the same bytes, which say what made them (`tread_bench.core.outputs`)."""
+    for number, artist in enumerate(figure.findobj(lambda artist: (artist.get_gid() or "").startswith(_MARK))):
+        artist.set_gid(f"{artist.get_gid()}~{number}")  # ids are unique within a file
     svg, png = io.BytesIO(), io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "tread-bench"})
     figure.set_layout_engine("none")  # it is laid out now
@@ -111,13 +121,35 @@ def clean(text: str, longest: int = 40) -> str:
     return f"\N{ZERO WIDTH SPACE}{shown}" if shown.startswith("_") else shown
 
 
+def row_key(label: str) -> str:
+    """What a row is called in the page's addresses, and what marks of a picture belong to it."""
+    return re.sub(r"[^\w.:@+-]+", "_", label)
+
+
+@contextmanager
+def marks_of(label: str, *panels: Axes) -> Iterator[None]:
+    """What is drawn inside belongs to the row of that label: the page names, selects and hides it together."""
+    before = {id(artist) for axes in panels for artist in axes.get_children()}
+    yield
+    for axes in panels:
+        for artist in axes.get_children():
+            if id(artist) not in before:
+                artist.set_gid(mark(label))
+
+
+def mark(label: str) -> str:
+    """The id of what belongs to a row, which `save` makes unique."""
+    return f"{_MARK}{row_key(label)}"
+
+
+_MARK = "row-"
 _PIXELS_PER_POINT = 1.45  # a little above 4/3, so that 9 pt text is as large as the page's small print
 _SAID_BY_PAGE = ("font-family", "stroke-linejoin", "stroke-linecap")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
 
 
-def _inline(svg: bytes, name: str, title: str, description: str) -> str:
+def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.Element:
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", _XLINK)
     root = ElementTree.fromstring(svg)  # written by `save` above
@@ -135,7 +167,17 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> str:
     del root.attrib["height"]
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-desc")
-    return ElementTree.tostring(root, encoding="unicode")
+    return root
+
+
+def _name_marks(root: ElementTree.Element, words: Mapping[str, str]) -> None:
+    """Give the marks of each row its numbers, which browsers show as a tooltip."""
+    for element in root.iter(f"{{{_SVG}}}g"):
+        text = words.get(element.get("data-row", ""))
+        if text:
+            title = ElementTree.Element(f"{{{_SVG}}}title")
+            title.text = text
+            element.insert(0, title)
 
 
 def _drop(root: ElementTree.Element, *tags: str) -> None:
@@ -146,6 +188,9 @@ def _drop(root: ElementTree.Element, *tags: str) -> None:
 
 def _own_ids(element: ElementTree.Element, name: str, used: set[str]) -> None:
     """Several drawings share one page: ids in use get the drawing's name in front, colours become variables."""
+    row, is_mark, _ = (element.get("id") or "").removeprefix(_MARK).rpartition("~")
+    if is_mark:
+        element.set("data-row", row)
     if element.get("id") not in used:
         element.attrib.pop("id", None)
     for key, value in element.attrib.items():

@@ -31,11 +31,22 @@ from synthetic_records import (
 from tread_bench.reports.figures.across_times import across_times, adjacent_times
 from tread_bench.reports.figures.cost import draw, points_of
 from tread_bench.reports.figures.drawing import logarithmic, tone, tones
-from tread_bench.reports.figures.panels import SHOWN, cosine_map, panels, shown_and_folded
+from tread_bench.reports.figures.panels import SHOWN, cosine_map, first_by_rank, panels
 from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.selectors import selector_differences
-from tread_bench.reports.figures.style import BETTER, COLOURS, DIVERGING, MARKERS, MUTED, WORSE, clean, looks, theme
+from tread_bench.reports.figures.style import (
+    BETTER,
+    COLOURS,
+    DIVERGING,
+    MARKERS,
+    MUTED,
+    WORSE,
+    clean,
+    looks,
+    row_key,
+    theme,
+)
 from tread_bench.reports.published import placement_difference
 from tread_bench.reports.tables import comparison
 from tread_bench.reports.verdict import against_dense
@@ -283,14 +294,41 @@ def test_gradients_show_both_losses_of_every_block_and_their_ratio_around_the_ro
 
 
 @pytest.mark.slow
-def test_what_has_more_rows_than_a_page_can_hold_is_folded():
-    rows = comparison([record(f"row {i}", f"{i % 8}:8@0.{i // 8 + 1}", 0, 20.0 + i) for i in range(SHOWN + 3)])
-    shown, folded = shown_and_folded(rows)
-    assert (len(shown), len(folded)) == (SHOWN, 3)
-    names = {picture.name: picture.is_folded for picture in pictures(rows)}
-    assert names["gradients-others"] and names["across_times-others"] and not names["similarity"]
-    shown, folded = shown_and_folded(comparison(selectors(tuple(FAMILIES), 1)))
-    assert [row.short_label for row in shown].count("dense") == 6 and len(folded) == 6 * 3
+def test_of_more_rows_than_a_picture_can_hold_those_of_lowest_fid_are_drawn_and_the_table_has_all():
+    routed = [record(f"row {i}", f"{i % 8}:8@0.{i // 8 + 1}", 0, 60.0 - i) for i in range(SHOWN + 3)]
+    rows = comparison([*routed, record("dense", "", 0, 99.0)])
+    shown = first_by_rank(rows)
+    assert {row.name for row in shown} == {"dense", *(f"row {i}" for i in range(4, SHOWN + 3))}
+    assert [row for row in rows if row in shown] == shown
+    made = {picture.name: picture for picture in pictures(rows)}
+    for name in ("fid_cost", "similarity", "across_times", "gradients"):
+        assert f"Drawn: {SHOWN} of {SHOWN + 4} rows" in made[name].caption
+        assert {line[0] for line in made[name].table} == {row.label for row in rows}
+        assert f"row {SHOWN + 2}".encode() in made[name].svg and b"row 0" not in made[name].svg
+    shown = first_by_rank(comparison(selectors(tuple(FAMILIES), 1)))
+    assert [row.short_label for row in shown].count("dense") == 6 and len(shown) == SHOWN
+
+
+def test_the_parts_of_a_step_add_up_to_a_dense_one(drawn):
+    for line in drawn["speedup"].table:
+        ideal, achieved = float(line[1]), float(line[2])
+        dense, ideal_ms, taken, overhead = map(float, (value.replace("−", "-") for value in line[5:9]))
+        assert ideal_ms == pytest.approx(dense / ideal, abs=0.4) and taken == pytest.approx(dense / achieved, abs=0.1)
+        assert ideal_ms + overhead == pytest.approx(taken, abs=0.11)
+    assert "is not measured apart" in drawn["speedup"].caption
+
+
+def test_the_marks_of_a_row_carry_its_name_and_its_numbers(drawn):
+    for name in ("route_placement", "fid_cost", "speedup", "similarity"):
+        picture = drawn[name]
+        root = ElementTree.fromstring(str(picture.inline))
+        groups = {group.get("data-row"): group for group in root.iter() if group.get("data-row")}
+        assert set(groups) == {row_key(line[0]) for line in picture.table}
+        for line in picture.table:
+            told = groups[row_key(line[0])].find("{http://www.w3.org/2000/svg}title").text
+            assert told.startswith(line[0]) and f"{picture.headers[1]}: " in told
+        ids = re.findall(rb' id="([^"]+)"', picture.svg)
+        assert len(ids) == len(set(ids))
 
 
 def test_panels_of_an_architecture_stand_in_one_line():
