@@ -18,7 +18,7 @@ from tread_bench.reports.comparison import Group, Row, comparison, record_order
 from tread_bench.reports.document import files_of_page, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import NAMES, pictures
-from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.figures.style import Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.samples import sample_grids
 from tread_bench.reports.table_view import comparison_view
@@ -27,6 +27,7 @@ from tread_bench.reports.verdict import detectable, verdicts
 
 _CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
 _LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
+_ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
 _NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "files"}
 
 
@@ -86,6 +87,8 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
     missing = _missing(records, plan, report.unreadable)
+    lead = _lead(report.drawn)
+    parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)]
     return {
         # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
@@ -93,6 +96,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "smoke": cautions.SMOKE_RUN if is_smoke else "",
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
+        "lead": lead,
         "facts": _facts(records, list(chain.from_iterable(sets)), plan),
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
@@ -102,7 +106,11 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "evaluated_routed": names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
         "data_notes": sorted({found.note for r in records if (found := requested.data_family(r)) and found.note}),
         # Tables, figures and samples.
-        "parts": [_part(members, some, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)],
+        "parts": parts,
+        "figures_in_order": [lead, *_in_order(parts)] if lead else [],
+        "filters": _filters(rows),
+        "keys": {row.label: row_key(row.label) for row in rows},
+        "row_of": {record.cell: row_key(row.label) for row in rows for record in row.records},
         "samples": sample_grids(rows, run_dir) if run_dir else [],
         "not_done": [record for record in records if record.status != "done"],
         "missing": missing,
@@ -174,7 +182,29 @@ def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
     return [(members[0].architecture, members) for members in by_architecture(rows)]
 
 
-def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[str, Any]:
+def _lead(drawn: Sequence[Sequence[Picture]]) -> Picture | None:
+    """The picture that answers the question of the run, of the first rows that stand side by side."""
+    found = {picture.name.partition("-")[0]: picture for picture in (drawn[0] if drawn else ())}
+    return next((found[name] for name in _ANSWERS if name in found), None)
+
+
+def _in_order(parts: Sequence[Mapping[str, Any]]) -> list[Picture]:
+    """The pictures of the comparison."""
+    return [picture for part in parts for picture in (*part["first"], *part["pictures"])]
+
+
+def _filters(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """What a reader may select rows and cells by, where there is a choice."""
+    records = [record for row in rows for record in row.records]
+    found = {
+        "family": sorted({record.family for record in records}),
+        "method": list(dict.fromkeys(requested.method(record) for record in records)),
+        "seed": [str(seed) for seed in sorted({record.seed for record in records})],
+    }
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def _part(rows: Sequence[Row], drawn: Sequence[Picture], lead: Picture | None, several: bool) -> dict[str, Any]:
     """The tables of rows that stand side by side, a table per architecture, with their pictures before or after."""
     architectures = by_architecture(rows)
     are_several = len(architectures) > 1
@@ -184,15 +214,16 @@ def _part(rows: Sequence[Row], drawn: Sequence[Picture], several: bool) -> dict[
     heading = "All rows" if is_folded else ""
     if are_several:
         heading = f"Rows of each {what_differs(rows)}"
+    shown = [picture for picture in drawn if picture is not lead]
     first = []
     if is_folded:
-        first = [picture for picture in drawn if picture.name.partition("-")[0] in _LEADING]
+        first = [picture for picture in shown if picture.name.partition("-")[0] in _LEADING]
 
     return {
         "first": first,
         "tables": [_table(members, several, are_several) for members in architectures],
         "heading": heading,
-        "pictures": [picture for picture in drawn if picture not in first],
+        "pictures": [picture for picture in shown if picture not in first],
     }
 
 
@@ -200,7 +231,17 @@ def _table(rows: Sequence[Row], with_protocol: bool, with_params: bool) -> dict[
     several = with_params or with_protocol
     title = _title(rows[0].group, with_backbone=True, with_objective=several, with_protocol=with_protocol)
     params = f", {millions(rows[0].cost('params'))} parameters" if with_params else ""
-    return {"title": f"{title}{params}", "view": comparison_view(rows)}
+    return {
+        "title": f"{title}{params}",
+        "view": comparison_view(rows),
+        "anchors": [f"row-{row_key(row.label)}{_of_protocol(row) if with_protocol else ''}" for row in rows],
+        "methods": [requested.method(row.first) for row in rows],
+    }
+
+
+def _of_protocol(row: Row) -> str:
+    """What distinguishes the row from one of the same name that was measured in another way, or at another moment."""
+    return f"-{row.group.protocol}-{row.group.iteration}"
 
 
 def _title(group: Group, with_backbone: bool, with_objective: bool, with_protocol: bool) -> str:

@@ -1,6 +1,8 @@
 "use strict";
+const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
 // Sorting: the button in a header sorts its table by the data-key of that column; a cell without one goes last.
-for (const button of document.querySelectorAll("th > button")) {
+for (const button of all("th > button")) {
   button.addEventListener("click", () => {
     const header = button.parentElement;
     const body = header.closest("table").tBodies[0];
@@ -16,12 +18,119 @@ for (const button of document.querySelectorAll("th > button")) {
     body.append(...[...body.rows].sort((a, b) => compare(key(a), key(b))));
   });
 }
-// A link to #cell-... opens the part of the page that holds it.
+
+// Filters: of rows by family and method, and of cells by seed as well. What has no row is always shown.
+const form = document.querySelector("form.filters");
+const facets = {};
+for (const row of all("tr[data-method]")) facets[row.dataset.row] = row.dataset;
+function filter() {
+  if (!form) return;
+  const { family = "", method = "", seed = "" } = Object.fromEntries(new FormData(form));
+  const shown = (row) => (!family || row.family === family) && (!method || row.method === method);
+  const rows = new Set(Object.keys(facets).filter((row) => shown(facets[row])));
+  for (const part of all("[data-row]")) {
+    const isOtherSeed = seed !== "" && (part.dataset.seed ?? seed) !== seed;
+    const isLeftOut = isOtherSeed || !rows.has(part.dataset.row);
+    if (part instanceof SVGElement) part.classList.toggle("left-out", isLeftOut);
+    else part.hidden = isLeftOut;
+  }
+  const cells = all("tr[data-seed][id]");
+  const count = (some, of, what) => `${some.toLocaleString("en")} of ${of.toLocaleString("en")} ${what}`;
+  const left = cells.filter((cell) => !cell.hidden).length;
+  form.querySelector("output").value =
+    `${count(rows.size, Object.keys(facets).length, "rows")}, ${count(left, cells.length, "cells")}`;
+}
+
+// The address: #place?family=...&method=...&seed=...&basis=..., where each part may be absent.
+let place = "";
+const switches = all(".switch > input");
+function choices() {
+  const chosen = new URLSearchParams(form ? [...new FormData(form)].filter(([, value]) => value) : []);
+  const basis = switches.find((button) => button.checked && !button.defaultChecked);
+  if (basis) chosen.set("basis", basis.value);
+  return chosen.toString();
+}
+function keep() {
+  const query = choices();
+  const hash = `${place}${query ? `?${query}` : ""}`;
+  history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+}
+function follow() {
+  const [name, query] = location.hash.slice(1).split("?");
+  place = name;
+  if (query !== undefined) {
+    const chosen = new URLSearchParams(query);
+    for (const select of form ? form.querySelectorAll("select") : []) {
+      select.value = chosen.get(select.name) ?? "";
+      if (select.selectedIndex < 0) select.value = "";
+    }
+    for (const button of switches) if (button.value === chosen.get("basis")) button.checked = true;
+    filter();
+  } else if (choices()) {
+    keep();
+  }
+  reveal();
+}
+// A place in the page is opened where it is folded, and marked.
 function reveal() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (const other of all(".target")) other.classList.remove("target");
+  const target = place && document.getElementById(decodeURIComponent(place));
   if (!target) return;
   for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  target.classList.add("target");
   target.scrollIntoView();
 }
-addEventListener("hashchange", reveal);
-reveal();
+if (form) {
+  form.hidden = false;
+  form.addEventListener("change", () => { filter(); keep(); });
+  form.addEventListener("reset", () => setTimeout(() => { filter(); keep(); }));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  filter();
+}
+for (const button of switches) {
+  button.addEventListener("change", () => {
+    for (const other of switches) if (other.value === button.value) other.checked = true;
+    keep();
+  });
+}
+addEventListener("hashchange", follow);
+follow();
+
+// Tooltips: what a column means, and the numbers of a row in a picture; by pointer and by keyboard, until Escape.
+const tip = document.createElement("div");
+tip.className = "tip";
+tip.id = "tip";
+tip.setAttribute("role", "tooltip");
+tip.hidden = true;
+document.body.append(tip);
+for (const header of all("th[title]")) {
+  const button = header.querySelector("button") ?? header;
+  button.dataset.tip = header.title;
+  header.removeAttribute("title");
+}
+function textOf(part) {
+  const title = part.querySelector(":scope > title");
+  if (title) { part.dataset.tip = title.textContent; title.remove(); }  // else the browser would show its own as well
+  return part.dataset.tip;
+}
+function show(part) {
+  hide();
+  const text = part && textOf(part);
+  if (!text) return;
+  tip.textContent = text;
+  tip.hidden = false;
+  if (part instanceof HTMLElement) part.setAttribute("aria-describedby", "tip");
+  const at = part.getBoundingClientRect();
+  const below = at.bottom + 8 + tip.offsetHeight < innerHeight;
+  tip.style.left = `${Math.max(8, Math.min(at.left, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${below ? at.bottom + 8 : Math.max(8, at.top - tip.offsetHeight - 8)}px`;
+}
+function hide() {
+  tip.hidden = true;
+  for (const part of all("[aria-describedby=tip]")) part.removeAttribute("aria-describedby");
+}
+for (const kind of ["pointerover", "focusin"]) {
+  document.addEventListener(kind, (event) => show(event.target.closest("[data-tip], svg [data-row]")));
+}
+document.addEventListener("focusout", hide);
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });

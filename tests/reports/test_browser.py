@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from synthetic_records import record, render
 from synthetic_studies import STUDIES
+
+from tread_bench.reports.figures.pictures import pictures
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def set_width(browser, width):
 
 
 def rows(browser):
-    keys = "[...document.querySelector('tbody').rows].map(row => row.cells[0].dataset.key)"
+    keys = "[...document.querySelector('tr[data-method]').parentElement.rows].map(row => row.cells[0].dataset.key)"
     return browser.execute_script(f"return {keys}")
 
 
@@ -86,6 +89,85 @@ def test_a_link_to_a_cell_opens_it(opened, run_dir, records):
     assert row.is_displayed()
 
 
+def test_the_first_screen_holds_the_answer_its_price_its_certainty_and_a_picture(opened):
+    places = {
+        name: opened.find_element("css selector", selector).rect
+        for name, selector in {
+            "answer": ".verdict .quality", "price": ".terms > :nth-child(1)", "certainty": ".terms > :nth-child(2)",
+            "picture": ".lead-picture svg",
+        }.items()
+    }  # fmt: skip
+    assert [opened.find_element("css selector", f".terms > :nth-child({k}) dt").text for k in (1, 2)] == [
+        "Price", "Certainty"
+    ]  # fmt: skip
+    assert max(places[name]["y"] + places[name]["height"] for name in ("answer", "price", "certainty")) < 600
+    assert places["picture"]["y"] < 600
+
+
+def visible(browser, selector):
+    script = (
+        "return [...document.querySelectorAll(arguments[0])].filter(one => !one.hidden).map(one => one.dataset.row)"
+    )
+    return browser.execute_script(script, selector)
+
+
+def choose(browser, name, value):
+    from selenium.webdriver.support.select import Select
+
+    Select(browser.find_element("name", name)).select_by_visible_text(value)
+
+
+def test_filters_select_rows_cells_and_marks_and_the_address_holds_them(opened, run_dir):
+    whole = visible(opened, "tr[id^=cell-]")
+    choose(opened, "method", "tread")
+    choose(opened, "seed", "3")
+    assert "dense" not in visible(opened, "tr[data-method]") and len(visible(opened, "tr[data-method]")) == 6
+    assert len(visible(opened, "tr[id^=cell-]")) == 6 < len(whole)
+    assert "6 of 7 rows, 6 of 35 cells" in opened.find_element("css selector", ".filters output").text
+    pale = "return [...new Set([...document.querySelectorAll('svg .left-out')].map(one => one.dataset.row))]"
+    assert opened.execute_script(pale) == ["dense"]
+    address = opened.current_url
+    assert address.endswith("#?method=tread&seed=3")
+
+    # A link within the page keeps the choice; the address opens on it; without it everything is there.
+    opened.find_element("css selector", "nav a[href='#cells']").click()
+    assert opened.current_url.endswith("#cells?method=tread&seed=3")
+    opened.get("about:blank")
+    opened.get(address.replace("#", "#row-2:8@0.5"))
+    assert len(visible(opened, "tr[data-method]")) == 6
+    assert opened.find_element("id", "row-2:8@0.5").get_attribute("class") == "target"
+    opened.find_element("css selector", ".filters button").click()
+    opened.implicitly_wait(1)
+    assert visible(opened, "tr[id^=cell-]") == whole and "?" not in opened.current_url
+
+
+def test_without_the_script_filters_are_away_and_everything_else_is_there(browser, run_dir):
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.get((run_dir / "index.html").as_uri())
+        assert not browser.find_element("css selector", ".filters").is_displayed()
+        assert browser.find_element("css selector", ".lead-picture svg").is_displayed()
+        assert len(browser.find_elements("css selector", "tr[id^=cell-]")) == 35
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_tooltips_come_by_keyboard_and_by_pointer_and_go_with_escape(opened):
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    tip = opened.find_element("id", "tip")
+    button = opened.find_elements("css selector", "thead th > button")[2]
+    opened.execute_script("arguments[0].focus()", button)
+    assert tip.is_displayed() and tip.text == "mean over seeds"
+    assert button.get_attribute("aria-describedby") == "tip"
+    button.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed() and button.get_attribute("aria-describedby") is None
+    mark = opened.find_elements("css selector", "#route_placement ~ figure svg [data-row='2:8@0.5'] path")[0]
+    ActionChains(opened).move_to_element(mark).perform()
+    assert tip.is_displayed() and tip.text.startswith("2:8@0.5\nFID: ")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(opened, axe_violations, scheme):
     assert axe_violations(opened, scheme) == []
@@ -100,3 +182,20 @@ def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations
     for width in (1280, 390):
         set_width(browser, width)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+def test_the_page_of_a_thousand_cells_is_interactive_within_a_second(browser, plan, tmp_path):
+    places = [f"{start}:{end}@{rate / 8:g}" for rate in range(1, 8) for start in range(8) for end in range(8, 12)]
+    records = [record(routes, routes, seed, 20.0) for routes in places[:199] for seed in range(5)]
+    records += [record("dense", "", seed, 19.0, 1.0) for seed in range(5)]
+    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
+    browser.get((tmp_path / "index.html").as_uri())
+    loaded = "const [page] = performance.getEntriesByType('navigation'); return page.domContentLoadedEventEnd"
+    assert browser.execute_script(loaded) < 1000
+    choose(browser, "method", "dense")
+    assert len(visible(browser, "tr[id^=cell-]")) == 5
+    again = """const start = performance.now(); document.querySelector('.filters button').click();
+        const done = arguments[0]; setTimeout(() => { document.body.offsetHeight; done(performance.now() - start) })"""
+    assert browser.execute_async_script(again) < 1000
+    assert len(visible(browser, "tr[id^=cell-]")) == 1000
