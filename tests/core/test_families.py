@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import Field, ValidationError
 
+from tests.announced import Distribution, announce, point
 from tread_bench.core import families as registry
 from tread_bench.core import plugins
 from tread_bench.core.errors import UserError, printable
@@ -90,12 +91,7 @@ def test_macs_add_up():
 
 
 def announced(monkeypatch, *found):
-    def point(family, source):
-        dist = SimpleNamespace(name=source, version="1")
-        return SimpleNamespace(name=family.name, value=f"{source}:X", load=lambda: family, dist=dist)
-
-    points = [point(family, source) for family, source in found]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    announce(monkeypatch, *found)
     registry.families.cache_clear()
     try:
         return registry.families()
@@ -126,6 +122,24 @@ def test_no_other_distribution_takes_a_name_of_this_package(monkeypatch, caplog)
     assert "announced twice: by two 1 and by tread-bench 1" in caplog.text
 
 
+def test_a_distribution_is_asked_once_who_it_is(monkeypatch):
+    asked = []
+
+    class Slow:
+        version = "1"
+
+        @property
+        def name(self):
+            asked.append(self)
+            return "slow"
+
+    slow = Slow()
+    points = [point(name, lambda name=name: clone(name=name, aliases=(), published={}), slow) for name in "ABC"]
+    monkeypatch.setattr(plugins, "points_of", lambda group: points)
+    assert {one.source for one in plugins.announced(registry.BACKBONES).values()} == {"slow 1"}
+    assert asked == [slow]
+
+
 def test_families_know_who_announced_them(monkeypatch):
     assert announced(monkeypatch, (clone(), "one"))["Toy"].source == "one 1"
 
@@ -152,8 +166,7 @@ def test_ctrl_c_during_an_import_is_no_fault_of_a_plug_in_whatever_exception_bec
         monkeypatch.setattr(plugins.ctrl_c, "heard_at", 1.0)
         raise SystemError("an interrupted import")
 
-    point = SimpleNamespace(name="Toy", value="one:X", load=load, dist=SimpleNamespace(name="one", version="1"))
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    monkeypatch.setattr(plugins, "points_of", lambda group: [point("Toy", load, Distribution("one"))])
     with pytest.raises(SystemError):
         plugins.announced(registry.BACKBONES)
     assert "left out" not in caplog.text

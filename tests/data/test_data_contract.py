@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from tests.announced import announce
 from tests.data.test_parquet import png, write
 from tread_bench.contract import DATA_CHECKS, check_data
 from tread_bench.core import data_sources as registry
@@ -136,9 +136,7 @@ class Shapeless(DataOptions):
 
 def announced_as(monkeypatch, **changes):
     other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
-    dist = SimpleNamespace(name="two", version="1")
-    point = SimpleNamespace(name="other", value="x:X", load=lambda: other, dist=dist)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    announce(monkeypatch, (other, "two"))
     return plugins.announced(registry.DATA_SOURCES)
 
 

@@ -5,11 +5,11 @@ is left out with its reason.
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 
+from tests.announced import announce
 from tread_bench.contract import EXTRACTOR_CHECKS, check_extractor
 from tread_bench.core import extractors as registry
 from tread_bench.core import plugins
@@ -74,9 +74,7 @@ class WithWeights(Other):
 
 def announced_as(monkeypatch, **changes):
     other = replace(DIGITS, **{"name": "other", "options": Other, "source": "", **changes})
-    dist = SimpleNamespace(name="two", version="1")
-    point = SimpleNamespace(name="other", value="x:X", load=lambda: other, dist=dist)
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    announce(monkeypatch, (other, "two"))
     return plugins.announced(registry.EXTRACTORS)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Literal
 
 import numpy as np
 import pytest
 
+from tests.announced import announce
 from tread_bench.contract import METRIC_CHECKS, check_metric
 from tread_bench.core import metrics as registry
 from tread_bench.core import plugins
@@ -97,10 +97,7 @@ class Other(MetricOptions):
 def announced_as(monkeypatch, **changes):
     figure = replace(FID.figures[0], name="other")
     other = replace(FID, **{"name": "other", "options": Other, "figures": (figure,), "source": "", **changes})
-    point = SimpleNamespace(
-        name="other", value="x:X", load=lambda: other, dist=SimpleNamespace(name="two", version="1")
-    )
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    announce(monkeypatch, (other, "two"))
     return plugins.announced(registry.METRICS)
 
 
@@ -140,13 +137,7 @@ def test_a_metric_that_can_be_used_is_found_with_where_it_comes_from(monkeypatch
 
 def test_two_metrics_cannot_share_a_column(monkeypatch, caplog):
     first, second = (replace(FID, name=name, options=Other, source="") for name in ("one", "two"))
-    points = [
-        SimpleNamespace(
-            name=one.name, value="x:X", load=lambda one=one: one, dist=SimpleNamespace(name=dist, version="1")
-        )
-        for one, dist in ((FID, "tread-bench"), (first, "one"), (second, "two"))
-    ]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
+    announce(monkeypatch, (FID, "tread-bench"), (first, "one"), (second, "two"))
     monkeypatch.setattr(registry, "wrong_options", lambda *_: "")
     assert list(plugins.announced(registry.METRICS)) == ["fid"]
     assert "metric 'fid' is announced twice: by tread-bench" in caplog.text

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, metadata
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
 from tread_bench.core.errors import UserError, printable
@@ -25,6 +25,7 @@ _OWN = "tread-bench"  # name of this package's distribution
 _GROUPS = "tread_bench."  # common prefix of all entry point groups
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
+_installed = cache(entry_points)  # one look at what is installed serves every kind of plug-in
 
 
 class Description(Protocol):
@@ -84,7 +85,7 @@ def announced(kind: Kind[D]) -> dict[str, D]:
         raise UserError(f"{rule}; install it again, in a checkout by pip install -e .")
 
     # Load what is announced, and note who claims which name.
-    points = sorted(entry_points(group=kind.group), key=lambda point: (point.name, point.value))
+    points = sorted(points_of(kind.group), key=lambda point: (point.name, point.value))
     loaded = [(point, description) for point in points if (description := _loaded(point, kind)) is not None]
     claims: dict[str, list[tuple[EntryPoint, D]]] = {}
     for point, description in loaded:
@@ -95,8 +96,8 @@ def announced(kind: Kind[D]) -> dict[str, D]:
     # Leave out third-party claims to a name that is claimed twice.
     left_out = set()
     for name, claimed in claims.items():
-        foreign = [description for point, description in claimed if not _is_own(point)]
-        if len(claimed) > 1 and foreign:
+        foreign = [description for point, description in claimed if not _is_own(point)] if len(claimed) > 1 else []
+        if foreign:
             left_out |= {id(description) for description in foreign}
             sources = " and by ".join(description.source for _, description in claimed)
             _warn(f"{kind.word} {name!r} is announced twice: by {sources}; uninstall one of the two or rename it")
@@ -126,9 +127,14 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
         _warn(f"{plugin} cannot be used: {wrong}; fix it or uninstall {_owner(point)}")
         return None
     if not description.source:
-        source = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        source = " ".join(_about(point.dist)) if point.dist else point.value
         object.__setattr__(description, "source", source)  # set once; `compare=False` keeps identity unaffected
     return description
+
+
+def points_of(group: str) -> EntryPoints:
+    """Return the entry points of a group."""
+    return _installed().select(group=group)
 
 
 def find(name: str, among: Mapping[str, D], word: str) -> D:
@@ -141,10 +147,11 @@ def find(name: str, among: Mapping[str, D], word: str) -> D:
 @cache
 def _own_groups() -> tuple[str, ...]:
     """Return this package's entry point groups; warn, once, of others that start with our prefix."""
-    points = {point for distribution in metadata.distributions() for point in distribution.entry_points}
-    own = sorted({point.group for point in points if _is_own(point) and point.group.startswith(_GROUPS)})
+    installed = {point for distribution in metadata.distributions() for point in distribution.entry_points}
+    points = {point for point in installed if point.group.replace("-", "_").startswith(_GROUPS)}
+    own = sorted({point.group for point in points if point.group.startswith(_GROUPS) and _is_own(point)})
     for point in sorted(points, key=str):
-        if point.group not in own and point.group.replace("-", "_").startswith(_GROUPS):
+        if point.group not in own:
             plugin = f"{point.name} = {point.value} of {_owner(point)}"
             _warn(f"{plugin}: {unknown('entry point group', point.group, own)}")
     return tuple(own)
@@ -206,7 +213,13 @@ def _wrong_with(description: Any, kind: Kind[D]) -> str:
 
 
 def _owner(point: EntryPoint) -> str:
-    return point.dist.name if point.dist else point.value
+    return _about(point.dist)[0] if point.dist else point.value
+
+
+@cache
+def _about(distribution: Distribution) -> tuple[str, str]:
+    """Name and version of a distribution, for which its whole description is read."""
+    return distribution.name, distribution.version
 
 
 def _is_own(point: EntryPoint) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 
+from tests.announced import announce
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
 from tread_bench.contract import METHOD_CHECKS, check_method
 from tread_bench.core import methods as registry
@@ -130,10 +130,7 @@ def test_a_third_party_s_check_that_fails_is_a_problem_of_the_cell_that_names_it
 )
 def test_a_method_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
     other = replace(TREAD, **{"name": "other", "options": OtherOptions, **changes})
-    point = SimpleNamespace(
-        name="other", value="x:X", load=lambda: other, dist=SimpleNamespace(name="two", version="1")
-    )
-    monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
+    announce(monkeypatch, (other, "two"))
     assert plugins.announced(registry.METHODS) == {}
     assert f"method plug-in other = x:X of two cannot be used: {message}" in caplog.text
 
