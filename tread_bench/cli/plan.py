@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tread_bench.cli.profile import run_lengths
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.errors import UserError
 from tread_bench.suite.load import find_suite, load_plan
-from tread_bench.suite.plan import plan_table
+from tread_bench.suite.plan import Plan, PlannedCell, plan_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +61,10 @@ def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectReq
 
         detection = detect(plan, request)
     if as_json:
-        cells = [
-            {"cell": c.id, "row": c.row, "seed": c.seed, "config": c.cell.model_dump(mode="json")} for c in plan.cells
-        ]
-        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": cells}
+        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": []}
         if detection is not None:
             document["detection"] = detection.as_json()
-        typer.echo(json.dumps(document, indent=2))
+        typer.echo(_with_cells(json.dumps(document, indent=2), plan))
         return
     console = stdout_console()
     console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
@@ -77,6 +75,21 @@ def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectReq
         console.print(detection_table(detection))
         for line in detection_in_words(detection):
             typer.echo(line)
+
+
+def _with_cells(document: str, plan: Plan) -> str:
+    """The indented JSON of a plan with its cells; a configuration, which the seeds of a row share, is encoded once."""
+    cells = ",\n    ".join(cell for row in plan.rows.values() for cell in _cells_as_json(row))
+    return document.replace('\n  "cells": []', f'\n  "cells": [\n    {cells}\n  ]')
+
+
+def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
+    row = json.dumps(cells[0].row)
+    config = json.dumps(cells[0].cell.model_dump(mode="json"), indent=2)
+    config = config.replace("\n", "\n      ")  # no text in JSON has a line break, so these are those between its lines
+    for cell in cells:
+        about = f'"cell": {json.dumps(cell.id)},\n      "row": {row},\n      "seed": {cell.seed}'
+        yield f'{{\n      {about},\n      "config": {config}\n    }}'
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
