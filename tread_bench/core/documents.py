@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
@@ -39,8 +38,12 @@ _NOT_ASKED: dict[str, JsonValue] = {
     "backbone": {"name": "unknown"},
     "training": {"iterations": 1},
 }  # a record may lack unread keys
-_LONG_NUMBER = re.compile(r"(?<![.\d])\d{19}")  # an integer with as many digits as 2**63
-_BETWEEN_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[^\[\]{}"]+')
+_DIGITS_AS_0, _BLANK = bytes.maketrans(b"123456789E", b"000000000e"), b" \t\n\r+"
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_UNFIT_NUMBERS = (  # NaN, Infinity, an exponent of three digits, and an integer with as many digits as 2**63
+    *(b"N", b"I", b"e000"),
+    *(before + b"0" * 19 for before in (b"[", b",", b":", b"-")),
+)
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"
 Model = TypeVar("Model", bound=BaseModel)
@@ -223,14 +226,28 @@ def parsed(content: Any, model: type[Model]) -> Model | list[str]:
 
     Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
     """
-    text = _plain_text(content)
-    if text is None and (values := list(unfit_values(content))):
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, or endless nesting
+        text = b""
+    if not (text and _is_plain(text)) and (values := list(unfit_values(content))):
         return values
     try:
         document = model.model_validate_json(text or json.dumps(content), strict=True)
     except ValidationError as error:
         return _texts(error, model)
     return [*_config_problems_of(document)] or document
+
+
+def parsed_at_once(text: bytes, model: type[Model]) -> Model | None:
+    """Validate the JSON of a document in one pass, as `parsed` does; None where anything is wrong or odd in it."""
+    if not _is_plain(text):
+        return None
+    try:
+        document = model.model_validate_json(text, strict=True)
+    except ValidationError:
+        return None
+    return None if _config_problems_of(document) else document
 
 
 def _config_problems_of(document: BaseModel) -> Sequence[str]:
@@ -312,19 +329,22 @@ def _size_problems(cell: Cell) -> list[str]:
     return []
 
 
-def _plain_text(content: Any) -> str | None:
-    """Return the JSON of content that surely has no unfit value, without looking at each; else None."""
-    try:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-        text.encode()
-    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, or endless nesting
-        return None
-    if _LONG_NUMBER.search(text):
-        return None
-    brackets = _BETWEEN_BRACKETS.sub("", text)
+def _is_plain(text: bytes) -> bool:
+    """Whether JSON surely has no unfit value, as far as what stands outside its texts shows; half a surrogate pair,
+    which stands inside one, is refused wherever JSON is read or encoded.
+    """
+    # What stands outside texts, with every digit as 0.
+    if b"\\" in text:
+        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    outside = b"".join(text.split(b'"')[::2]).translate(_DIGITS_AS_0, _BLANK)
+
+    # Numbers, then levels.
+    if any(sign in outside for sign in _UNFIT_NUMBERS):
+        return False
+    brackets = outside.translate(None, _NO_BRACKETS)
     for _ in range(DEEPEST // 2):  # each iteration removes one or two levels
-        brackets = brackets.replace("[]", "").replace("{}", "")
-    return None if brackets else text
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
 
 
 def unfit_values(content: Any) -> Iterator[str]:

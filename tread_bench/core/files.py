@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,13 +89,25 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
     """Return the file's JSON, or None if there is no file. Raises StoreError if the file is damaged."""
+    text = read_bytes(path, way_out)
+    return None if text is None else json_of(text, path, way_out)
+
+
+def read_bytes(path: Path, way_out: str = WAY_OUT) -> bytes | None:
+    """Return the content of a plain file, or None if there is no file. Raises StoreError if it cannot be read."""
     try:
-        content = json.loads(read_plain(path).decode())
+        return read_plain(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         way_out = way_out if error.errno == errno.EINVAL else "make it readable"
         raise StoreError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
+
+
+def json_of(text: bytes, path: Path, way_out: str = WAY_OUT) -> Any:
+    """Return the JSON that was read from `path`. Raises StoreError if it is damaged."""
+    try:
+        content = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
     if content is None:
@@ -104,7 +117,7 @@ def read_json(path: Path, way_out: str = WAY_OUT) -> Any:
 
 def read_plain(path: Path) -> bytes:
     """Return a file's content. Raises OSError, also for a device or a pipe, which may never end."""
-    if path.exists() and not path.is_file():
+    if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "it is not a file", str(path))
     return path.read_bytes()
 

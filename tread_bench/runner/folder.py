@@ -18,7 +18,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from tread_bench.core import decoded
-from tread_bench.core.documents import Attempts, CellRequest, OwnAttempts, RowTiming, RunPlan
+from tread_bench.core.documents import Attempts, CellRequest, OwnAttempts, RowTiming, RunPlan, parsed_at_once
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import (
     TEMPORARIES,
@@ -26,7 +26,8 @@ from tread_bench.core.files import (
     StoreError,
     files_in,
     fit_document,
-    read_json,
+    json_of,
+    read_bytes,
     read_plain,
     write_atomically,
     write_json,
@@ -34,7 +35,7 @@ from tread_bench.core.files import (
 from tread_bench.core.identity import Identity, check_cell
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
-from tread_bench.core.records import Record
+from tread_bench.core.records import SCHEMA_VERSION, Record
 from tread_bench.runner.migrations import Kind, migrated
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
@@ -528,14 +529,27 @@ def read_document(path: Path, model: type[Model], kind: Kind | None = None) -> M
     Raises:
         UserError: the file cannot be read, or is not such a document; its message names file and fields.
     """
-    content = read_json(path)
-    if content is None:
+    # A sound document of this version, as nearly all are, is read in one pass.
+    text = read_bytes(path)
+    if text is None:
         return None
+    document = parsed_at_once(text, model)
+    if document is not None and (kind is None or _says_this_version(document)):
+        return document
+
+    # What is older is brought up to this version, and what is wrong is named.
+    content = json_of(text, path)
     if kind is not None:
         if not isinstance(content, dict):
             raise StoreError(f"{path} is not a JSON object; {WAY_OUT}")
         content = migrated(content, kind, path)
     return fit_document(path, content, model)
+
+
+def _says_this_version(document: BaseModel) -> bool:
+    """Whether a document says its version, and it is this one."""
+    is_said = "schema_version" in document.model_fields_set
+    return is_said and getattr(document, "schema_version", None) == SCHEMA_VERSION
 
 
 def trained_cells(root: Path) -> list[CellRequest]:
