@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
 
+from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_figures, cost_of
@@ -111,8 +112,10 @@ def training_macs(cell: Cell) -> int:
     return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
 
 
-def iterations_within(macs: int, cell: Cell) -> int:
-    """Return the number of iterations, at least 1, at which the whole training of a cell costs nearest to `macs`."""
+def iterations_within(macs: int, cell: Cell, most: int = MAX_NUMBER) -> tuple[int, int]:
+    """Return the number of iterations, from 1 to `most`, at which the whole training of a cell costs nearest to `macs`,
+    and what it costs then.
+    """
     mean_step = _mean_train_step(cell)
 
     @cache
@@ -121,7 +124,8 @@ def iterations_within(macs: int, cell: Cell) -> int:
 
     # Without a schedule, all iterations cost the same.
     if not _is_scheduled(cell):
-        return max(1, round(macs / total(1)))
+        found = min(max(1, round(macs / total(1))), most)
+        return found, total(found)
 
     # The mean step depends on the number of iterations only through rounding, so a few rounds end nearby.
     found = cell.training.iterations
@@ -133,7 +137,9 @@ def iterations_within(macs: int, cell: Cell) -> int:
         found += 1
     while found > 1 and total(found - 1) >= macs:
         found -= 1
-    return min(max(1, found - 1), found, key=lambda iterations: abs(total(iterations) - macs))
+    found = min(max(1, found - 1), found, key=lambda iterations: abs(total(iterations) - macs))
+    found = min(found, most)
+    return found, total(found)
 
 
 def _is_scheduled(cell: Cell) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tread_bench.core.cell_costs import iterations_within, training_macs
-from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Budget
 from tread_bench.core.names import unknown
@@ -36,12 +36,17 @@ def need(row: DraftRow) -> int:
     return HAS_BUDGET if has_budget(row.draft.values) else NOTHING
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Trained:
     """A row that a budget may name: its cell as its suite writes it, and resolved."""
 
     written: Cell
     cell: Cell
+
+    @cached_property
+    def macs(self) -> int:
+        """Of its whole training."""
+        return training_macs(self.cell)
 
 
 @dataclass
@@ -111,23 +116,24 @@ def given_as_well(draft: Draft) -> Iterator[Problem]:
             )
 
 
-def fitted(cell: Cell, budget: Budget, reference: Cell) -> Cell:
-    """Return the cell with the iterations whose total training MACs come nearest to those of `reference`.
+def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
+    """Return the cell with the iterations whose total training MACs come nearest to those of the row `name`, and the
+    ratio of the two totals.
 
-    It is evaluated at the iterations of `reference` that it reaches, and at its end.
+    It is evaluated at the iterations of that row that it reaches, and at its end.
     """
-    last = min(iterations_within(training_macs(reference), cell), MAX_NUMBER)
-    training = cell.training.model_copy(update={"iterations": last, "budget": budget})
-    reached = [iteration for iteration in reference.metrics.at or () if iteration < last]
+    last, macs = iterations_within(other.macs, cell)
+    training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
+    reached = [iteration for iteration in other.cell.metrics.at or () if iteration < last]
     metrics = cell.metrics.model_copy(update={"at": (*reached, last)})
-    return cell.model_copy(update={"training": training, "metrics": metrics})
+    return cell.model_copy(update={"training": training, "metrics": metrics}), macs / other.macs
 
 
-def too_far(cell: Cell, name: str, reference: Cell) -> Iterator[Problem]:
+def too_far(cell: Cell, ratio: float, other: Cell) -> Iterator[Problem]:
     """The problem of a row whose nearest number of iterations is not near enough to its budget."""
-    ratio = training_macs(cell) / training_macs(reference)
-    if abs(ratio - 1) > MOST_OFF:
-        nearest = f"training.budget: {cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
-        budget = f"{reference.training.iterations} of row {name!r}, and may be off by {MOST_OFF:.0%}"
-        message = f"{nearest} what it names, {budget}: train row {name!r} for more iterations"
-        yield Problem(message, NAMED)
+    budget = cell.training.budget
+    if abs(ratio - 1) > MOST_OFF and budget is not None:
+        own = f"{cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
+        named = f"what the {other.training.iterations} of row {budget.macs_of!r} cost"
+        rule = f"the two may differ by {MOST_OFF:.0%}; train row {budget.macs_of!r} for more iterations"
+        yield Problem(f"training.budget: {own} {named}, and {rule}", NAMED)

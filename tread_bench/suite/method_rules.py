@@ -44,8 +44,7 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
         message = f"schedule.warmup {schedule.warmup:g}: must end before the dense part, at {schedule.until:g} (until)"
         yield Problem(message, draft.latest(("schedule", "warmup"), ("schedule", "until")))
     elif cell.evaluate is None:
-        for key, message in _unreached(cell):
-            yield Problem(message, draft.latest(("schedule", key), ("training", "iterations")))
+        yield from unreached(cell, draft)
     if schedule.dense_learning_rate is not None and schedule.until == 1:
         message = "schedule.dense_learning_rate has no effect without a dense part: set schedule.until below 1"
         yield Problem(message, ("schedule", "dense_learning_rate"))
@@ -62,6 +61,12 @@ def _schedule(cell: Cell, family: Family, spec: BackboneSpec, draft: Draft) -> I
     if schedule.warmup and family.check_routes is not no_extra_rule:
         for message in _warmup_routes(cell, family, spec):
             yield Problem(f"schedule.warmup: {message}", draft.latest(("schedule", "warmup"), ("routes",)))
+
+
+def unreached(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Problems of the parts of a cell's schedule that have no step in its training."""
+    for key, message in _unreached(cell):
+        yield Problem(message, draft.latest(("schedule", key), ("training", "iterations")))
 
 
 def _unreached(cell: Cell) -> Iterator[tuple[str, str]]:

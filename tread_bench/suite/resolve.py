@@ -30,7 +30,7 @@ from tread_bench.suite.budgets import (
     too_far,
 )
 from tread_bench.suite.merge import Draft, DraftRow
-from tread_bench.suite.method_rules import method_problems
+from tread_bench.suite.method_rules import method_problems, unreached
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
 
 MAX_BLOCKS = 10_000
@@ -77,7 +77,6 @@ class Resolver:
             if isinstance(within, list):
                 return draft.moved(within)
             cell, reference = within
-            found = self._checked(cell, [], draft)
         if isinstance(found, list):
             return draft.moved(found)
 
@@ -153,9 +152,10 @@ class Resolver:
             return problems
 
         # How long it is.
-        cell = fitted(cell, budget.model_copy(update={"macs_of": name}), other.cell)
-        far = [] if self.budgets.is_smoke else list(too_far(cell, name, other.cell))
-        return far or (cell, other.cell)
+        cell, ratio = fitted(cell, name, other)
+        problems += [] if self.budgets.is_smoke else too_far(cell, ratio, other.cell)
+        problems += [*_length_problems(cell, row.draft), *unreached(cell, row.draft)]
+        return problems or (cell, other.cell)
 
     def _with_weights(self, resolved: Resolved, row: DraftRow) -> Resolved | list[Problem]:
         """Add the evaluated weights and those of the weak branch, with everything that follows from them."""
@@ -322,7 +322,8 @@ def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterato
         yield Problem(f"metric {metric.name}: {rule}", draft.latest(("data", "name"), *places))
 
 
-def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """Iterations that a cell's training does not have."""
     last, at = cell.training.iterations, cell.metrics.at or ()
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
@@ -331,6 +332,10 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if list(at) != sorted(set(at)) or not all(1 <= iteration <= last for iteration in at):
         message = f"metrics.at {list(at)}: must ascend and lie in 1..{last} (training.iterations)"
         yield Problem(message, draft.latest(("metrics", "at"), ("training", "iterations")))
+
+
+def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    yield from _length_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)

@@ -19,6 +19,11 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+def is_unused(value: object) -> bool:
+    """Whether a key that older versions lack is left out where a cell is written, since its id is the hash of that."""
+    return not value
+
+
 def no_boolean(value: object) -> object:
     if isinstance(value, bool):
         raise ValueError(f"must be a number, not {str(value).lower()}")

@@ -11,10 +11,9 @@ from pydantic import (
     SerializerFunctionWrapHandler,
     WrapSerializer,
     field_validator,
-    model_serializer,
 )
 
-from tread_bench.core.config.base import Float, Int, Model, Share, one_of
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, one_of
 from tread_bench.core.errors import UserError
 from tread_bench.core.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.guidance import Blocks
@@ -118,7 +117,9 @@ class Metrics(Model):
     )
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
-    also: Further = Field((), description="metrics beside FID, KID, Inception score, precision and recall")
+    also: Further = Field(
+        (), exclude_if=is_unused, description="metrics beside FID, KID, Inception score, precision and recall"
+    )
 
     @field_validator("also")
     @classmethod
@@ -130,12 +131,6 @@ class Metrics(Model):
             if metric.name in [other.name for other in also[:place]]:
                 raise ValueError(f"{metric.name} is written twice; every metric must differ")
         return also
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without further metrics, write what older versions wrote, since a cell's id is the hash of this."""
-        written: dict[str, Any] = serialize(self)
-        return written if self.also else {key: value for key, value in written.items() if key != "also"}
 
     @property
     def standard(self) -> tuple[MetricOptions, ...]:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from tread_bench.core.config.auxiliary import Auxiliary
 from tread_bench.core.config.backbones import BackboneChoice, Routes
-from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, no_boolean
+from tread_bench.core.config.base import SEEDS_PER_GROUP, Int, Model, is_unused, no_boolean
 from tread_bench.core.config.compute import Compute, Limits, Timing
 from tread_bench.core.config.data import DEFAULT_DATA, DataChoice
 from tread_bench.core.config.evaluate import Evaluate
@@ -47,7 +40,11 @@ class Cell(Model):
     metrics: Metrics = Metrics()
     evaluate: Evaluate | None = Field(None, description="row whose weights are evaluated; nothing is trained")
     seed_group: Int = Field(
-        0, ge=0, le=10**6, description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew"
+        0,
+        ge=0,
+        le=10**6,
+        exclude_if=is_unused,
+        description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
     )
 
     @model_validator(mode="before")
@@ -57,12 +54,6 @@ class Cell(Model):
             return value
         short = {"data": "name", "method": "name", "objective": "name", "evaluate": "row"}
         return {k: {short[k]: v} if k in short and isinstance(v, str) else v for k, v in value.items()}
-
-    @model_serializer(mode="wrap")
-    def _without_zero(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a seed group, write what older versions wrote, since a cell's id is the hash of this."""
-        written: dict[str, Any] = serialize(self)
-        return written if self.seed_group else {key: value for key, value in written.items() if key != "seed_group"}
 
 
 def _read_seeds(value: object) -> object:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pydantic import Field
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
-
-from tread_bench.core.config.base import Float, Int, Model, Share
+from tread_bench.core.config.base import Float, Int, Model, Share, is_unused
 from tread_bench.core.guidance import Moment
 
 
@@ -35,13 +33,9 @@ class Training(Model):
         (),
         description="iterations, or shares of the training, at which the evaluated weights are kept; always at the end",
     )
-    budget: Budget | None = Field(None, description="what determines the iterations; empty: they are given")
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a budget, write what older versions wrote, since a cell's id is the hash of this."""
-        written: dict[str, Any] = serialize(self)
-        return written if self.budget else {key: value for key, value in written.items() if key != "budget"}
+    budget: Budget | None = Field(
+        None, exclude_if=is_unused, description="what determines the iterations; empty: they are given"
+    )
 
 
 class RoutingSchedule(Model):
