@@ -1,10 +1,10 @@
-"""What every page is made of: one self-contained HTML file, and its pictures as files."""
+"""What every page is made of: one self-contained HTML file and its pictures; and what is exported for papers."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,18 @@ from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import is_own, refuse_linked
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import number, plural
-from tread_bench.reports.tables import flat
+from tread_bench.reports.tables import FORMATS, Entry, Table, flat
 
 
 def files_of_page(folder: Path, drawn: Sequence[Picture]) -> list[Path]:
     """A page in a folder, and its pictures."""
-    pictures = [folder / "figures" / f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")]
-    return [folder / "index.html", *pictures]
+    return [folder / "index.html", *(folder / "figures" / f"{picture.name}.svg" for picture in drawn)]
 
 
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
-    """Write the pictures as SVG and PNG; remove those of `names` that an earlier call left and are no longer drawn.
+    """Write the pictures as SVG; remove those of `names` that an earlier call left and are no longer drawn.
+
+    PNG files beside them are of an older version of this program, and go too.
 
     Raises:
         OutputError: a picture, or the folder, is a link.
@@ -38,13 +39,12 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
         folder.mkdir(exist_ok=True)
     for picture in drawn:
         write_atomically(folder / f"{picture.name}.svg", picture.svg)
-        write_atomically(folder / f"{picture.name}.png", picture.png)
 
     # Remove those of an earlier call.
-    current = {picture.name for picture in drawn}
+    current = {f"{picture.name}.svg" for picture in drawn}
     for path in folder.glob("*.*") if folder.is_dir() else ():
         is_picture = path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names
-        if is_picture and path.stem not in current and not path.is_symlink() and is_own(path):
+        if is_picture and path.name not in current and not path.is_symlink() and is_own(path):
             path.unlink()
 
 
@@ -67,9 +67,38 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
     style = (templates / "page.css").read_text(encoding="utf-8")
     page = environment.get_template(template).render(
         **context,
-        figures=" ".join(f"{picture.name}.{kind}" for picture in drawn for kind in ("svg", "png")),
+        figures=" ".join(f"{picture.name}.svg" for picture in drawn),
         script=Markup(script),
         style=Markup(style),
         script_hash=script_hash,  # the package's own files
     )
     write_atomically(path, page.encode("utf-8", "replace"))
+
+
+def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) -> dict[Path, bytes]:
+    """What `--export` writes: each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
+
+    Args:
+        drawn: pictures that hold the further kinds of files.
+    """
+    # The numbers of a picture are a table of its name.
+    of_pictures = []
+    for picture in drawn:
+        lines = [[*map(Entry, line)] for line in picture.table]
+        of_pictures.append(Table(picture.name, picture.title, picture.headers, lines))
+
+    files = {}
+    for table in (*tables, *of_pictures):
+        for ending, text_of in FORMATS.items():
+            files[folder / f"{table.name}.{ending}"] = text_of(table).encode()
+    for picture in drawn:
+        files[folder / f"{picture.name}.svg"] = picture.svg
+        for kind, content in picture.png.items():
+            files[folder / f"{picture.name}.{kind}"] = content
+    return files
+
+
+def write_export(files: Mapping[Path, bytes]) -> None:
+    """Write each file whole. Raises OutputError: one of them is a link."""
+    for path, content in files.items():
+        write_atomically(path, content)

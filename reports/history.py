@@ -51,7 +51,7 @@ class ChangeLine:
 
 
 def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path) -> None:
-    """Write figures/*.svg, figures/*.png and index.html into `out`, each atomically.
+    """Write figures/*.svg and index.html into `out`, each atomically.
 
     Raises:
         OutputError: one of them is there and this program did not write it, or it is a link.

@@ -15,14 +15,14 @@ from tread_bench.reports import cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
-from tread_bench.reports.document import files_of_page, write_page, write_pictures
+from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import NAMES, pictures
-from tread_bench.reports.figures.style import Picture, row_key
+from tread_bench.reports.figures.style import FURTHER, Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.samples import sample_grids
-from tread_bench.reports.table_view import comparison_view
-from tread_bench.reports.tables import flat, results_frame, write_csv
+from tread_bench.reports.table_view import comparison_view, published
+from tread_bench.reports.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.verdict import detectable, verdicts
 
 _CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
@@ -37,8 +37,9 @@ def render(
     run_dir: Path | None,
     unreadable: Mapping[str, str] | None = None,
     out: Path | None = None,
+    export: Path | None = None,
 ) -> None:
-    """Write results.csv, figures/*.svg, figures/*.png and index.html, each whole.
+    """Write results.csv, figures/*.svg and index.html, each whole; and, where requested, an export of all tables.
 
     Args:
         records: of the run's cells, in any order.
@@ -46,9 +47,10 @@ def render(
         run_dir: holds the sample grids under cells/<id>/; None: the records are those of an export.
         unreadable: cell -> why its record cannot be read.
         out: the folder to write into; None: `run_dir`, whose own files are replaced.
+        export: the folder for tables as CSV, Markdown and LaTeX and pictures as SVG, PNG and PDF.
 
     Raises:
-        OutputError: a file in `out` is there and this program did not write it, or it is a link.
+        OutputError: a file in `out` or `export` is there and this program did not write it, or it is a link.
     """
     folder = out or run_dir
     assert folder is not None, "an export needs a folder to write into"
@@ -58,16 +60,22 @@ def render(
     is_smoke = plan.smoke
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
-    drawn = [pictures(members, f"-{i + 1}" if i else "") for i, members in enumerate(sets)]
+    further = FURTHER if export else ()
+    drawn = [pictures(members, f"-{i + 1}" if i else "", further) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
+    context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
+    files = exported(export, _tables(context["parts"]), all_drawn) if export else {}
+
+    # Nothing of the user's is replaced.
+    refuse_foreign("--export", files)
     if out is not None:
         refuse_foreign("--out", [out / "results.csv", *files_of_page(out, all_drawn)])
 
-    # The table of all cells, the figures and the page.
+    # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
     write_pictures(all_drawn, folder / "figures", NAMES)
-    context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
     write_page(folder / "index.html", "page.html.j2", all_drawn, **context)
+    write_export(files)
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,15 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "protocols": _protocols(records),
         "columns": columns_of(records),
     }
+
+
+def _tables(parts: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """The tables of a page, to publish."""
+    shown = chain.from_iterable(part["tables"] for part in parts)
+    return [
+        published(f"comparison-{place + 1}" if place else "comparison", table["title"], table["view"])
+        for place, table in enumerate(shown)
+    ]
 
 
 def _cautions(report: _Report, missing: int) -> list[str]:

@@ -13,14 +13,16 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import published_fid
+from tread_bench.reports.tables import Entry, Table
 
 
 class Shown(NamedTuple):
-    """One cell of the table: the text, a smaller second line, and what it is sorted by."""
+    """One cell of the table: the text, a smaller second line, what it is sorted by, and the bounds of an interval."""
 
     text: str
     below: str = ""
     key: float | str | None = None
+    bounds: tuple[float, float] | None = None
 
 
 class TableView(NamedTuple):
@@ -38,6 +40,16 @@ def comparison_view(rows: Sequence[Row]) -> TableView:
             headers.append((title, hint))
             columns.append(column)
     return TableView(headers, [(row, [column[place] for column in columns]) for place, row in enumerate(rows)])
+
+
+def published(name: str, title: str, view: TableView) -> Table:
+    """The same table for papers: `name` is its file name without the ending."""
+    lines = []
+    for row, shown in view.rows:
+        values = [cell.key if isinstance(cell.key, int | float) else None for cell in shown]
+        entries = [Entry(cell.text, cell.below, value, cell.bounds) for cell, value in zip(shown, values, strict=True)]
+        lines.append([Entry(row.short_label), *entries])
+    return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
 
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
@@ -145,7 +157,7 @@ def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> S
     if estimate is None:
         return Shown(DASH)
     below = "one seed" if estimate.low is None else interval(estimate, places, signed)
-    return Shown(number(estimate.mean, places, signed), below, estimate.mean)
+    return Shown(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
 
 
 def _macs(row: Row, factor: int, places: int) -> Shown:
@@ -157,7 +169,7 @@ def _speedup(row: Row) -> Shown:
     if row.speedup is None:
         return Shown(DASH)
     ratio, low, high = row.speedup
-    return Shown(number(ratio), f"{number(low)} to {number(high)}", ratio)
+    return Shown(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
 
 
 def _data_wait(row: Row) -> Shown:

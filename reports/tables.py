@@ -1,10 +1,14 @@
-"""From records to tables: the tidy frame behind results.csv, one line per cell and evaluated iteration."""
+"""From records to tables: the tidy frame behind results.csv, and tables to publish as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tread_bench.core.files import write_atomically
 from tread_bench.core.records import CostFigures, Evaluation, Record, TimingFigures
@@ -12,6 +16,7 @@ from tread_bench.core.routes import parse_routes
 from tread_bench.reports import requested
 from tread_bench.reports.columns import columns_of
 from tread_bench.reports.comparison import comparison, record_order
+from tread_bench.reports.numbers import DASH, MINUS
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
 
 if TYPE_CHECKING:
@@ -125,3 +130,119 @@ def flat(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return "" if value is None else str(value)
+
+
+# Tables to publish
+
+
+class Entry(NamedTuple):
+    """One cell of a table: its text, a second text such as its interval, and the numbers with all digits."""
+
+    text: str
+    below: str = ""
+    value: float | None = None
+    bounds: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table to publish; `name` is the file name without its ending."""
+
+    name: str
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Entry]]
+
+
+def as_csv(table: Table) -> str:
+    """Numbers with all digits, intervals as columns of bounds; the first column names the table on every line."""
+    columns = [("tread-bench table", [table.title] * len(table.rows))]
+    for place, header in enumerate(table.headers):
+        columns += _columns_of_csv(header, [row[place] for row in table.rows])
+
+    # Column by column, then line by line.
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_of_csv(header) for header, _ in columns)
+    writer.writerows(map(_of_csv, line) for line in zip(*(texts for _, texts in columns), strict=True))
+    return file.getvalue()
+
+
+def _columns_of_csv(header: str, entries: Sequence[Entry]) -> Iterator[tuple[str, list[str]]]:
+    """A column and, where some entry has them, its bounds, or else its second text."""
+    yield header, [_machine_readable(e.text) if e.value is None else repr(e.value) for e in entries]
+    if any(entry.bounds for entry in entries):
+        for place, bound in enumerate(("low", "high")):
+            yield f"{header}, {bound}", [repr(e.bounds[place]) if e.bounds else "" for e in entries]
+    elif any(entry.below for entry in entries):
+        yield f"{header}, note", [_machine_readable(entry.below) for entry in entries]
+
+
+def _of_csv(text: str) -> str:
+    """Inert in a spreadsheet, unless it is a number."""
+    return text if _NUMBER.fullmatch(text) else str(_inert(text))
+
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d+)?([eE][+-]?\d+)?|inf|nan)")
+_SHOWN_NUMBER = re.compile(r"[+-]?\d{1,3}(,\d{3})*(\.\d+)?")
+
+
+def _machine_readable(text: str) -> str:
+    """With an ASCII minus, without separators of thousands; a dash for nothing is empty."""
+    if text == DASH:
+        return ""
+    plain = text.replace(MINUS, "-")
+    return plain.replace(",", "").removeprefix("+") if _SHOWN_NUMBER.fullmatch(plain) else plain
+
+
+def as_markdown(table: Table) -> str:
+    """A table of GitHub's Markdown, numbers to the right; names are shown as they are."""
+    lines = [[_shown(entry) for entry in row] for row in table.rows]
+    marks = ["---" if place == 0 else "--:" for place in range(len(table.headers))]
+    rows = (list(map(_of_markdown, table.headers)), marks, *(list(map(_of_markdown, line)) for line in lines))
+    body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"<!-- tread-bench table -->\n**{_of_markdown(table.title)}**\n\n{body}"
+
+
+def _of_markdown(text: str) -> str:
+    """One line, with a backslash before all that Markdown or HTML would read as more than text."""
+    return re.sub(r"([\\`*_{}\[\]<>#|~&$])", r"\\\1", _one_line(text))
+
+
+def as_latex(table: Table) -> str:
+    """A tabular for the package booktabs, to be read by \\input; the title is a comment."""
+    lines = [[_shown(entry) for entry in row] for row in table.rows]
+    body = "".join(f"{' & '.join(map(latex, line))} \\\\\n" for line in lines)
+    return (
+        f"% tread-bench table: {_one_line(table.title)}\n"
+        "% needs \\usepackage{booktabs}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(table.headers) - 1)}}}\n"
+        f"\\toprule\n{' & '.join(map(latex, table.headers))} \\\\\n\\midrule\n{body}"
+        "\\bottomrule\n\\end{tabular}\n"
+    )
+
+
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{character: f"{{{character}}}" for character in "[]*`'"},  # after a line's end they would be its arguments
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", '"': r"\textquotedbl{}", "-": "{-}",
+    MINUS: "$-$", DASH: "--", "×": r"$\times$", "±": r"$\pm$", "→": r"$\to$", "≤": r"$\le$", "≥": r"$\ge$",
+    "Δ": r"$\Delta$", "σ": r"$\sigma$", "…": r"\ldots{}", "’": "{'}", "²": r"$^2$", "⁹": r"$^9$", "·": r"$\cdot$",
+}  # fmt: skip
+
+
+def latex(text: str) -> str:
+    """The text for LaTeX, character by character; letters of other scripts stay and need LuaLaTeX or XeLaTeX."""
+    return "".join(_LATEX.get(character, character) for character in _one_line(text))
+
+
+def _shown(entry: Entry) -> str:
+    return f"{entry.text} ({entry.below})" if entry.below else entry.text
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text.encode("utf-8", "replace").decode())
+
+
+FORMATS: Mapping[str, Callable[[Table], str]] = {"csv": as_csv, "md": as_markdown, "tex": as_latex}

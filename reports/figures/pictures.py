@@ -22,7 +22,7 @@ from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
-from tread_bench.reports.figures.style import Picture
+from tread_bench.reports.figures.style import Kind, Picture
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _OF_ALL_ROWS: tuple[_Draw, ...] = (
@@ -37,9 +37,13 @@ NAMES = (
 )
 
 
-def pictures(rows: Sequence[Row], suffix: str = "") -> list[Picture]:
-    """Every picture that these rows allow; `suffix` keeps the names of several calls apart."""
-    with style.theme():
+def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()) -> list[Picture]:
+    """Every picture that these rows allow; `suffix` keeps the names of several calls apart.
+
+    Args:
+        further: kinds of files that each picture holds beside the SVG.
+    """
+    with style.theme(further):
         return list(_pictures(rows, suffix))
 
 

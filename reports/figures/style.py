@@ -1,7 +1,8 @@
 """How pictures look, and how a Matplotlib figure becomes files and a part of the page.
 
 Files are drawn for paper, dark on white. In the page the same SVG takes its text, lines and ground from CSS variables,
-so that one drawing serves light and dark.
+so that one drawing serves light and dark. Every picture is an SVG; PNG and PDF are made only where they are requested,
+since each of them takes as long as the SVG.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Literal
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -42,6 +45,7 @@ _SETTINGS = {
     "axes.titlecolor": INK,
     "axes.titlelocation": "left",
     "axes.titlesize": 10,
+    "axes.titley": 1.0,  # where it is put anyway; else every panel is laid out to find a place for its title
     "figure.facecolor": SURFACE,
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -49,6 +53,7 @@ _SETTINGS = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "lines.linewidth": 1.5,
+    "pdf.fonttype": 42,  # TrueType: journals refuse Type 3
     "savefig.dpi": 160,
     "svg.fonttype": "none",
     "svg.hashsalt": "tread-bench",
@@ -60,13 +65,29 @@ _SETTINGS = {
     "ytick.labelcolor": INK,
 }
 
+Kind = Literal["png", "pdf"]  # of files beside the SVG
+FURTHER: tuple[Kind, ...] = ("png", "pdf")
+_SAYS_WHO_MADE_IT = {  # what `tread_bench.core.outputs` looks for; no date, so that equal data give equal bytes
+    "svg": {"Date": None, "Creator": "tread-bench"},
+    "png": {"Software": "tread-bench"},
+    "pdf": {"CreationDate": None, "Creator": "tread-bench"},
+}
+_requested: ContextVar[tuple[Kind, ...]] = ContextVar("_requested", default=())
+
 
 @contextmanager
-def theme() -> Iterator[None]:
-    """Settings for drawing and for saving. A glyph that the font lacks is drawn as a box, not warned about."""
-    with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")
-        yield
+def theme(further: Sequence[Kind] = ()) -> Iterator[None]:
+    """Settings for drawing and for saving, and the kinds of files to save beside the SVG.
+
+    A glyph that the font lacks is drawn as a box, not warned about.
+    """
+    token = _requested.set(tuple(further))
+    try:
+        with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")
+            yield
+    finally:
+        _requested.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +101,7 @@ class Picture:
     headers: tuple[str, ...]
     table: Sequence[tuple[str, ...]]
     svg: bytes
-    png: bytes
+    png: Mapping[Kind, bytes]  # the further files that were requested
     is_open: bool = False  # the page shows the table at once
     is_folded: bool = False  # the page shows the picture on demand
 
@@ -97,15 +118,19 @@ class Picture:
         return "\n".join([line[0], *numbers])
 
 
-def save(figure: Figure) -> tuple[bytes, bytes]:
-    """(SVG, PNG); the same figure gives the same bytes, which say what made them (`tread_bench.core.outputs`)."""
+def save(figure: Figure) -> tuple[bytes, Mapping[Kind, bytes]]:
+    """Return the SVG and, by kind, the files that `theme` was asked for; the same figure gives the same bytes."""
     for number, artist in enumerate(figure.findobj(lambda artist: (artist.get_gid() or "").startswith(_MARK))):
         artist.set_gid(f"{artist.get_gid()}~{number}")  # ids are unique within a file
-    svg, png = io.BytesIO(), io.BytesIO()
-    figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "tread-bench"})
+    svg = _saved(figure, "svg")
     figure.set_layout_engine("none")  # it is laid out now
-    figure.savefig(png, format="png", metadata={"Software": "tread-bench"})
-    return svg.getvalue(), png.getvalue()
+    return svg, {kind: _saved(figure, kind) for kind in _requested.get()}
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=_SAYS_WHO_MADE_IT[kind])
+    return file.getvalue()
 
 
 def looks(is_dense: Iterable[bool]) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,9 @@ from tread_bench.core.records import Record
 from tread_bench.reports.figures.pictures import pictures
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`
+sys.path.insert(0, str(Path(__file__).parents[1] / "regression" / "history"))
 
-from synthetic_records import NUMERICS, VERSIONS, render, study, without_png, write_samples
+from synthetic_records import NUMERICS, VERSIONS, render, study, write_samples
 from synthetic_studies import STUDIES, drawn
 
 
@@ -44,12 +45,6 @@ def run_dir(records: list[Record], plan: dict[str, Any], tmp_path_factory: pytes
     write_samples(records, folder)
     render(records, plan, folder, pictures=pictures)
     return folder
-
-
-@pytest.fixture
-def no_png() -> Iterator[None]:
-    with without_png():
-        yield
 
 
 @pytest.fixture(scope="session")

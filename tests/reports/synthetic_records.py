@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 
 from tread_bench.core.documents import RunPlan
@@ -64,17 +62,6 @@ def render(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page, "pictures", pictures)
         page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
-
-
-@contextmanager
-def without_png() -> Iterator[None]:
-    """Pictures without their PNG files, which take a third of the time, where nobody looks at these."""
-    save = Figure.savefig
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            Figure, "savefig", lambda *of, format, **how: format == "png" or save(*of, format=format, **how)
-        )
-        yield
 
 
 def drawn_alone(draw: Callable[[Sequence[Row], str], Picture | None], rows: Sequence[Row]) -> Picture | None:

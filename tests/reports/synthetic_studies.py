@@ -14,7 +14,6 @@ from synthetic_records import (
     record,
     similarity,
     timing,
-    without_png,
 )
 
 from tread_bench.core.records import Record, RoutedFigures, RoutedGap
@@ -234,5 +233,4 @@ STUDIES = {
 @cache
 def drawn(name: str) -> dict[str, Picture]:
     """All pictures of a study."""
-    with without_png():
-        return {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}
+    return {picture.name: picture for picture in pictures(comparison(STUDIES[name]()))}

@@ -25,7 +25,6 @@ from synthetic_records import (
     similarity,
     study,
     timing,
-    without_png,
 )
 
 from tread_bench.reports.figures.across_times import across_times, adjacent_times
@@ -51,19 +50,15 @@ from tread_bench.reports.published import placement_difference
 from tread_bench.reports.tables import comparison
 from tread_bench.reports.verdict import against_dense
 
-pytestmark = pytest.mark.usefixtures("no_png")
-
 
 @pytest.fixture(scope="module")
 def drawn(records):
-    with without_png():
-        return {picture.name: picture for picture in pictures(comparison(records))}
+    return {picture.name: picture for picture in pictures(comparison(records))}
 
 
 @pytest.fixture(scope="module")
 def of_families():
-    with without_png():
-        return {picture.name: picture for picture in pictures(comparison(architectures()))}
+    return {picture.name: picture for picture in pictures(comparison(architectures()))}
 
 
 def test_every_picture_is_drawn(drawn, of_families):

@@ -49,8 +49,7 @@ class Tags(HTMLParser):
 
 def test_the_run_folder_gets_page_figures_and_table(run_dir):
     assert {"index.html", "results.csv", "figures", "cells"} == {path.name for path in run_dir.iterdir()}
-    files = {f"{name}.{kind}" for name in DRAWN for kind in ("svg", "png")}
-    assert {path.name for path in (run_dir / "figures").iterdir()} == files
+    assert {path.name for path in (run_dir / "figures").iterdir()} == {f"{name}.svg" for name in DRAWN}
 
 
 def test_nothing_points_outside(page):
@@ -313,5 +312,5 @@ def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_pa
     assert len(re.findall(r'<details id="group-\d"', page)) == 6
     assert page.index("Gain of routing by family") < page.index("Rows of each architecture")
     assert "has the lowest FID:" not in page and "−8.22 (Mamba: 69.39 → 61.17)" in page
-    assert (tmp_path / "figures" / "routing_gain.png").is_file()
+    assert (tmp_path / "figures" / "routing_gain.svg").is_file()
     assert len(page) < 600_000

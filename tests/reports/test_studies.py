@@ -47,8 +47,6 @@ SOME_STUDIES = [
     pytest.param(name, marks=() if name in ("objectives", "selection_rate") else pytest.mark.slow) for name in STUDIES
 ]
 
-
-pytestmark = pytest.mark.usefixtures("no_png")
 DRAW = {
     "selection_rate": draw_rates,
     "location_scaling": draw_depths,

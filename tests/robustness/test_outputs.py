@@ -7,8 +7,10 @@ import json
 import os
 import re
 import shutil
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from marked_tree import mark, tree
@@ -30,7 +32,7 @@ from tread_bench.regression.baseline.outputs import junit, markdown
 from tread_bench.reports.document import write_pictures
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.pictures import NAMES
-from tread_bench.reports.tables import results_frame
+from tread_bench.reports.tables import FORMATS, Entry, Table, results_frame
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "version_1" / "plan.json"
@@ -49,9 +51,24 @@ def feature_network() -> bytes:
     return classifier_file(Classifier(ClassifierSpec(image_size=8, channels=1, num_classes=2, widths=(4, 4))), about)
 
 
+def picture(kind: str) -> bytes:
+    """As large a file as pictures of many rows are: what says who made it is not always in front."""
+    figure = Figure()
+    figure.subplots().plot(np.random.default_rng(0).normal(size=20_000))
+    with style.theme(style.FURTHER):
+        svg, further = style.save(figure)
+    return {"svg": svg, **further}[kind]
+
+
+def table_text(ending: str) -> bytes:
+    return FORMATS[ending](Table("a", "A table", ("row", "FID"), [[Entry("dense"), Entry("1.50")]])).encode()
+
+
 WRITTEN = {
-    "a picture as SVG": lambda: style.save(Figure())[0],
-    "a picture as PNG": lambda: style.save(Figure())[1],
+    "a picture as SVG": lambda: picture("svg"),
+    "a picture as PNG": lambda: picture("png"),
+    "a picture as PDF": lambda: picture("pdf"),
+    **{f"a table as {ending}": partial(table_text, ending) for ending in FORMATS},
     "an image": lambda: image_png(torch.zeros(3, 8, 8, dtype=torch.uint8)),
     "a grid": lambda: grid_png(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)),
     "JUnit XML": lambda: junit([], "tread-bench check: toy").encode(),
@@ -187,9 +204,11 @@ def test_a_history_writes_through_no_link(tmp_path, mine):
 
 
 def test_pictures_of_others_stay_and_own_ones_that_are_no_longer_drawn_go(tmp_path):
-    svg, png = style.save(Figure())
+    with style.theme(style.FURTHER):
+        svg, further = style.save(Figure())
+    png = further["png"]
     (tmp_path / "gap-2.svg").write_bytes(svg)
-    (tmp_path / "gap-2.png").write_bytes(png)
+    (tmp_path / "gap-2.png").write_bytes(png)  # an older version's
     (tmp_path / "gap-of-mine.svg").write_text("mine")
     (tmp_path / "speedup-of-mine.png").write_bytes(png.replace(b"tread-bench", b"an-editor--"))
     (tmp_path / "rates.svg").symlink_to(tmp_path / "gap-of-mine.svg")

@@ -71,7 +71,7 @@ def times(folder: RunFolder) -> dict[str, int]:
     return {name: (folder.root / name).stat().st_mtime_ns for name in derived(folder)}
 
 
-KINDS = ["suite.yaml", "records.jsonl", "results.csv", "index.html", "figures/*.svg", "figures/*.png"]
+KINDS = ["suite.yaml", "records.jsonl", "results.csv", "index.html", "figures/*.svg"]
 
 
 def test_every_kind_of_derived_file_is_tried_below(whole):

@@ -78,6 +78,12 @@ SetOption = Annotated[
 ]
 SeedsOption = Annotated[int | None, _number("--seeds", "number of seeds instead of the suite's")]
 JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+ExportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--export", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
+    ),
+]
 
 
 GuidanceOption = Annotated[
@@ -291,11 +297,12 @@ def report(
             "--out", help="folder to write into; default: the run folder, or for FILE.json a folder FILE here"
         ),
     ] = None,
+    export_to: ExportOption = None,
 ) -> None:
     """Write results.csv, the figures and index.html of a run, or of an exported run, again."""
     from tread_bench.cli.report import write_report
 
-    typer.echo(write_report(source, out))
+    typer.echo(write_report(source, out, export_to))
 
 
 @app.command()

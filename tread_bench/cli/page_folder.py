@@ -1,4 +1,4 @@
-"""The folder that a page is written into, where `--out` names one."""
+"""The folders that a page and an export are written into, where `--out` and `--export` name them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,23 @@ def make_page_folder(out: Path, *names: str) -> None:
         raise UserError(f"--out {out} is a run folder, whose page would be replaced: give another")
     refuse_linked([out / "figures"])
     refuse_foreign("--out", [out / name for name in ("index.html", *names)])
+    _make("--out", out)
+
+
+def try_export_folder(folder: Path) -> None:
+    """Make the folder of an export, before any work; which files it will hold is known only once they are drawn.
+
+    Raises:
+        UserError: it is a run folder or a folder that a run keeps its own files in, or it cannot be a folder.
+    """
+    if any((place / "plan.json").exists() for place in (folder, folder.absolute().parent)):
+        raise UserError(f"--export {folder} is in a run folder, whose own files have such names: give another")
+    refuse_linked([folder])
+    _make("--export", folder)
+
+
+def _make(option: str, folder: Path) -> None:
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--out {out} cannot be a folder: {error.strerror}; give another") from None
+        raise UserError(f"{option} {folder} cannot be a folder: {error.strerror}; give another") from None

@@ -7,29 +7,32 @@ from pathlib import Path
 
 import typer
 
-from tread_bench.cli.page_folder import make_page_folder
+from tread_bench.cli.page_folder import make_page_folder, try_export_folder
 from tread_bench.core.files import write_atomically
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 RESULTS = "results.csv"
 
 
-def write_report(source: Path, out: Path | None) -> str:
+def write_report(source: Path, out: Path | None, export: Path | None) -> str:
     """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given; the page's path.
 
     Raises:
-        UserError: it is neither, or `out` contains something else.
+        UserError: it is neither, or `out` or `export` contains something else.
     """
+    if export is not None:
+        try_export_folder(export)
     if source.is_file():
-        return _report_export(source, out or Path(source.stem))
-    return render_report(source, out)
+        return _report_export(source, out or Path(source.stem), export)
+    return render_report(source, out, export)
 
 
-def render_report(root: Path, out: Path | None = None) -> str:
+def render_report(root: Path, out: Path | None = None, export: Path | None = None) -> str:
     """Make again everything that is derived from the readable records of a run; the page's path.
 
     Args:
         out: another folder, for the page, its figures and results.csv alone.
+        export: a folder for its tables and figures in all formats.
 
     Raises:
         UserError: there is no plan.
@@ -47,11 +50,11 @@ def render_report(root: Path, out: Path | None = None) -> str:
     with disk_errors_reported(out or root):
         if out is None:
             write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
-        render(records, plan, root, unreadable, out)
+        render(records, plan, root, unreadable, out, export)
     return str((out or root) / "index.html")
 
 
-def _report_export(path: Path, out: Path) -> str:
+def _report_export(path: Path, out: Path, export_to: Path | None) -> str:
     from tread_bench.reports.page import render
     from tread_bench.runner.export import read_export
 
@@ -59,7 +62,7 @@ def _report_export(path: Path, out: Path) -> str:
     make_page_folder(out, RESULTS)
     _tell_left_out(export.unreadable)
     with disk_errors_reported(out):
-        render(export.records, export.plan, None, export.unreadable, out)
+        render(export.records, export.plan, None, export.unreadable, out, export_to)
     return str(out / "index.html")
 
 

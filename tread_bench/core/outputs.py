@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from tread_bench.core.errors import UserError
 
-_HEAD_BYTES = 2**16  # the part of a file that says which program wrote it
+_HEAD_BYTES = 2**16  # the part of a file that says which program wrote it: its head, or a PDF's end
 _OWN = re.compile(
     rb'\A(?:<!doctype html>.*?<meta name="generator" content="tread-bench">'
     rb'|<\?xml.*?<testsuites name="tread-bench (?:check|regress): '
@@ -20,6 +20,7 @@ _OWN = re.compile(
     rb'|.{8}\{"__metadata__".*?tread-bench features '
     rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
     rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench"
+    rb"|<!-- tread-bench table -->\n|% tread-bench table: |tread-bench table,"
     rb'|\{\n "generator": "tread-bench (?:export|benchmarks)"'
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
@@ -33,7 +34,7 @@ class OutputError(UserError):
 
 
 def is_own(path: Path) -> bool:
-    """Return whether this program wrote the file, as its first bytes say.
+    """Return whether this program wrote the file, as its first bytes say; a PDF's last.
 
     Own files are pages, pictures, tables, findings, exports and feature networks.
 
@@ -42,7 +43,11 @@ def is_own(path: Path) -> bool:
     """
     try:
         with open(path, "rb", opener=_not_through_a_link) as file:
-            return _OWN.match(file.read(_HEAD_BYTES)) is not None
+            head = file.read(_HEAD_BYTES)
+            if not head.startswith(b"%PDF-"):
+                return _OWN.match(head) is not None
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _HEAD_BYTES))
+            return b"/Creator (tread-bench)" in file.read()
     except OSError as error:
         raise OutputError(f"{path} cannot be read ({error.strerror}), so it is not replaced; {_OTHER}") from None
 

@@ -62,7 +62,7 @@ def test_the_page_draws_changes_open_and_the_rest_folded(made):
     changes, _, steady = page.partition('id="steady"')
     assert changes.count('<h3 id="') == 2 and '<h3 id="fid"' in changes
     assert steady.count("<details><summary>") >= 4
-    assert {path.suffix for path in (out / "figures").iterdir()} == {".svg", ".png"}
+    assert {path.suffix for path in (out / "figures").iterdir()} == {".svg"}
     drawn = (out / "figures" / "step_time_probes.svg").read_text(encoding="utf-8")
     assert all(commit_of(k)[:7] in drawn for k in range(30)) and drawn.count("font-weight: 700") == 1
 
@@ -81,7 +81,7 @@ def test_json_holds_every_value_and_change(folders, tmp_path):
 
 def test_the_page_is_the_same_whatever_the_order_of_the_folders(folders, made, tmp_path):
     tread_bench("history", "no-run", *folders[::-1], "--out", tmp_path)
-    for name in ("index.html", "figures/fid.svg", "figures/fid.png"):
+    for name in ("index.html", "figures/fid.svg"):
         assert (tmp_path / name).read_bytes() == (made[1] / name).read_bytes()
 
 

@@ -1,0 +1,148 @@
+"""What `report --export` writes for papers: tables as CSV, Markdown and LaTeX, figures as SVG, PNG and PDF."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import re
+import shutil
+import subprocess
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+from synthetic_records import DRAWN, HOSTILE, study
+from synthetic_runs import write_run
+
+from tests.command_line import tread_bench
+from tread_bench.reports.comparison import comparison
+from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run folder, and an export of its report."""
+    folder = tmp_path_factory.mktemp("run")
+    write_run(folder / "run", 1, study())
+    done = tread_bench("report", "run", "--export", "paper", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "run", folder / "paper"
+
+
+def test_every_table_and_figure_is_there_in_every_format(made):
+    run, paper = made
+    tables = {f"{name}.{kind}" for name in ("comparison", *DRAWN) for kind in ("csv", "md", "tex")}
+    figures = {f"{name}.{kind}" for name in DRAWN for kind in ("svg", "png", "pdf")}
+    assert {path.name for path in paper.iterdir()} == tables | figures
+    assert {path.name for path in (run / "figures").iterdir()} == {f"{name}.svg" for name in DRAWN}
+
+
+def test_figures_are_what_their_endings_say(made):
+    run, paper = made
+    for name in DRAWN:
+        assert (paper / f"{name}.svg").read_bytes() == (run / "figures" / f"{name}.svg").read_bytes()
+        width = float(ElementTree.parse(paper / f"{name}.svg").getroot().get("width").removesuffix("pt"))
+        with Image.open(paper / f"{name}.png") as image:
+            assert image.width == pytest.approx(width / 72 * 160, abs=1)
+        pdf = (paper / f"{name}.pdf").read_bytes()
+        assert pdf.startswith(b"%PDF-") and pdf.rstrip().endswith(b"%%EOF")
+        assert b"/Type3" not in pdf and b"CreationDate" not in pdf
+        box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+)", pdf)
+        assert float(box[1]) == pytest.approx(width, abs=1)
+
+
+def test_a_table_holds_every_digit(made):
+    with open(made[1] / "comparison.csv", encoding="utf-8", newline="") as file:
+        lines = {line["Row"]: line for line in csv.DictReader(file)}
+    rows = {row.short_label: row for row in comparison(study())}
+    assert lines.keys() == rows.keys()
+    for label, row in rows.items():
+        difference = row.difference("fid")
+        assert float(lines[label]["FID"]) == row.fid.mean
+        assert (float(lines[label]["FID, low"]), float(lines[label]["FID, high"])) == row.fid.bounds
+        assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")
+
+
+def test_the_same_export_again_replaces_its_own_files_alone(made):
+    run, paper = made
+    before = {path.name: path.read_bytes() for path in paper.iterdir()}
+    (paper / "notes.txt").write_text("mine")
+    assert tread_bench("report", run, "--export", paper).returncode == 0
+    assert {path.name: path.read_bytes() for path in paper.iterdir()} == {**before, "notes.txt": b"mine"}
+    (paper / "comparison.tex").write_text("\\begin{tabular} % mine")
+    page = (run / "index.html").stat().st_mtime_ns
+    done = tread_bench("report", run, "--export", paper)
+    assert done.returncode == 2 and "comparison.tex was not written by tread-bench" in done.stderr
+    assert (run / "index.html").stat().st_mtime_ns == page
+    (paper / "comparison.tex").unlink()
+    (paper / "notes.txt").unlink()
+
+
+@pytest.mark.parametrize("place", ["run", "run/figures", "run/paper", "file"])
+def test_an_export_has_a_folder_of_its_own(made, tmp_path, place):
+    shutil.copytree(made[0], tmp_path / "run")
+    (tmp_path / "file").touch()
+    before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
+    done = tread_bench("report", "run", "--export", place, cwd=tmp_path)
+    assert done.returncode == 2 and f"--export {place}" in done.stderr and "Traceback" not in done.stderr
+    assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
+
+
+# Any text in any format
+
+CHARACTERS = "\\&%$#_{}[]~^<>|*`'\"-+=@!()Δ−–×→≤’ \n\ta1é名"
+
+
+def texts(count=300):
+    rng = random.Random(16)
+    return ["".join(rng.choices(CHARACTERS, k=rng.randrange(1, 9))) for _ in range(count)]
+
+
+def table_of(names):
+    fid = Entry("1.50", "1.0 to 2.0", 1.5, (1.0, 2.0))
+    return Table("t", HOSTILE, ("Row", "FID & more"), [[Entry(name), fid] for name in names])
+
+
+def test_a_table_of_any_text_has_as_many_lines_and_columns_as_it_says():
+    table = table_of(texts())
+    lines = list(csv.reader(io.StringIO(as_csv(table))))
+    assert lines[0] == ["tread-bench table", "Row", "FID & more", "FID & more, low", "FID & more, high"]
+    assert len(lines) == 301 and {len(line) for line in lines} == {5}
+    assert {tuple(line[2:]) for line in lines[1:]} == {("1.5", "1.0", "2.0")}
+    assert not any(re.match("[=@]|[+-](?![0-9]+$)", cell) for line in lines for cell in line)
+    shown = [line for line in as_markdown(table).splitlines() if line.startswith("|")]
+    assert len(shown) == 302 and {len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in shown} == {3}
+    body = as_latex(table).partition("\\midrule\n")[2].partition("\\bottomrule")[0]
+    assert body.count("\\\\\n") == 300 == len(body.splitlines())
+    assert all(len(re.findall(r"(?<!\\)&", line)) == 1 for line in body.splitlines())
+
+
+@pytest.mark.parametrize("text", texts(100))
+def test_latex_reads_any_text_as_text(text):
+    """Braces are balanced, nothing is a command but those for characters, and mathematics begins and ends."""
+    written = latex(text)
+    plain = re.sub(r"\\[&%$#_{}]", "", written)
+    assert plain.count("{") == plain.count("}") and plain.count("$") % 2 == 0
+    commands = re.findall(r"\\[a-zA-Z]+|\\.", plain)
+    assert all(
+        re.fullmatch(r"\\(text(backslash|ascii\w+|bar|less|greater|quotedbl)|Delta|times|to|le)", c) for c in commands
+    )
+    assert not re.search(r"(?<!\{)[\[\]*]|[&%#_~^]|\n", plain)
+
+
+def test_numbers_without_a_value_are_read_as_numbers():
+    entries = [Entry(text) for text in ("−2.40", "1,234.5", "+3", "–", "2:8@0.5", "=1+1")]
+    (line,) = list(csv.reader(io.StringIO(as_csv(Table("t", "T", list("abcdef"), [entries])))))[1:]
+    assert line[1:] == ["-2.40", "1234.5", "3", "", "2:8@0.5", "'=1+1"]
+
+
+@pytest.mark.skipif(not shutil.which("lualatex"), reason="LaTeX is not installed")
+def test_tables_compile(made, tmp_path):
+    (tmp_path / "hostile.tex").write_text(FORMATS["tex"](table_of([text for text in texts() if text.isascii()])))
+    inputs = "\n\n".join(rf"\input{{{path}}}" for path in (made[1] / "comparison.tex", tmp_path / "hostile.tex"))
+    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{inputs}\end{{document}}"
+    (tmp_path / "a.tex").write_text(document)
+    command = ["lualatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:]
