@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
-from tread_bench.core.records import Evaluation, Record, TimingFigures
+from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.core.routes import parse_routes
 from tread_bench.core.statistics import (
     LEVEL,
@@ -240,8 +240,8 @@ class _Cells:
 
     def reference(self, record: Record) -> Record | None:
         """The finished cell that a record is compared with: the paired one of its budget's row, else its reference."""
-        seed = requested.paired_seed(record)
-        paired = (one for one in self.of_budget(record) if requested.paired_seed(one) == seed)
+        seed = paired_seed(record)
+        paired = (one for one in self.of_budget(record) if paired_seed(one) == seed)
         found = next(paired, None) if requested.macs_of(record) else self.by_id.get(record.reference)
         return found if found is not None and found is not record and found.status == "done" else None
 
@@ -280,7 +280,7 @@ def _row(group: Group, records: Sequence[Record], cells: _Cells, dense_ms: Mappi
     # Scores of each seed, and of its dense reference, as far as they are finite.
     further = [figure.name for figure in further_figures(row.done)]
     for record in row.done:
-        seed = requested.paired_seed(record)
+        seed = paired_seed(record)
         own = _evaluation(record, group)
         if own is not record.last and requested.scheduled(record):
             own = None  # a schedule is stretched over the whole training, of which only the end counts

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.curves import Curve, Reached, over_seeds
-from tread_bench.core.records import Record
+from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.core.statistics import (
     Estimate,
     Seeds,
@@ -27,6 +27,7 @@ from tread_bench.core.statistics import (
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.rates import Setting, images_per_s
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
 _SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
@@ -96,7 +97,7 @@ def curve(row: Row, seed: int) -> list[Point]:
 
     Empty for a row whose MACs were not counted, and for one that evaluates what another row trained.
     """
-    record = next((one for one in row.done if requested.paired_seed(one) == seed), None)
+    record = next((one for one in row.done if paired_seed(one) == seed), None)
     if record is None or requested.is_evaluated_only(record):
         return []
     step_s = step_seconds(row)
@@ -110,7 +111,7 @@ def curve(row: Row, seed: int) -> list[Point]:
 
 def seeds_of(row: Row) -> list[int]:
     """Paired seeds of its finished cells."""
-    return sorted({requested.paired_seed(record) for record in row.done})
+    return sorted({paired_seed(record) for record in row.done})
 
 
 def step_seconds(row: Row) -> float | None:
@@ -121,9 +122,27 @@ def step_seconds(row: Row) -> float | None:
     """
     if row.step_ms is None or (row.spans and requested.scheduled(row.first)):
         return None
-    loop_ms = row.timing("loop_time_ms")
-    share = row.timing("data_wait_share")
-    return (row.step_ms + (loop_ms or 0.0) * (share or 0.0)) / 1e3
+    waits = [_wait_ms(timing) for timing in row.timings]
+    return (row.step_ms + sum(waits) / len(waits)) / 1e3
+
+
+def _wait_ms(timing: TimingFigures) -> float:
+    """Mean wait for a batch in a step of the training loop."""
+    return (timing.loop_time_ms or 0.0) * (timing.data_wait_share or 0.0)
+
+
+def cost_columns(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
+    """What results.csv says of the cost of a training up to an evaluation."""
+    columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
+    if evaluation is None:
+        return columns
+    columns["training_macs"] = training_macs(record, evaluation.iteration)
+    rate = images_per_s(record, dense_ms)
+    is_one_step = not (record.routes and requested.scheduled(record)) and not requested.is_evaluated_only(record)
+    if rate and record.timing and is_one_step:
+        step_s = record.timing.batch / rate + _wait_ms(record.timing) / 1e3
+        columns["paired_seconds"] = step_s * evaluation.iteration
+    return columns
 
 
 def training_macs(record: Record, iteration: int) -> float | None:

@@ -13,8 +13,6 @@ from tread_bench.core.records import Record
 
 Setting = dict[str, Any]
 
-SEEDS_OF_A_GROUP = 1000
-
 
 class Schedule(NamedTuple):
     """Shares of the iterations: of the routes' warm-up, and after which training is dense, with its learning rate."""
@@ -73,11 +71,6 @@ def macs_of(record: Record) -> str:
 def seed_group(record: Record) -> int:
     """0, but for a row that repeats another one with other seeds."""
     return int(record.config.get("seed_group") or 0)
-
-
-def paired_seed(record: Record) -> int:
-    """The seed that the cell is paired with in rows of other seed groups."""
-    return record.seed - SEEDS_OF_A_GROUP * seed_group(record)
 
 
 def data(record: Record) -> str:

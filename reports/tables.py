@@ -16,6 +16,7 @@ from tread_bench.core.routes import parse_routes
 from tread_bench.reports import requested
 from tread_bench.reports.columns import columns_of
 from tread_bench.reports.comparison import comparison, record_order
+from tread_bench.reports.equal_cost import cost_columns
 from tread_bench.reports.numbers import DASH, MINUS
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
 
@@ -80,6 +81,7 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
         **({} if evaluation else {"train_seconds": record.train_seconds}),
         **_cost(record.cost, record.routes),
         **_fields(record.timing, _TIMING),
+        **cost_columns(record, evaluation, dense_ms),
         "images_per_s": images_per_s(record, dense_ms),
         "data": requested.data(record),
         "objective": requested.objective(record),

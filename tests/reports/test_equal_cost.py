@@ -9,7 +9,7 @@ from synthetic_records import cost, evaluation, record, study, timing
 
 from tread_bench.core.statistics import paired_difference
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
-from tread_bench.reports.tables import comparison
+from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import answers, verdicts
 
 ROUTE = "2:8@0.5"
@@ -231,3 +231,15 @@ def test_a_control_of_one_seed_settles_nothing():
     ]
     (found,) = answers(comparison(records))
     assert "too few to decide" in found.at_cost and "by chance" in found.controls[0] and not found.disagreement
+
+
+def test_the_table_of_all_cells_has_the_costs_of_the_curves():
+    records = [*dense({600: 30.0, 1200: 20.0}), *budget_row()]
+    rows = {row.name: row for row in comparison(records)}
+    table = results_frame(records)
+    for row in rows.values():
+        points = curve(row, 2)
+        lines = table[(table.row == row.name) & (table.seed == 2)]
+        assert list(lines.training_macs) == [point.macs for point in points]
+        assert list(lines.paired_seconds) == pytest.approx([point.seconds for point in points])
+    assert set(table[table.row == "route"].macs_of) == {"dense"} and table[table.row == "dense"].macs_of.isna().all()

@@ -79,5 +79,8 @@ AFTER_FIGURES = (
     Column("loop_time_ms", "ms", "mean time of a step in the training loop, with batches made ahead, timed alone"),
     Column("data_wait_share", "", "share of loop_time_ms in which the device waited for a batch"),
     Column("data_wait_seconds", "s", "time in training in which the device waited for a batch; other cells may run"),
+    Column("macs_of", "", "row to whose training MACs this one is trained; empty: a number of iterations of its own"),
+    Column("training_macs", "MACs", "of the training up to this iteration, all images"),
+    Column("paired_seconds", "s", "the same in time: iterations times step and wait for data, paired and timed alone"),
 )
 TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))  # not for metrics' figures
