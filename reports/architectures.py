@@ -23,7 +23,9 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
 
     # Rows of one architecture without schedule, guidance or losses to tell apart: the setting, with the row's name.
     losses = {requested.auxiliary(row.first) for row in rows}
-    if len(architectures) == 1 and len(losses) == 1 and not any(_varied(rows)):  # else names only repeat settings
+    if (
+        len(architectures) == 1 and len(losses) == 1 and not any((*_varied(rows), _tokens_vary(rows)))
+    ):  # else names only repeat settings
         return [replace(row, short_label=_with_name(row, setting)) for row, setting in zip(rows, settings, strict=True)]
 
     # Else the architecture, and the setting, with the row's name where another row has the same.
@@ -36,11 +38,16 @@ def with_labels(rows: Sequence[Row]) -> list[Row]:
     return labelled
 
 
-def side_by_side(rows: Iterable[Row]) -> list[list[Row]]:
+def side_by_side(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows by data, metric protocol and iteration, whatever their architecture and objective; order is kept.
 
-    A group without a finished cell has neither protocol nor iteration and stands with the first of its data.
+    A group without a finished cell has neither protocol nor iteration and stands with the first of its data. Rows that
+    were only timed stand side by side, by number of tokens: each was timed in turn with its own dense twin.
     """
+    timed = [row for row in rows if requested.is_timed_only(row.first)]
+    if timed:
+        others = side_by_side([row for row in rows if not requested.is_timed_only(row.first)])
+        return [*others, sorted(timed, key=lambda row: (_natural(row), row.cost("dense_tokens") or 0))]
     sets: dict[tuple[str, str, int], list[Row]] = {}
     for row in sorted(rows, key=lambda row: not row.group.iteration):
         key = (row.group.data, row.group.protocol, row.group.iteration)
@@ -111,6 +118,7 @@ def _settings(rows: Sequence[Row]) -> list[str]:
     routed = [row.first for row in rows if row.first.routes]
     is_one_plain_method = len({record.method for record in routed}) == 1 and requested.is_plain_routing(routed[0])
     schedules_vary, guidance_varies = _varied(rows)
+    tokens_vary = _tokens_vary(rows)
     settings = []
     for row in rows:
         parts = [_trained(row, with_selector=len(selectors) > 1, with_method=not is_one_plain_method)]
@@ -118,6 +126,9 @@ def _settings(rows: Sequence[Row]) -> list[str]:
             parts.append(requested.scheduled(row.first))
         if guidance_varies:
             parts.append(requested.guided(row.first))
+        tokens = row.cost("dense_tokens")
+        if tokens_vary and tokens:
+            parts.append(f"{tokens:,} tokens")
         settings.append(", ".join([parts[0], *filter(None, parts[1:])]))
     return settings
 
@@ -127,6 +138,12 @@ def _varied(rows: Sequence[Row]) -> tuple[bool, bool]:
     schedules = {requested.scheduled(row.first) for row in rows}
     guidances = {requested.guided(row.first) for row in rows}
     return len(schedules) > 1, len(guidances) > 1
+
+
+def _tokens_vary(rows: Sequence[Row]) -> bool:
+    """Whether rows that were only timed have different numbers of tokens."""
+    are_timed = all(requested.is_timed_only(row.first) for row in rows)
+    return are_timed and len({row.cost("dense_tokens") for row in rows} - {None}) > 1
 
 
 def _trained(row: Row, with_selector: bool, with_method: bool) -> str:

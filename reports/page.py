@@ -11,7 +11,7 @@ from typing import Any
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.outputs import refuse_foreign
 from tread_bench.core.records import Record
-from tread_bench.reports import cautions, contrasts, depths, guidance, requested
+from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import Group, Row, comparison, record_order
@@ -26,7 +26,8 @@ from tread_bench.reports.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.verdict import detectable, verdicts
 
 _CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
-_LEADING = ("depths", "routing_gain", "guidance", "selectors")  # pictures that come before tables that are folded
+# Pictures that come before tables that are folded.
+_LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
 _NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "files"}
 
@@ -110,6 +111,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "is_export": run_dir is None,
         # Which explanations the reader needs.
         "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
+        "is_about_speed": break_even.is_about_speed(rows),
         "has_guidance": any(requested.is_guided(record) for record in records),
         "evaluated_routed": names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
         "data_notes": sorted({found.note for r in records if (found := requested.data_family(r)) and found.note}),
@@ -164,8 +166,12 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
     group = rows[0].group
     families: list[tuple[str, str, str]] = []
 
-    # Of rules of guidance, of one architecture, or of several.
-    if guidance.is_swept(rows):
+    # Of speed alone, of rules of guidance, of one architecture, or of several.
+    if break_even.is_about_speed(rows):
+        quality = break_even.lead(rows)
+        cost = f"{break_even.SCOPE} {break_even.batches(rows)}"
+        families = break_even.statements(rows)
+    elif guidance.is_swept(rows):
         quality = guidance.lead(rows)
         cost = guidance.scope(rows)
         families = guidance.statements(rows)

@@ -156,6 +156,11 @@ def is_evaluated_only(record: Record) -> bool:
     return bool(record.config.get("evaluate"))
 
 
+def is_timed_only(record: Record) -> bool:
+    """Whether nothing was requested to be trained or evaluated, only timed."""
+    return not is_evaluated_only(record) and record.config.get("training", {}).get("iterations") == 0
+
+
 def guidance(record: Record) -> Setting:
     """The rule with its settings; `name` is "none" without one."""
     config = record.config.get("sampling", {}).get("guidance") or UNGUIDED.name

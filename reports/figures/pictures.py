@@ -9,6 +9,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
+from tread_bench.reports.figures.break_even import break_even
 from tread_bench.reports.figures.cost import fid_against_cost
 from tread_bench.reports.figures.depths import depths
 from tread_bench.reports.figures.gain import routing_gain
@@ -27,12 +28,12 @@ from tread_bench.reports.figures.style import Kind, Picture
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _OF_ALL_ROWS: tuple[_Draw, ...] = (
     *(depths, routing_gain, guidance, methods, selector_differences, route_placement, rates, schedules, gap),
-    *(fid_against_cost, speedups),
+    *(fid_against_cost, speedups, break_even),
 )
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 NAMES = (
     *("depths", "routing_gain", "guidance", "methods", "selectors", "route_placement", "rates", "schedule", "gap"),
-    *("fid_cost", "speedup"),
+    *("fid_cost", "speedup", "break_even"),
     *("similarity", "across_times", "gradients"),
 )
 

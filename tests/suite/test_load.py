@@ -136,7 +136,7 @@ def test_an_excerpt_cannot_steer_a_terminal(write, character):
         ("name: study\n", "", "1:1: name is missing: add it"),
         ("dense: {", "a b: {", "9:3: rows.a b 'a b': must match"),
         ("dense: {method: dense}", "dense: 3", "9:10: rows.dense 3: must be a valid dictionary"),
-        ("iterations: 100", "batch: 2", "5:3: training.iterations is missing: add it (optimiser steps)"),
+        ("iterations: 100", "batch: 2", "5:3: training.iterations is missing: add it (optimiser steps; 0: only costs"),
         ("name: DiT,", "name: DiTT,", "4:20: unknown backbone 'DiTT'; did you mean 'DiT'?"),
         ("heads: 4", "heads: 5", "4:13: backbone: hidden 64 must be a multiple of heads 5"),
         ("method: tread", "method: tred", "10:19: unknown method 'tred'; did you mean 'tread'?"),

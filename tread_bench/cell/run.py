@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -55,14 +56,24 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
         for left in temporaries(job.folder.cell(cell_id)):
             left.unlink()
         job.folder.begin_attempt(cell_id)
-        work = _train_and_evaluate if job.cell.evaluate is None else _evaluate_other_weights
-        outcome = work(job, tell)
+        outcome = _work(job.cell)(job, tell)
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
         log.error("%s", traceback.format_exc())
         outcome = job.initial_record().model_copy(update={"reason": reason_of(error)})
     outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
     job.folder.write_record(outcome, "outcome.json")
     return outcome
+
+
+def _work(cell: Cell) -> Callable[[Job, Tell], Record]:
+    if cell.trains:
+        return _train_and_evaluate
+    return _count_costs if cell.is_timed_only else _evaluate_other_weights
+
+
+def _count_costs(job: Job, tell: Tell) -> Record:
+    """Nothing is trained or evaluated: speed and memory are measured afterwards, alone."""
+    return job.initial_record().model_copy(update={"status": "done", "cost": cell_cost(job.cell)})
 
 
 def _train_and_evaluate(job: Job, tell: Tell) -> Record:

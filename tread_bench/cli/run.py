@@ -22,6 +22,7 @@ from tread_bench.runner.runner import run
 from tread_bench.suite.load import find_suite, load_plan
 
 # What --smoke sets in every cell: everything runs once, nothing long enough to be meaningful.
+SMOKE_TIMING = ("timing.pairs=2", "timing.warmup=1")
 SMOKE = (
     "training.iterations=4",
     "training.checkpoint_every=2",
@@ -31,8 +32,7 @@ SMOKE = (
     "metrics.similarity_samples=8",
     "metrics.kid_subset_size=16",
     "sampling.steps=2",
-    "timing.pairs=2",
-    "timing.warmup=1",
+    *SMOKE_TIMING,
 )
 
 
@@ -45,7 +45,7 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
     # Run the plan.
     path = find_suite(name)
-    plan = load_plan(path, [*overrides, *(SMOKE if smoke else ())], is_smoke=smoke)
+    plan = load_plan(path, [*overrides, *(shortened(path, overrides) if smoke else ())], is_smoke=smoke)
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
     agree = partial(_agree, options.agreed)
@@ -73,6 +73,12 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
         _print_table(result.records, smoke)
     typer.echo(str(page))
     return 1 if failed or result.taken else 0
+
+
+def shortened(path: Path, overrides: list[str]) -> tuple[str, ...]:
+    """What --smoke sets: a suite that trains nothing is only timed in a smoke run too."""
+    is_timed_only = all(cell.cell.is_timed_only for cell in load_plan(path, overrides).cells)
+    return SMOKE_TIMING if is_timed_only else SMOKE
 
 
 def _agree(is_agreed: bool, message: str) -> None:

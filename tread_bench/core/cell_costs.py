@@ -50,6 +50,7 @@ class Work:
     evaluation: int
     iterations: int  # 0: no training
     at: tuple[int, ...]  # iterations of the evaluations
+    is_timed: bool  # whether speed and memory of its training step are measured
 
     def until(self, iteration: int) -> int:
         """Return the MACs up to `iteration`, before the evaluation there."""
@@ -66,13 +67,16 @@ def expected_work(cell: Cell) -> Work:
     training, sampling, metrics = cell.training, cell.sampling, cell.metrics
     routed = _backbone(cell, family, spec, mean_share(training.iterations, cell.schedule))
     calls = sampling.velocity_calls * (1 if sampling.guidance_scale == 1 else 2)
-    images = metrics.num_samples * calls * metrics.generate + metrics.validation_samples * VALIDATION_TIMES
-    trains = cell.evaluate is None
+    images = metrics.num_samples * calls * cell.generates + metrics.validation_samples * VALIDATION_TIMES
+    at: tuple[int, ...] = metrics.at or (training.iterations,)
+    if not cell.trains:
+        at = () if cell.is_timed_only else (1,)
     return Work(
         training_step=training.batch * routed.train_step,
         evaluation=images * cost_of(family, spec).forward.total,
-        iterations=training.iterations if trains else 0,
-        at=(metrics.at or (training.iterations,)) if trains else (1,),
+        iterations=training.iterations if cell.trains else 0,
+        at=at,
+        is_timed=cell.evaluate is None,
     )
 
 

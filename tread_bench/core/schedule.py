@@ -62,6 +62,8 @@ def stretches(
 
 
 def mean_share(iterations: int, schedule: RoutingSchedule) -> float:
-    """Return the mean of `routing_share` over all steps."""
+    """Return the mean of `routing_share` over all steps; without any, that of a step as configured."""
+    if not iterations:
+        return routing_share(0, iterations, schedule)
     end, warmup = routed_steps(iterations, schedule), round(schedule.warmup * iterations)
     return (end - (warmup + 1) / 2 if warmup else end) / iterations

@@ -48,6 +48,8 @@ class Remaining:
     def of_cell(self, cell: CellStatus) -> float | None:
         """Remaining seconds of a cell; None: unknown."""
         work, done = self.works.get(cell.row_key), cell.progress.done if cell.progress else 0
+        if work is not None and not work.total:
+            return 0.0
         pace = self._pace_of(cell, work) if work else None
         if work is None or pace is None:
             return None

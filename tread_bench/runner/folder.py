@@ -556,4 +556,4 @@ def trained_cells(root: Path) -> list[CellRequest]:
     """cell.json of each cell that a run trains. Raises StoreError if `root` is not a run folder or cannot be read."""
     folder = RunFolder(root)
     requests = [folder.request(cell) for cell in folder.existing_plan().references]
-    return [request for request in requests if request and request.configuration.evaluate is None]
+    return [request for request in requests if request and request.configuration.trains]

@@ -85,7 +85,7 @@ def _data_read(cells: Iterable[PlannedCell]) -> list[tuple[DataOptions, bool]]:
     for cell in (planned.cell for planned in cells):
         key = cell.data.model_dump_json()
         _, generates = found.get(key, (cell.data, False))
-        found[key] = cell.data, generates or cell.metrics.generate
+        found[key] = cell.data, generates or cell.generates
     return [*found.values()]
 
 

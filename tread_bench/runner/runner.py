@@ -184,7 +184,7 @@ def _missing(
             continue
         record = folder.record(cell.id)
         there = record if options.shard is None else record or folder.outcome(cell.id)
-        untimed = cell.trains and there is not None and there.status == "done" and there.timing is None
+        untimed = cell.is_timed and there is not None and there.status == "done" and there.timing is None
         if there is None or (untimed and plan.suite.timing.pairs and options.shard is None):
             missing.append(cell)
     return missing
@@ -194,7 +194,7 @@ def _to_complete(cells: list[PlannedCell], plan: Plan, folder: RunFolder, option
     """All cells; for a runner of a part, those whose speed is not measured."""
     if options.shard is None or not plan.suite.timing.pairs:
         return cells
-    return [c for c in cells if not c.trains or ((left := folder.outcome(c.id)) and left.status == "failed")]
+    return [c for c in cells if not c.is_timed or ((left := folder.outcome(c.id)) and left.status == "failed")]
 
 
 def _is_what_was_requested(written: RunPlan | None, plan: Plan, options: Options) -> bool:
@@ -214,13 +214,20 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
     for retries_left in reversed(range(1 + retries)):
         if not left:
             return
-        phase = "training" if cells[0].trains else "evaluating"
+        phase = _phase(cells)
         phase = phase if retries_left == retries else f"{phase}, lost cells again"
         display.begin(phase, {c.id: f"{c.row} seed {c.seed}" for c in left.values()}, site.executor.at_once)
         with closing(site.executor(_tasks(left, folder, site))) as events:
             for event in _shown(events, folder, display):
                 _note_end(event, folder, is_final=not event.lost or not retries_left, display=display)
         left = {cell_id: cell for cell_id, cell in left.items() if folder.outcome(cell_id) is None}
+
+
+def _phase(cells: Sequence[PlannedCell]) -> str:
+    """What most people wait for while these cells run."""
+    if any(cell.trains for cell in cells):
+        return "training"
+    return "counting costs" if cells[0].is_timed else "evaluating"
 
 
 def _tasks(cell_ids: Collection[str], folder: RunFolder, site: Site) -> list[Task]:

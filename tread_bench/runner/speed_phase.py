@@ -22,7 +22,7 @@ def complete(plan: Plan, cells: list[PlannedCell], folder: RunFolder, site: Site
         outcome = folder.outcome(cell.id)
         assert outcome is not None, f"{cell.id} has no outcome after training"
         rows.setdefault(cell.row_key, []).append(outcome)
-    timed = {cell.row_key for cell in cells if cell.trains}
+    timed = {cell.row_key for cell in cells if cell.is_timed}
     measured = [key for key in rows if key in timed and any(outcome.status == "done" for outcome in rows[key])]
     if plan.suite.timing.pairs:
         display.begin("measuring speed and memory, one row at a time", {key: rows[key][0].row for key in measured}, 1)

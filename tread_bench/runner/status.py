@@ -192,6 +192,6 @@ def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | N
 
 
 def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:
-    """Keys of rows that train and have a cell that did not fail."""
+    """Keys of rows whose steps are timed, with a cell that did not fail."""
     left = {cell.row_key for cell in cells if cell.state not in ("failed", "skipped")}
-    return {key for key in left if (work := works.get(key)) is None or work.iterations}
+    return {key for key in left if (work := works.get(key)) is None or work.is_timed}

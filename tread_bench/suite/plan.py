@@ -33,7 +33,7 @@ ENOUGH_PROBLEMS = 1_000  # after this many, further rows are not checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedCell:
-    """One training in a plan, or one evaluation of weights that another cell trains.
+    """One training in a plan, one measurement of speed, or one evaluation of weights that another cell trains.
 
     `routes` are in block numbers. `reference` is the id of the plainly dense cell of the same seed that differs only in
     `ROUTING_KEYS` and, with a budget, in its length ("" if the suite has none; such a cell is its own reference); for a
@@ -69,9 +69,14 @@ class PlannedCell:
         return self.seed - SEEDS_PER_GROUP * self.cell.seed_group
 
     @property
-    def trains(self) -> bool:
-        """Whether the cell has training steps to run and to time."""
+    def is_timed(self) -> bool:
+        """Whether speed and memory of the cell's training step are measured."""
         return self.cell.evaluate is None
+
+    @property
+    def trains(self) -> bool:
+        """Whether the cell trains, and so keeps weights."""
+        return self.cell.trains
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ def expand(suite: Suite, *, check_files: bool = True, is_smoke: bool = False) ->
 
     # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]
-    problems += _repeated(ordered)
+    problems += [*_repeated(ordered), *_not_measured(ordered, suite)]
     if problems:
         raise SuiteError(problems)
     related = _Related.of(ordered)
@@ -172,7 +177,7 @@ class _Row:
     def unguided_key(self) -> str:
         """Key of the weights and of their evaluation, without guidance."""
         cell = self.resolved.cell
-        judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations)
+        judged = cell.evaluate or Evaluate(row=self.name, iteration=cell.training.iterations or None)
         aside = {"sampling": {"guidance", "guidance_scale"}, "metrics": {"at"}}
         return f"{judged.model_dump_json()} {cell.model_dump_json(include={'sampling', 'metrics'}, exclude=aside)}"
 
@@ -265,6 +270,14 @@ def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
         names.add(row.name)
 
 
+def _not_measured(rows: Iterable[_Row], suite: Suite) -> Iterator[Problem]:
+    """The problem of rows that are only timed, where nothing is timed."""
+    untrained = [row.name for row in rows if row.resolved.cell.is_timed_only]
+    if untrained and not suite.timing.pairs:
+        rule = f"row {untrained[0]!r} is only timed (training.iterations 0), so nothing of it would be measured"
+        yield Problem(f"timing.pairs 0: {rule}; time 2 pairs or more, or train it", ("timing", "pairs"))
+
+
 def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dict[str, Any]]:
     """Compute the costs of each row of a plan, without training: one JSON-able mapping per row.
 
@@ -319,7 +332,7 @@ def disk_bytes(planned: PlannedCell, params: int) -> int:
     training = planned.cell.training
     channels, side = planned.cell.data.picture_shape
     grid = SAMPLES_KEPT * channels * (side + 1) ** 2
-    evaluations = len(planned.cell.metrics.at or (training.iterations,))
+    evaluations = 0 if planned.cell.is_timed_only else len(planned.cell.metrics.at or (training.iterations,))
     weights = CHECKPOINTS_KEPT * checkpoint_bytes(params) + (len(training.snapshots) + 1) * 4 * params
     return (weights if planned.trains else 0) + evaluations * grid + _OTHER_BYTES
 

@@ -84,7 +84,7 @@ class Resolver:
         family, spec, routes = found
         last = cell.training.iterations
         changes: dict[str, Any] = {"routes": routes}
-        if cell.metrics.at is None:
+        if cell.metrics.at is None and not cell.is_timed_only:
             changes["metrics"] = cell.metrics.model_copy(update={"at": (last,)})
         if cell.training.snapshots:
             kept = sorted({iteration_at(moment, last) for moment in cell.training.snapshots})
@@ -95,7 +95,7 @@ class Resolver:
         resolved = self._with_weights(Resolved(cell, family, spec), row)
         if isinstance(resolved, list):
             return draft.moved(resolved)
-        if cell.evaluate is None:
+        if cell.trains:
             self.sources.rows[row.name] = resolved.cell
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
         return resolved._replace(reference=reference)
@@ -295,7 +295,7 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.evaluate is None:
         yield from _training_problems(cell, draft)
     yield from _broken(("selector",), find_selector, cell.selector)
-    if cell.metrics.generate:
+    if cell.generates:
         yield from _generation_problems(cell, draft)
 
 
@@ -335,7 +335,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    yield from _length_problems(cell, draft)
+    yield from (_length_problems if cell.trains else _problems_without_training)(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
@@ -344,6 +344,15 @@ def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if takes_routes and not cell.routes:
         message = f"method {method} needs routes: add them (routes: 2:8@0.5) or set method: dense"
         yield Problem(message, draft.latest(("method",), ("routes",)))
+
+
+def _problems_without_training(cell: Cell, draft: Draft) -> Iterator[Problem]:
+    """What needs weights that nothing trains."""
+    for part, key in (("training", "snapshots"), ("metrics", "at"), ("metrics", "routed_rates")):
+        if value := getattr(getattr(cell, part), key):
+            rule = "training.iterations 0 trains and evaluates nothing; leave the key out, or train"
+            loc = draft.latest((part, key), ("training", "iterations"))
+            yield Problem(f"{part}.{key} {shortened(list(value))}: {rule}", loc)
 
 
 def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:

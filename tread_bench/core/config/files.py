@@ -17,7 +17,7 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
     No file is opened.
     """
     data, metrics = cell.data, cell.metrics
-    yield from ((("data", *place), file) for place, file in data.family.files(data, metrics.generate))
+    yield from ((("data", *place), file) for place, file in data.family.files(data, cell.generates))
     for key in ("extractor_weights", "inception_weights"):
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file

@@ -25,7 +25,10 @@ MAX_SEEDS = 1000
 
 
 class Cell(Model):
-    """One training, or one evaluation of weights trained by another cell; fully resolved, the same on every machine."""
+    """One training, one measurement of speed, or one evaluation of weights that another cell has trained.
+
+    It is fully resolved, the same on every machine.
+    """
 
     backbone: BackboneChoice
     data: DataChoice = DEFAULT_DATA
@@ -54,6 +57,21 @@ class Cell(Model):
             return value
         short = {"data": "name", "method": "name", "objective": "name", "evaluate": "row"}
         return {k: {short[k]: v} if k in short and isinstance(v, str) else v for k, v in value.items()}
+
+    @property
+    def trains(self) -> bool:
+        """Whether it trains weights of its own."""
+        return self.evaluate is None and self.training.iterations > 0
+
+    @property
+    def is_timed_only(self) -> bool:
+        """Whether nothing is trained or evaluated: only costs, speed and memory of a training step are measured."""
+        return self.evaluate is None and not self.trains
+
+    @property
+    def generates(self) -> bool:
+        """Whether images are generated and scored."""
+        return self.metrics.generate and not self.is_timed_only
 
 
 def _read_seeds(value: object) -> object:

@@ -17,7 +17,7 @@ class Budget(Model):
 class Training(Model):
     """Optimisation settings of a cell."""
 
-    iterations: Int = Field(ge=1, description="optimiser steps")
+    iterations: Int = Field(ge=0, description="optimiser steps; 0: only costs, speed and memory are measured")
     batch: Int = Field(64, ge=1, description="images per step, over all processes")
     learning_rate: Float = Field(1e-4, gt=0)
     betas: tuple[Share, Share] = (0.9, 0.999)

@@ -1,0 +1,103 @@
+"""Achieved speed-up against the number of tokens, and from where on a route pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from tread_bench.reports.break_even import SCOPE, Line, Point, batches, in_words, is_about_speed, lines_of
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
+from tread_bench.reports.numbers import number
+
+_COLUMNS = 3
+
+
+def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """A panel per architecture, a line per route over the tokens, its ideal dashed; of rows that were only timed."""
+    lines = lines_of(rows) if is_about_speed(rows) else []
+    routed = [line for line in lines if not _is_control(line)]
+    if not any(len(line.points) > 1 for line in routed):
+        return None
+    svg, png = style.save(_figure(lines))
+    return Picture(
+        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, png=png, is_open=True,
+        headers=("architecture", "route", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
+                 "step ms", "pays from"),
+        table=[_numbers(line, point) for line in lines for point in line.points],
+        description="Speed-up of a training step by number of tokens. "
+        + "; ".join(f"{line.architecture}: {in_words(line)}" for line in routed),
+        caption=f"Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
+        "median ratio. Dashed: ideal, from forward MACs. A ring marks the number of tokens from which on a route pays. "
+        f"Dense beside itself is the control and should be at 1. {batches(rows)} {SCOPE}",
+    )  # fmt: skip
+
+
+def _is_control(line: Line) -> bool:
+    return all(point.row.is_dense for point in line.points)
+
+
+def _numbers(line: Line, point: Point) -> tuple[str, ...]:
+    row, start = point.row, line.pays_from
+    pays = "control" if _is_control(line) else f"{start.tokens:,}" if start else "never here"
+    return (
+        line.architecture, line.route, f"{point.tokens:,}", f"{row.timings[0].batch:,}",
+        number(row.cost("ideal_speedup")), number(point.speedup, 3), number(point.low, 3), number(point.high, 3),
+        number(row.timing("step_time_ms"), 1), pays,
+    )  # fmt: skip
+
+
+def _figure(lines: Sequence[Line]) -> Figure:
+    architectures = list(dict.fromkeys(line.architecture for line in lines))
+    columns = min(_COLUMNS, len(architectures))
+    height = -(-len(architectures) // columns)
+    figure = Figure(figsize=(9.6, 3.6 * height), layout="constrained")
+    panels = list(figure.subplots(height, columns, squeeze=False, sharey=True).flat)
+    for name, axes in zip(architectures, panels, strict=False):
+        _panel(axes, [line for line in lines if line.architecture == name])
+        axes.set_title(clean(name))
+    for unused in panels[len(architectures) :]:
+        unused.set_axis_off()
+    for axes in panels[::columns]:
+        axes.set_ylabel("speed-up of a training step", color=MUTED)
+    return figure
+
+
+def _panel(axes: Axes, lines: Sequence[Line]) -> None:
+    # The level of dense training, and the control beside the routes.
+    axes.axhline(1, color=MUTED, linewidth=1, zorder=0.5)
+    looks = style.looks(_is_control(line) for line in lines)
+    ordered = sorted(zip(lines, looks, strict=True), key=lambda drawn: _is_control(drawn[0]))
+    for k, (line, (colour, marker)) in enumerate(ordered):
+        aside = 1.05 ** (k - (len(lines) - 1) / 2)  # so that intervals do not hide each other
+        _draw(axes, line, aside, MUTED if _is_control(line) else colour, marker)
+
+    # Every number of tokens that was measured, in equal steps for equal factors.
+    tokens = sorted({point.tokens for line in lines for point in line.points})
+    axes.set(xscale="log", xlabel="tokens of an image")
+    axes.xaxis.set_major_locator(FixedLocator(tokens))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.tick_params(length=0)
+    axes.legend(loc="upper left", fontsize=8)
+
+
+def _draw(axes: Axes, line: Line, aside: float, colour: str, marker: str) -> None:
+    """Achieved speed-ups with their intervals, the ideal, and a ring where the route begins to pay."""
+    places = [point.tokens * aside for point in line.points]
+    ideal = [point.row.cost("ideal_speedup") or 1.0 for point in line.points]
+    if not _is_control(line):
+        axes.plot(places, ideal, color=colour, linewidth=1, linestyle="--", alpha=0.7)
+    axes.plot(places, [point.speedup for point in line.points], color=colour, linewidth=1.3)
+    for x, point in zip(places, line.points, strict=True):
+        axes.plot([x, x], [point.low, point.high], color=colour, linewidth=1.6, solid_capstyle="butt")
+        axes.plot([x], [point.speedup], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
+                  markeredgewidth=0.8, linestyle="none")  # fmt: skip
+    if start := line.pays_from:
+        axes.plot([start.tokens * aside], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
+                  markeredgecolor=INK, markeredgewidth=1.2, linestyle="none")  # fmt: skip
+    axes.plot([], [], color=colour, marker=marker, label=clean(line.route))

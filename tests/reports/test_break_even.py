@@ -1,0 +1,131 @@
+"""From how many tokens on a route pays: the rule, the sentences, the picture and the page of rows that were timed."""
+
+from __future__ import annotations
+
+import pytest
+from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, render, timing
+
+from tread_bench.core.records import Record
+from tread_bench.reports import break_even
+from tread_bench.reports.architectures import side_by_side
+from tread_bench.reports.comparison import comparison
+from tread_bench.reports.figures.break_even import break_even as draw
+from tread_bench.reports.figures.pictures import pictures
+from tread_bench.reports.page import _verdict
+
+FAMILIES = {"DiT": "DiT (depth 12, hidden 32, heads 2, patch 2)", "DRWKV": "DRWKV (depth 12, hidden 32, patch 2)"}
+ROUTES = {0.25: "2:8@0.25", 0.5: "2:8@0.5"}
+INTERVALS = {  # (ratio, low, high) at 16, 64, 256 and 1,024 tokens
+    ("DiT", 0.25): [(0.9, 0.85, 0.95), (0.99, 0.97, 1.01), (1.1, 1.05, 1.15), (1.2, 1.1, 1.3)],
+    ("DiT", 0.5): [(1.02, 1.01, 1.03), (1.2, 1.1, 1.3), (1.4, 1.3, 1.5), (1.6, 1.5, 1.7)],
+    ("DRWKV", 0.25): [(0.7, 0.6, 0.8), (0.8, 0.7, 0.9), (0.9, 0.8, 0.95), (1.0, 0.99, 1.02)],
+    ("DRWKV", 0.5): [(1.2, 1.1, 1.3), (0.9, 0.8, 1.1), (0.95, 0.9, 1.0), (1.1, 1.05, 1.2)],
+}
+SIZES = {16: 8, 64: 16, 256: 32, 1024: 64}  # tokens -> side of an image
+
+
+def timed(family: str, rate: float | None, place: int, **changes: object) -> Record:
+    tokens, side = [*SIZES.items()][place]
+    routes = ROUTES[rate] if rate else ""
+    ratio, low, high = INTERVALS[family, rate][place] if rate else (1.0, 0.99, 1.01)
+    of_image = cost(routes).model_copy(update={"dense_tokens": tokens})
+    steps = timing(1.0, 0).model_copy(
+        update={"speedup": ratio, "speedup_low": low, "speedup_high": high, "batch": 4096 // tokens}
+    )
+    own = {
+        **NOTHING_MEASURED,
+        "cell": f"{family}-{rate}-{tokens}", "reference": f"{family}-None-{tokens}", "train_loss": [],
+        "backbone": FAMILIES[family], "family": family, "cost": of_image, "timing": steps, "train_seconds": None,
+        "config": {"data": {"name": "random_latents", "image_size": side}, "training": {"iterations": 0, "batch": 4}},
+    }  # fmt: skip
+    return record(f"{family}-{rate}-{tokens}", routes, 0, None, **{**own, **changes})
+
+
+def study() -> list[Record]:
+    return [timed(family, rate, k) for family in FAMILIES for rate in (None, *ROUTES) for k in range(len(SIZES))]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    (found,) = side_by_side(comparison(study()))  # whatever their data
+    return found
+
+
+def test_rows_are_called_by_route_and_tokens_and_stand_by_number_of_tokens(rows):
+    labels = [row.label for row in rows]
+    assert len(set(labels)) == len(labels) == 24
+    assert labels[:4] == ["DRWKV dense, 16 tokens", "DRWKV 2:8@0.25, 16 tokens", "DRWKV 2:8@0.5, 16 tokens",
+                          "DRWKV dense, 64 tokens"]  # fmt: skip
+    assert "DiT 2:8@0.5, 1,024 tokens" in labels
+
+
+def test_a_route_pays_from_where_its_whole_interval_lies_above_1_and_stays_there(rows):
+    starts = {(line.architecture, line.route): line.pays_from for line in break_even.lines_of(rows)}
+    found = {key: start and start.tokens for key, start in starts.items()}
+    assert found == {
+        ("DiT", "dense"): None,
+        ("DiT", "2:8@0.25"): 256,
+        ("DiT", "2:8@0.5"): 16,
+        ("DRWKV", "dense"): None,
+        ("DRWKV", "2:8@0.25"): None,
+        ("DRWKV", "2:8@0.5"): 1024,  # faster at 16, and no longer at 64
+    }
+
+
+def test_the_verdict_is_on_speed_alone(rows):
+    verdict = _verdict(rows, several=False, is_over=True)
+    assert verdict["quality"] == (
+        "On this machine a route pays in DRWKV from 1,024 tokens on (2:8@0.5) and in DiT from 16 tokens on (2:8@0.5)."
+    )
+    said = {architecture: statement for architecture, _, statement in verdict["families"]}
+    assert said["DiT"] == (
+        "2:8@0.25 pays from 256 tokens on (1.10 times as fast; at 1,024 1.20); 2:8@0.5 pays from 16 tokens on, the "
+        "fewest measured (1.02 times as fast; at 1,024 1.60)."
+    )
+    assert said["DRWKV"] == (
+        "2:8@0.25 does not pay from any of 16 to 1,024 tokens on (not distinguishable at 1,024: 1.00 times as fast, "
+        "0.99 to 1.02); 2:8@0.5 pays at 1,024 tokens, the most measured (1.10 times as fast)."
+    )
+    assert "Nothing was trained or evaluated" in verdict["cost"] and "FID" not in str(verdict)
+    assert "Steps of 256 images of 16 tokens, 64 images of 64 tokens" in verdict["cost"]
+    assert not verdict["power"]
+
+
+def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
+    none = [timed("DRWKV", 0.25, k) for k in range(4)]
+    assert break_even.lead(comparison(none)) == (
+        "On this machine no route pays at any number of tokens that was measured, in DRWKV (depth 12, hidden 32, patch "
+        "2)."
+    )
+    failed = [timed("DiT", rate, 0, status="failed", reason="out of memory", timing=None) for rate in (None, 0.5)]
+    assert break_even.lead(comparison(failed)).startswith("No speed was measured")
+
+
+@pytest.mark.usefixtures("no_png")
+def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
+    picture = drawn_alone(draw, rows)
+    assert len(picture.table) == 24
+    (line,) = (line for line in picture.table if line[:3] == ("DiT", "2:8@0.25", "256"))
+    assert line[3:8] == ("16", "1.16", "1.100", "1.050", "1.150")
+    pays = {line[:2]: line[-1] for line in picture.table}
+    assert pays["DiT", "dense"] == "control"
+    assert (pays["DiT", "2:8@0.5"], pays["DRWKV", "2:8@0.25"]) == ("16", "never here")
+    assert "DiT: 2:8@0.25 pays from 256 tokens on" in picture.description
+
+
+@pytest.mark.usefixtures("no_png")
+def test_rows_of_one_size_or_that_were_trained_have_no_such_picture(rows):
+    assert drawn_alone(draw, [row for row in rows if row.cost("dense_tokens") == 16]) is None
+    trained = comparison([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0)])
+    assert drawn_alone(draw, trained) is None and not break_even.is_about_speed(trained)
+
+
+@pytest.mark.usefixtures("no_png")
+def test_the_page_leads_with_speed_and_claims_nothing_else(tmp_path):
+    records = study()
+    render(records, {"cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
+    page = (tmp_path / "index.html").read_text()
+    assert "On this machine a route pays" in page and "Speed-up against tokens" in page
+    assert "shaded row has the lowest FID" not in page
+    assert page.index('id="break_even-title"') < page.index("DiT dense, 16 tokens".removeprefix("DiT "))
+    assert (tmp_path / "results.csv").read_text().count("\n") == 25

@@ -1,0 +1,114 @@
+"""Rows with `training.iterations: 0`: nothing is trained or evaluated, costs, speed and memory are measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tests.toy_suite import write_suite
+from tread_bench.cli.run import SMOKE, SMOKE_TIMING, shortened
+from tread_bench.core.cell_costs import cell_cost, expected_work
+from tread_bench.core.problems import SuiteError
+from tread_bench.core.records import Record
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import disk_bytes
+
+SUITE = """\
+name: toy
+base:
+  data: {name: random_latents, image_size: 8, count: 20}
+  training: {iterations: 0, batch: 4}
+  backbone: {name: DiT, depth: 4, hidden: 16, heads: 2, patch: 2}
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5}
+timing: {pairs: 2, warmup: 1}
+"""
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory) -> Path:
+    return write_suite(tmp_path_factory.mktemp("suite"), SUITE)
+
+
+@pytest.fixture(scope="module")
+def finished(suite, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("run") / "toy"
+    done = tread_bench("run", suite, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "training" not in done.stderr
+    return out
+
+
+def records(out: Path) -> list[Record]:
+    return [Record.model_validate_json(line) for line in (out / "records.jsonl").read_text().splitlines()]
+
+
+def test_a_cell_has_costs_speed_and_memory_and_nothing_else(suite, finished):
+    planned = {cell.id: cell for cell in load_plan(suite).cells}
+    found = records(finished)
+    assert {one.cell for one in found} == planned.keys() and len(found) == 2
+    for one in found:
+        assert one.status == "done" and one.cost == cell_cost(planned[one.cell].cell)
+        assert one.timing and one.timing.speedup > 0 and one.timing.peak_memory_mib and one.timing.batch == 4
+        assert one.reference == planned[one.cell].reference != ""
+        assert not (one.evaluations or one.weights or one.train_loss or one.similarity or one.final_weights_sha256)
+        assert one.train_seconds is None
+    assert not list(finished.glob("cells/*/checkpoints/*")) and not list(finished.glob("cells/*/weights/*"))
+
+
+def test_its_table_and_page_are_on_speed_alone(finished):
+    with (finished / "results.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 2 and all(
+        float(line["speedup"]) > 0 and line["fid"] == line["iteration"] == "" for line in lines
+    )
+    page = (finished / "index.html").read_text()
+    assert "Nothing was trained or evaluated" in page
+
+
+def test_the_same_command_has_nothing_to_do(suite, finished):
+    again = tread_bench("run", suite, "--out", finished)
+    assert again.returncode == 0 and "nothing to do" in again.stdout
+    status = json.loads(tread_bench("status", finished, "--json").stdout)
+    assert status["cells"] and {cell["state"] for cell in status["cells"]} == {"done"}
+    assert status["rows_to_measure"] == status["rows_measured"] == 2
+
+
+def test_a_smoke_run_trains_nothing_either(suite):
+    assert shortened(suite, []) == SMOKE_TIMING
+    assert shortened(suite, ["training.iterations=1", "metrics.generate=false"]) == SMOKE
+
+
+def test_neither_work_nor_weights_are_planned(suite):
+    for planned in load_plan(suite).cells:
+        work = expected_work(planned.cell)
+        assert (work.total, work.at, work.is_timed) == (0, (), True)
+        assert not planned.trains and planned.is_timed
+        assert disk_bytes(planned, 10**9) < 2**21
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said", "where"),
+    [
+        (["metrics.at=[4]"], "metrics.at [4]: training.iterations 0 trains and evaluates nothing", "metrics"),
+        (["training.snapshots=[1]"], "training.snapshots [1]: training.iterations 0", "training"),
+        (["metrics.routed_rates=[0.5]"], "metrics.routed_rates [0.5]: training.iterations 0", "metrics"),
+        (["timing.pairs=0"], "nothing of it would be measured; time 2 pairs or more, or train it", "timing"),
+        (["training.iterations=-1"], "must be greater than or equal to 0", "training"),
+    ],
+)
+def test_what_needs_training_is_a_mistake(overrides, said, where, suite):
+    with pytest.raises(SuiteError) as error:
+        load_plan(suite, overrides)
+    assert said in str(error.value) and f"--set {where}" in str(error.value)
+
+
+def test_what_it_does_not_train_cannot_be_evaluated(suite, tmp_path):
+    text = SUITE.replace("timing:", "  judged: {evaluate: dense}\ntiming:")
+    with pytest.raises(SuiteError, match="unknown trained row 'dense'"):
+        load_plan(write_suite(tmp_path, text), ["metrics.generate=false"])
