@@ -101,7 +101,6 @@ def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
     assert break_even.lead(comparison(failed)).startswith("No speed was measured")
 
 
-@pytest.mark.usefixtures("no_png")
 def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
     picture = drawn_alone(draw, rows)
     assert len(picture.table) == 24
@@ -113,14 +112,12 @@ def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
     assert "DiT: 2:8@0.25 pays from 256 tokens on" in picture.description
 
 
-@pytest.mark.usefixtures("no_png")
 def test_rows_of_one_size_or_that_were_trained_have_no_such_picture(rows):
     assert drawn_alone(draw, [row for row in rows if row.cost("dense_tokens") == 16]) is None
     trained = comparison([record("dense", "", 0, 17.0), record("2:8", "2:8@0.5", 0, 18.0)])
     assert drawn_alone(draw, trained) is None and not break_even.is_about_speed(trained)
 
 
-@pytest.mark.usefixtures("no_png")
 def test_the_page_leads_with_speed_and_claims_nothing_else(tmp_path):
     records = study()
     render(records, {"cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
