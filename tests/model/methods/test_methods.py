@@ -17,6 +17,7 @@ from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
 from tread_bench.core import draws
+from tread_bench.core.cell_costs import cell_cost
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
 from tread_bench.model.methods.build import build_method
@@ -319,6 +320,22 @@ def test_samples_skip_at_the_rate_and_are_then_predicted_without_the_blocks():
         short, dense, seen = backbone.finish(state), backbone(*inputs()), predict(network)
     for sample in range(6):
         torch.testing.assert_close(seen[sample], (dense if sample in passing else short)[sample])
+
+
+@pytest.mark.parametrize(("routes", "blocks"), [("2:8@0.5", 7), ("1:3@0.25", 3), (["1:2@0.5", "4:8@0.75"], 7)])
+def test_the_expected_share_of_skipped_block_tokens_is_that_of_the_same_routes(routes, blocks):
+    """Of all tokens in all blocks; where the rate times the number of tokens is a whole number."""
+    routed, skipping = (cell_of(method, "DiT-S/2", routes=routes) for method in ("tread", "layer_skip"))
+    tokens = cell_cost(routed).tokens_per_block
+    skipped = 1 - sum(tokens) / (12 * 16)
+
+    # Whole samples skip: of a block's samples, the share that does not pass is that of the tokens.
+    drawn, count = network_of(skipping).method, 8000
+    passing = drawn._draw(batch_range(count))
+    lengths = [len(route.blocks) for route in drawn.routes]
+    absent = sum(length * (count - len(passing[number])) for number, length in enumerate(lengths))
+    assert sum(lengths) == blocks and 0 < skipped < 1
+    assert absent / (12 * count) == pytest.approx(skipped, abs=0.01)
 
 
 def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
