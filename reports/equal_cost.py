@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.curves import Curve, Reached, over_seeds
 from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.core.statistics import (
@@ -29,7 +30,6 @@ from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.rates import Setting, images_per_s
 
-BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
 _SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
 
 Cost = Literal["macs", "seconds"]

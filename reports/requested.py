@@ -111,7 +111,8 @@ def is_trained_densely(record: Record) -> bool:
 
 def is_control(record: Record) -> bool:
     """Whether it is dense training that stands beside the reference: to its cost, or with another group of seeds."""
-    return is_trained_densely(record) and bool(macs_of(record) or seed_group(record))
+    is_repeated = seed_group(record) > 0 and record.reference != record.cell  # not where all of a run has that group
+    return is_trained_densely(record) and bool(macs_of(record) or is_repeated)
 
 
 def is_plain_routing(record: Record) -> bool:

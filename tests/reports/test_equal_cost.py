@@ -243,3 +243,14 @@ def test_the_table_of_all_cells_has_the_costs_of_the_curves():
         assert list(lines.training_macs) == [point.macs for point in points]
         assert list(lines.paired_seconds) == pytest.approx([point.seconds for point in points])
     assert set(table[table.row == "route"].macs_of) == {"dense"} and table[table.row == "dense"].macs_of.isna().all()
+
+
+def test_a_run_whose_rows_all_have_another_seed_group_has_its_dense_reference():
+    routed = {DENSE_END: 23.0, ROUTED_END: 18.0}
+    rows = [
+        *of_seeds("dense", {DENSE_END: 20.0}, group=1),
+        *of_seeds("route", routed, routes=ROUTE, macs_of="dense", group=1),
+    ]
+    dense_cells = {record.seed: record.cell for record in rows if record.row == "dense"}
+    found = only([record.model_copy(update={"reference": dense_cells[record.seed]}) for record in rows])
+    assert found.reference.is_dense and found.at_macs.mean == pytest.approx(-2.0)

@@ -9,12 +9,11 @@ from typing import Any
 
 from tread_bench.core.cell_costs import iterations_within, training_macs
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Budget
+from tread_bench.core.config.training import BUDGET_TOLERANCE, Budget
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Problem, dotted, shortened
 from tread_bench.suite.merge import Draft, DraftRow
 
-MOST_OFF = 0.03  # of the total training MACs
 SAME = ("data", "objective", "sampling", "metrics")  # must be equal, so that only the cost of training is compared
 # Settings of metrics that do not affect the figures at equal cost: when they are taken, and what is measured apart.
 _MEASURED_APART = {"at", "routed_rates", "routed_blocks", "similarity_samples", "similarity_times"}
@@ -132,8 +131,8 @@ def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
 def too_far(cell: Cell, ratio: float, other: Cell) -> Iterator[Problem]:
     """The problem of a row whose nearest number of iterations is not near enough to its budget."""
     budget = cell.training.budget
-    if abs(ratio - 1) > MOST_OFF and budget is not None:
+    if abs(ratio - 1) > BUDGET_TOLERANCE and budget is not None:
         own = f"{cell.training.iterations} iterations, the nearest number, cost {ratio:.3g} x"
         named = f"what the {other.training.iterations} of row {budget.macs_of!r} cost"
-        rule = f"the two may differ by {MOST_OFF:.0%}; train row {budget.macs_of!r} for more iterations"
+        rule = f"the two may differ by {BUDGET_TOLERANCE:.0%}; train row {budget.macs_of!r} for more iterations"
         yield Problem(f"training.budget: {own} {named}, and {rule}", NAMED)

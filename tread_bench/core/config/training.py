@@ -7,6 +7,8 @@ from pydantic import Field
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused
 from tread_bench.core.guidance import Moment
 
+BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
+
 
 class Budget(Model):
     """How long a row trains, by what its training costs."""
