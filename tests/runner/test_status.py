@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,9 @@ from tread_bench.cli.status import headline
 from tread_bench.core.documents import Choices
 from tread_bench.core.initial_record import initial_record
 from tread_bench.core.locks import is_locked
+from tread_bench.runner import folder as folder_module
 from tread_bench.runner.estimate import work_of
-from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.folder import RunFolder, read_document
 from tread_bench.runner.heartbeat import Progress
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.status import status_of
@@ -97,6 +99,30 @@ def test_every_state_is_told_from_files_and_locks_alone(folder):
         end(folder, cell)
     assert status_of(folder).is_complete
     assert headline(status_of(folder)) == "toy: finished (4 cells: 3 done, 1 failed)"
+
+
+def test_each_document_is_read_once_and_one_more_for_what_a_row_costs(folder, monkeypatch):
+    cells, read = cells_of(folder), Counter[str]()
+    for cell in cells:
+        end(folder, cell)
+
+    def counted(path, *about):
+        read[path.relative_to(folder.root).as_posix()] += 1
+        return read_document(path, *about)
+
+    monkeypatch.setattr(folder_module, "read_document", counted)
+    assert states(folder) == ["done"] * 4
+    assert {cell: read[f"cells/{cell}/cell.json"] for cell in cells} == dict(zip(cells, (2, 1, 2, 1), strict=True))
+    assert [read[f"cells/{cell}/record.json"] for cell in cells] == [1] * 4
+
+
+def test_a_record_of_another_configuration_is_not_taken_for_the_cells(folder):
+    cell = cells_of(folder)[0]
+    initial = initial_record(folder.existing_request(cell), folder.existing_plan())
+    training = {**initial.config["training"], "weight_decay": 0}  # not 0.0, as was written
+    end(folder, cell, config={**initial.config, "training": training})
+    (looked, *_) = status_of(folder).cells
+    assert looked.state == "unreadable" and "under another configuration" in looked.reason
 
 
 def test_a_smoke_run_is_said_to_be_one(folder):

@@ -82,8 +82,8 @@ def _spent(folder: RunFolder, cell: CellStatus, work: Work) -> tuple[int, float]
     """(MACs, seconds) of a cell trained without interruption, or of what its latest attempt has reported so far."""
     if cell.state not in ENDED:
         return _advanced(cell.progress, work, cell.progress.began) if cell.progress else (0, 0.0)
-    progress, outcome = read_progress(folder, cell.cell), folder.cell(cell.cell) / "outcome.json"
-    if progress is None or cell.attempts > 1 or not outcome.exists():
+    progress = None if cell.attempts > 1 else read_progress(folder, cell.cell)
+    if progress is None or not (outcome := folder.cell(cell.cell) / "outcome.json").exists():
         return 0, 0.0
     seconds = outcome.stat().st_mtime - progress.began
     return (work.total, seconds) if seconds > 0 else (0, 0.0)

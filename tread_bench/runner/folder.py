@@ -32,7 +32,7 @@ from tread_bench.core.files import (
     write_atomically,
     write_json,
 )
-from tread_bench.core.identity import Identity, check_cell
+from tread_bench.core.identity import Identity, check_cell, packed_json
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.records import SCHEMA_VERSION, Record
@@ -103,9 +103,9 @@ class RunFolder:
 
     def cell(self, cell_id: str) -> Path:
         """The folder of one cell. Raises StoreError for an id that is not a name and might lead out of the folder."""
-        if cell_id in ("", ".", "..") or {"/", "\0"} & set(cell_id):
+        if cell_id in ("", ".", "..") or "/" in cell_id or "\0" in cell_id:
             raise StoreError(f"{self.root}: {cell_id!r} cannot be the id of a cell")
-        return self.root / "cells" / cell_id
+        return self.root.joinpath("cells", cell_id)
 
     @property
     def decoded(self) -> Path:
@@ -173,14 +173,6 @@ class RunFolder:
             raise StoreError(f"{self.root} has no cell {cell_id}; `tread-bench run` with its suite makes it")
         return request
 
-    def _check_owner(self, record: Record, path: Path, cell_id: str) -> None:
-        """Raises StrangerError where a record is another cell's, or has another configuration than cell.json."""
-        request = self.request(cell_id)
-        if request is None:
-            check_cell(record.cell, path, cell_id)
-        else:
-            request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
-
     def readable_requests(self) -> tuple[list[CellRequest], list[str]]:
         """cell.json of the plan's cells that can be read, and why the others cannot. Raises StoreError."""
         found, damaged = [], []
@@ -224,19 +216,31 @@ class RunFolder:
             return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
         return datetime.fromisoformat(plan.started).astimezone(UTC)
 
-    def record(self, cell_id: str) -> Record | None:
-        """A cell's record, or None while it has none. Raises StoreError where it cannot be read or is another's."""
-        return self._read_record(cell_id, "record.json")
+    def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
+        """A cell's record, or None while it has none.
 
-    def outcome(self, cell_id: str) -> Record | None:
-        """What training left (`outcome.json`): a record that still lacks speed and memory."""
-        return self._read_record(cell_id, "outcome.json")
+        Args:
+            request: its cell.json, where that has just been read.
 
-    def _read_record(self, cell_id: str, name: str) -> Record | None:
+        Raises:
+            UserError: it cannot be read, is another cell's, or has another configuration than cell.json.
+        """
+        return self._read_record(cell_id, "record.json", request)
+
+    def outcome(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
+        """What training left (`outcome.json`): a record that still lacks speed and memory. As `record` in all else."""
+        return self._read_record(cell_id, "outcome.json", request)
+
+    def _read_record(self, cell_id: str, name: str, request: CellRequest | None) -> Record | None:
         path = self.cell(cell_id) / name
         record = read_document(path, Record, "record")
-        if record is not None:
-            self._check_owner(record, path, cell_id)
+        if record is None:
+            return None
+        request = request or self.request(cell_id)
+        if request is None:
+            check_cell(record.cell, path, cell_id)
+        elif record.cell != request.cell or packed_json(record.config) != packed_json(request.config):
+            request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
         return record
 
     def write_record(self, record: Record, name: str = "record.json") -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from tread_bench.core.cell_costs import Work
@@ -108,19 +110,17 @@ def status_of(folder: RunFolder) -> Status:
 def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
     """`named` is its row and seed; None: the plan is an older version's, and cell.json gives them."""
     try:
-        request = _requested(folder, cell_id)
-        record = _ended(folder, cell_id, "record.json")
-        ended = record or _ended(folder, cell_id, "outcome.json")
+        stored = _stored(folder, cell_id, _changed_ns(folder.cell(cell_id)))
         attempts = folder.attempts(cell_id)
     except UserError as error:
         row, seed = named or (cell_id, None)
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
-    row, seed = named or ((request.row, request.seed) if request else (cell_id, None))
+    row, seed = named or stored.named or (cell_id, None)
     looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
-    if ended is not None:
-        state: State = "trained" if record is None and ended.status == "done" else ended.status
-        attempts = ended.attempts or attempts
-        return replace(looked, state=state, reason=ended.reason, attempts=len(attempts), has_record=record is not None)
+    if stored.status is not None:
+        state: State = "trained" if not stored.has_record and stored.status == "done" else stored.status
+        started = len(stored.attempts or attempts)
+        return replace(looked, state=state, reason=stored.reason, attempts=started, has_record=stored.has_record)
     progress = read_progress(folder, cell_id)
     silent_s = max(0.0, now - progress.updated) if progress else 0.0
     if folder.is_taken(cell_id) or _is_heard_elsewhere(progress, silent_s):
@@ -135,60 +135,51 @@ def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Requested:
-    """The part of a cell.json that is needed here."""
+class _Stored:
+    """What is needed here of a cell's documents."""
 
-    row: str
-    seed: int
-    work: Work | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """The part of a record that is needed here."""
-
-    status: Literal["done", "failed", "skipped"]
-    reason: str
-    attempts: list[str]
+    named: tuple[str, int] | None  # its row and seed; None: there is no cell.json
+    status: Literal["done", "failed", "skipped"] | None = None  # None: it has neither record nor outcome
+    reason: str = ""
+    attempts: Sequence[str] = ()
+    has_record: bool = False
 
 
-def _requested(folder: RunFolder, cell_id: str) -> _Requested | None:
-    """Kept while the file does not change. Raises UserError."""
-    changed_ns = _changed_ns(folder, cell_id, "cell.json")
-    return None if changed_ns is None else _read_request(folder, cell_id, changed_ns)
+def _changed_ns(cell: Path) -> tuple[int | None, ...]:
+    """When the documents of a cell were written; None for one that is not there."""
+    return tuple(_written_ns(f"{cell}/{name}.json") for name in ("cell", "record", "outcome"))
 
 
-def _ended(folder: RunFolder, cell_id: str, name: str) -> _Ended | None:
-    """Kept while the file does not change. Raises UserError."""
-    changed_ns = _changed_ns(folder, cell_id, name)
-    return None if changed_ns is None else _read_record(folder, cell_id, name, changed_ns)
-
-
-def _changed_ns(folder: RunFolder, cell_id: str, name: str) -> int | None:
-    """When a file of a cell was written; None where it is not there."""
+def _written_ns(path: str) -> int | None:
     try:
-        return (folder.cell(cell_id) / name).stat().st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except FileNotFoundError:
         return None
 
 
 @cache
-def _read_request(folder: RunFolder, cell_id: str, changed_ns: int) -> _Requested | None:
+def _stored(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -> _Stored:
+    """Kept while no file changes. Raises UserError."""
     request = folder.request(cell_id)
-    return None if request is None else _Requested(request.row, request.seed, work_of(request.configuration))
-
-
-@cache
-def _read_record(folder: RunFolder, cell_id: str, name: str, changed_ns: int) -> _Ended | None:
-    record = folder.record(cell_id) if name == "record.json" else folder.outcome(cell_id)
-    return None if record is None else _Ended(record.status, record.reason, record.attempts)
+    named = (request.row, request.seed) if request else None
+    record = folder.record(cell_id, request)
+    ended = record or folder.outcome(cell_id, request)
+    if ended is None:
+        return _Stored(named)
+    return _Stored(named, ended.status, ended.reason, ended.attempts, record is not None)
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:
     """What the cells of each row cost, by the row's key."""
     first = {cell.row_key: cell for cell in reversed(cells) if cell.state != "unreadable"}
-    requests = {key: _requested(folder, cell.cell) for key, cell in first.items()}
-    return {key: request.work if request else None for key, request in requests.items()}
+    return {key: _work(folder, cell.cell, _changed_ns(folder.cell(cell.cell))) for key, cell in first.items()}
+
+
+@cache
+def _work(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -> Work | None:
+    """Kept while no file changes. Raises UserError."""
+    request = folder.request(cell_id)
+    return work_of(request.configuration) if request else None
 
 
 def _to_measure(cells: Sequence[CellStatus], works: Mapping[str, Work | None]) -> set[str]:
