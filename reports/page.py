@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.samples import sample_grids
 from tread_bench.reports.table_view import comparison_view, published
 from tread_bench.reports.tables import Table, flat, results_frame, write_csv
-from tread_bench.reports.verdict import detectable, verdicts
+from tread_bench.reports.verdict import answers, detectable
 
 _CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
@@ -96,8 +96,10 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
     records, rows, sets, plan = report.records, report.rows, report.sets, report.plan
     is_smoke = plan.smoke
     missing = _missing(records, plan, report.unreadable)
-    lead = _lead(report.drawn)
-    parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, report.drawn, strict=True)]
+    others = _others(chain.from_iterable(report.drawn))
+    drawn = [[picture for picture in some if picture not in others.values()] for some in report.drawn]
+    lead = _lead(drawn)
+    parts = [_part(members, some, lead, len(sets) > 1) for members, some in zip(sets, drawn, strict=True)]
     return {
         # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
@@ -106,6 +108,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,
+        "others": others,
         "facts": _facts(records, list(chain.from_iterable(sets)), plan),
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
@@ -161,10 +164,12 @@ def _cautions(report: _Report, missing: int) -> list[str]:
 
 
 def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any]:
-    """Two sentences on one architecture; a lead and a statement for each of several."""
+    """The answer and its price, on one architecture; a lead and a statement for each of several."""
     is_one = len(by_architecture(rows)) == 1
     group = rows[0].group
     families: list[tuple[str, str, str]] = []
+    further: list[str] = []
+    controls: Sequence[str] = ()
 
     # Of speed alone, of rules of guidance, of one architecture, or of several.
     if break_even.is_about_speed(rows):
@@ -176,10 +181,12 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         cost = guidance.scope(rows)
         families = guidance.statements(rows)
     elif is_one:
-        group, quality, cost = verdicts(rows, is_over)[0]
-        changes = contrasts.lead(rows)
-        if changes:
-            quality, cost = changes, f"{quality} {cost}"
+        answer = answers(rows, is_over)[0]
+        group = answer.group
+        said = [contrasts.lead(rows), answer.at_cost, answer.at_iterations, answer.disagreement]
+        quality, *further = filter(None, said)
+        cost = " ".join(filter(None, (answer.cost, answer.to_target)))
+        controls = answer.controls
     else:
         quality = depths.lead(rows) or lead(rows)
         cost = scope(rows)
@@ -189,6 +196,8 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
     return {
         "title": title,
         "quality": quality,
+        "further": further,
+        "controls": controls,
         "cost": cost,
         "families": families,
         "power": detectable(_ranked_sets(rows)),
@@ -203,6 +212,18 @@ def _ranked_sets(rows: Sequence[Row]) -> list[tuple[str, Sequence[Row]]]:
             ranked.append((made.name, list(chain.from_iterable(sweep.rows for sweep in made.judged))))
         return ranked
     return [(members[0].architecture, members) for members in by_architecture(rows)]
+
+
+def _others(drawn: Iterable[Picture]) -> dict[str, Picture]:
+    """Name of a picture -> the one that a reader can switch it to: of the same rows and title, on another basis."""
+    first: dict[tuple[str, str], Picture] = {}
+    others = {}
+    for picture in drawn:
+        _, _, rows = picture.name.partition("-")
+        shown = first.setdefault((picture.title, rows), picture)
+        if shown is not picture and picture.basis:
+            others[shown.name] = picture
+    return others
 
 
 def _lead(drawn: Sequence[Sequence[Picture]]) -> Picture | None:

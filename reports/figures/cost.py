@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.statistics import Estimate, mean_interval
-from tread_bench.reports import requested
+from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import training_macs
+from tread_bench.reports.equal_cost import BUDGET_TOLERANCE, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import logarithmic
 from tread_bench.reports.figures.panels import first_by_rank, left_out
@@ -20,8 +20,14 @@ from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, ma
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
 _SECONDS = (
-    "Seconds are iterations times the dense step over the row’s speed-up, timed alone. For the speed-up, routed and "
-    "dense steps alternate, so that a temporary slowdown of the machine affects both. A row with a schedule has none. "
+    "Seconds are iterations times a step, which is the dense step over the row’s speed-up, timed alone, and the wait "
+    "for data. For the speed-up, routed and dense steps alternate, so that a temporary slowdown of the machine "
+    "affects both. A row with a schedule has none. "
+)
+_COMPARED = (
+    "A row is compared with its reference at equal cost: a dashed line is the whole cost of a reference, a grey bar "
+    "joins the two that are compared, with a ring where one was evaluated and a tick where its curve is read between "
+    "its points. "
 )
 
 
@@ -39,7 +45,7 @@ class Point(NamedTuple):
         return mean_interval(self.fids)
 
 
-def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> Picture | None:
     """Every evaluated iteration, joined per row, with 95 % intervals over seeds."""
     points = [point for index in range(len(rows)) for point in points_of(index, rows)]
     if not points:
@@ -49,7 +55,9 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     trained = [rows[index] for index in dict.fromkeys(point.row for point in points)]
     shown = first_by_rank(trained)
     drawn = [point for point in points if any(rows[point.row] is row for row in shown)]
-    svg, png = style.save(draw_by_architecture(rows, drawn) if several else draw(rows, drawn))
+    compared = [one for one in costs if any(one.row is row for row in shown)]
+    draw_panels = draw_by_architecture if several else draw
+    svg, png = style.save(draw_panels(rows, drawn, compared))
     places = decimals(point.fid.mean for point in points)
     return Picture(
         name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, png=png,
@@ -64,30 +72,24 @@ def fid_against_cost(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="MACs are counted: those of a training step, times batch, times iterations"
         + (", step by step over a schedule" if any(requested.scheduled(row.first) for row in rows) else "") + ". "
         + (_SECONDS if any(point.seconds for point in points) and not several else "")
+        + (_COMPARED if compared else "")
         + f"Lines at the points are 95 % t intervals over seeds. {left_out(shown, trained)}",
     )  # fmt: skip
 
 
 def points_of(index: int, rows: Sequence[Row]) -> list[Point]:
     """One row at every iteration at which its finished cells were evaluated under the group's protocol."""
-    row = rows[index]
-    # A schedule has two kinds of steps, and one of them was timed.
-    step_ms = None if row.spans and requested.scheduled(row.first) else row.step_ms
-    fids: dict[int, list[float]] = {}
-    for record in row.done:
-        for evaluation in record.evaluations:
-            if evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
-                fids.setdefault(evaluation.iteration, []).append(evaluation.fid)
-    counted = next((record for record in row.records if record.cost), None)
-    points = []
-    for i in sorted(fids):
-        macs = training_macs(counted, i) if counted else None
-        if macs is not None:
-            points.append(Point(index, i, macs, step_ms and step_ms * i / 1e3, tuple(fids[i])))
-    return points
+    evaluated: dict[int, list[equal_cost.Point]] = {}
+    for seed in seeds_of(rows[index]):
+        for point in curve(rows[index], seed):
+            evaluated.setdefault(point.iteration, []).append(point)
+    return [
+        Point(index, i, seeds[0].macs, seeds[0].seconds, tuple(point.fid for point in seeds))
+        for i, seeds in sorted(evaluated.items())
+    ]
 
 
-def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+def draw(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
     """One panel against MACs, one against seconds where any row was timed."""
     # Which panels there are.
     divisor, unit = scaled_macs(max(point.macs for point in points))
@@ -97,10 +99,11 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
         panels.append(("seconds", timed, 1.0, "training time in s, measured alone"))
 
     # Draw them side by side; they share the axis of FID.
-    figure = Figure(figsize=(9.6, max(3.7, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
+    figure = Figure(figsize=(9.6, max(4.4, 0.24 * len({point.row for point in points}) + 0.6)), layout="constrained")
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for one, (what, shown, scale, label) in zip(axes, panels, strict=True):
         _panel(one, rows, shown, what, scale)
+        _compared(one, rows, shown, costs, what, scale)
         one.set_xlabel(label)
     for one in axes:
         _style_axes(one)
@@ -110,7 +113,7 @@ def draw(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
     return figure
 
 
-def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure:
+def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost] = ()) -> Figure:
     """One panel per architecture, against MACs, each with its own scales, since their FIDs are not comparable."""
     # A grid of panels.
     divisor, unit = scaled_macs(max(point.macs for point in points))
@@ -122,7 +125,9 @@ def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point]) -> Figure
 
     # One for each architecture; what is left of the grid stays empty.
     for group, axes in zip(groups, panels, strict=False):
-        _panel(axes, rows, [point for point in points if rows[point.row].group == group], "macs", divisor)
+        own = [point for point in points if rows[point.row].group == group]
+        _panel(axes, rows, own, "macs", divisor)
+        _compared(axes, rows, own, costs, "macs", divisor)
         _style_axes(axes)
         axes.set_title(clean(next(row.architecture for row in rows if row.group == group)))
         axes.legend(loc="lower left", fontsize=8)
@@ -148,6 +153,54 @@ def _panel(axes: Axes, rows: Sequence[Row], points: Sequence[Point], what: str, 
                 label=clean(rows[index].short_label), err_style="bars", errorbar=_t_interval,
                 err_kws={"elinewidth": 1.4},
             )  # fmt: skip
+
+
+def _compared(
+    axes: Axes, rows: Sequence[Row], points: Sequence[Point], costs: Sequence[AtEqualCost], what: str, scale: float
+) -> None:
+    """The lines of equal cost through the ends of references, and what is compared along them and beside them."""
+    lines: dict[float, str] = {}
+    for one in costs:
+        cost = one.macs if what == "macs" else one.seconds
+        difference = one.at_macs if what == "macs" else one.at_time
+        if cost is None or difference is None:
+            continue
+        own = [point for point in points if rows[point.row] is one.row]
+        others = [point for point in points if rows[point.row] is one.reference]
+        row = _at(cost, own, what, BUDGET_TOLERANCE if what == "macs" and one.is_trained else _SAME_COST)
+        reference = _at(cost, others, what, _SAME_COST)
+        if reference is not None and reference == others[-1].fid.mean:
+            lines[cost / scale] = f"{'cost' if what == 'macs' else 'time'} of {clean(one.reference.short_label, 20)}"
+        with marks_of(one.row.label, axes):
+            _bridge(axes, cost / scale, row, reference, difference.mean)
+    for x, label in lines.items():
+        axes.axvline(x, color=MUTED, linewidth=1, linestyle=(0, (4, 3)), zorder=0.6)
+        axes.annotate(label, (x, 1), (-4, -2), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
+                      ha="right", va="top", color=MUTED, size=8)  # fmt: skip
+
+
+def _at(cost: float, points: Sequence[Point], what: str, tolerance: float) -> float | None:
+    """The mean FID that was evaluated there; None where the curve is read between its points."""
+    found = [point for point in points if abs((getattr(point, what) or 0) / cost - 1) <= tolerance]
+    return found[-1].fid.mean if found else None
+
+
+def _bridge(axes: Axes, x: float, row: float | None, reference: float | None, difference: float) -> None:
+    """From the row to its reference: rings where they were evaluated, a tick where a curve is read."""
+    if row is None and reference is None:
+        return
+    ends = (
+        row if row is not None else (reference or 0.0) + difference,
+        reference if reference is not None else (row or 0.0) - difference,
+    )
+    axes.plot([x, x], ends, color=MUTED, linewidth=1.4, zorder=0.8)
+    for end, evaluated in zip(ends, (row, reference), strict=True):
+        axes.plot([x], [end], **(_TICK if evaluated is None else _RING))
+
+
+_SAME_COST = 1e-3  # relative difference of two costs that are one
+_TICK: dict[str, Any] = {"marker": "_", "markersize": 9, "markeredgewidth": 1.4, "color": MUTED, "linestyle": "none"}
+_RING: dict[str, Any] = {"marker": "o", "markersize": 12, "fillstyle": "none", "color": MUTED, "linestyle": "none"}
 
 
 def _style_axes(axes: Axes) -> None:

@@ -13,8 +13,10 @@ from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
+from tread_bench.reports.figures.bases import Basis, bases
+from tread_bench.reports.figures.drawing import dot, style_forest, words
 from tread_bench.reports.figures.panels import first_by_rank, left_out
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, names, number
@@ -29,27 +31,39 @@ class _Line(NamedTuple):
     difference: Estimate | None
     macs: float | None  # of a training step, mean over the schedule, dense = 1
 
+    def on(self, basis: Basis) -> _Line:
+        """The line with its difference on that basis."""
+        return self._replace(difference=basis.shown(self.row))
 
-def methods(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """A forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart."""
+
+def methods(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> list[Picture]:
+    """A forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart.
+
+    A picture at equal training cost, where rows were compared so, and one at equal iterations.
+    """
     lines = _lines(rows)
     if not _differ(lines) or len(by_architecture(line.row for line in lines)) > 1:
-        return None
+        return []
+    return [_picture(rows, [line.on(basis) for line in lines], basis, suffix) for basis in bases(rows, costs)]
+
+
+def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: str) -> Picture:
     places = decimals(row.fid.mean for row in rows if row.fid)
     compared = [line.row for line in lines]
     shown = first_by_rank(compared, _MOST)
     drawn = [line for line in lines if any(line.row is row for row in shown)]
-    svg, png = style.save(_figure(drawn, places))
+    svg, png = style.save(_figure(drawn, places, basis))
     return Picture(
-        name=f"methods{suffix}", title=_title(lines), svg=svg, png=png, is_open=_title(lines) == "Methods",
+        name=f"methods{basis.suffix}{suffix}", title=_title(lines), svg=svg, png=png, basis=basis.words,
+        is_open=_title(lines) == "Methods",
         headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
                  "parameters of the method", "parameters of auxiliary losses", "training MACs, dense = 1",
                  "MACs when sampling, dense = 1", "speed-up [95 %]", "ideal"),
         table=[_numbers(line, places) for line in lines],
-        description="FID of each row minus dense, its extra parameters and its training cost. "
+        description=f"FID of each row minus dense at {basis.words}, its extra parameters and its training cost. "
         + "; ".join(f"{line.row.label}: {words(line.difference, places)}, {_extra(line.row)}" for line in drawn),
         caption="FID differences are paired over seeds with dense; lines are 95 % t intervals. "
-        f"{tones(rows)}Extra parameters are those that the backbone alone does not have. "
+        f"{basis.caption}Extra parameters are those that the backbone alone does not have. "
         "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
         f"training step with its 95 % bootstrap interval, the tick the ideal one. {left_out(shown, compared)}"
         f"{_taught(lines)}{methods_note() if _has_published(lines) else ''}",
@@ -76,10 +90,17 @@ def _differ(lines: Sequence[_Line]) -> bool:
     """Whether method, auxiliary losses or schedule tell some of these rows apart that the routes do not."""
     if not any(line.difference for line in lines):
         return False
-    kinds = {(requested.method(line.row.first), requested.scheduled(line.row.first)) for line in lines}
-    are_placements = all(requested.is_plain_routing(line.row.first) for line in lines)
-    are_placements = are_placements and len({tuple(line.row.spans) for line in lines}) > 1
+    firsts = [line.row.first for line in lines]
+    kinds = {(requested.method(first), requested.scheduled(first)) for first in firsts}
+    others = [line for line in lines if not _is_control(line.row)]
+    are_placements = all(requested.is_plain_routing(line.row.first) for line in others)
+    are_placements = are_placements and len({tuple(line.row.spans) for line in others}) > 1
     return len(kinds) > 1 and not are_placements
+
+
+def _is_control(row: Row) -> bool:
+    """Whether it stands beside routes to say what these are better than; the picture of placements has it."""
+    return requested.is_control(row.first) or requested.skips_layers(row.first)
 
 
 def _has_published(lines: Sequence[_Line]) -> bool:
@@ -132,14 +153,14 @@ def _numbers(line: _Line, places: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _figure(lines: Sequence[_Line], places: int) -> Figure:
+def _figure(lines: Sequence[_Line], places: int, basis: Basis) -> Figure:
     figure, (forest, difference, extra, macs, speed) = _axes(lines)
 
     # A line for each row.
     for y, line in enumerate(lines):
         with marks_of(line.row.label, forest, difference, extra, macs, speed):
             if line.difference:
-                dot(forest, y, line.difference.mean, line.difference.bounds, tone(line.row))
+                dot(forest, y, line.difference.mean, line.difference.bounds, basis.way(line.row))
             colour = INK if line.difference else MUTED
             difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
             extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
@@ -149,7 +170,7 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
     # Titles of the columns.
     for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
         axes.text(0.05, -0.95, title, va="center", color=MUTED, size=8.5)
-    _style_axes(forest, speed, lines)
+    _style_axes(forest, speed, lines, basis)
     return figure
 
 
@@ -178,8 +199,8 @@ def _speed(axes: Axes, y: int, row: Row) -> None:
         dot(axes, y, ratio, (low, high), INK)
 
 
-def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:
-    forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel="ΔFID to dense (left is better)")
+def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line], basis: Basis) -> None:
+    forest.set(ylim=(len(lines) - 0.4, -0.6), xlabel=f"ΔFID at {basis.words}")
     speed.set_xlabel("speed-up")
     for axes, still in ((forest, 0), (speed, 1)):
         style_forest(axes, still)

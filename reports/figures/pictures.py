@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
 from tread_bench.reports.figures.break_even import break_even
@@ -16,6 +17,7 @@ from tread_bench.reports.figures.gain import routing_gain
 from tread_bench.reports.figures.gap import gap
 from tread_bench.reports.figures.gradients import gradients
 from tread_bench.reports.figures.guidance import guidance
+from tread_bench.reports.figures.map import placement_map
 from tread_bench.reports.figures.methods import methods
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.rates import rates
@@ -26,14 +28,15 @@ from tread_bench.reports.figures.speedup import speedups
 from tread_bench.reports.figures.style import Kind, Picture
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
-_OF_ALL_ROWS: tuple[_Draw, ...] = (
-    *(depths, routing_gain, guidance, methods, selector_differences, route_placement, rates, schedules, gap),
-    *(fid_against_cost, speedups, break_even),
-)
+_DrawAtCost = Callable[[Sequence[Row], Sequence[AtEqualCost], str], list[Picture]]
+_FIRST: tuple[_Draw, ...] = (depths, routing_gain, guidance, selector_differences)
+_AT_COST: tuple[_DrawAtCost, ...] = (methods, route_placement, placement_map)
+_NEXT: tuple[_Draw, ...] = (rates, schedules, gap)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 NAMES = (
-    *("depths", "routing_gain", "guidance", "methods", "selectors", "route_placement", "rates", "schedule", "gap"),
-    *("fid_cost", "speedup", "break_even"),
+    *("depths", "routing_gain", "guidance", "selectors", "methods", "methods_iterations"),
+    *("route_placement", "route_placement_iterations", "placement_map", "placement_map_iterations"),
+    *("rates", "schedule", "gap", "fid_cost", "speedup", "break_even"),
     *("similarity", "across_times", "gradients"),
 )
 
@@ -49,14 +52,25 @@ def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()
 
 
 def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
-    for draw in _OF_ALL_ROWS:
-        if picture := draw(rows, suffix):
-            yield picture
+    costs = equal_costs(rows)
+    yield from _drawn(_FIRST, rows, suffix)
+    for draw_at_cost in _AT_COST:
+        yield from draw_at_cost(rows, costs, suffix)
+    yield from _drawn(_NEXT, rows, suffix)
+    if picture := fid_against_cost(rows, costs, suffix):
+        yield picture
+    yield from _drawn((speedups, break_even), rows, suffix)
     trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
     for draw in _PANEL_PER_ROW:
         for members, part in _parts(draw, trained):
             if picture := draw(members, f"{suffix}{part and f'-{part}'}"):
                 yield replace(picture, title=f"{picture.title}{part and f', {part}'}")
+
+
+def _drawn(draws: Sequence[_Draw], rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
+    for draw in draws:
+        if picture := draw(rows, suffix):
+            yield picture
 
 
 def _parts(draw: _Draw, rows: Sequence[Row]) -> list[tuple[list[Row], str]]:

@@ -7,16 +7,18 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
+from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import tones
-from tread_bench.reports.figures.style import MUTED, RULE, SURFACE, Picture, clean, marks_of
+from tread_bench.reports.figures.bases import Basis, bases
+from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import (
     placement_difference,
@@ -24,9 +26,9 @@ from tread_bench.reports.published import (
     several_routes_note,
     stands_beside_published,
 )
-from tread_bench.reports.verdict import outcome
 
-_ROW_HEIGHT = 0.32  # inches
+_ROW_HEIGHT = 0.29  # inches
+_MOST = 30  # rows in the picture
 
 
 class _Line(NamedTuple):
@@ -39,32 +41,54 @@ class _Line(NamedTuple):
     published: float | None
 
 
-def route_placement(rows: Sequence[Row], suffix: str = "") -> Picture | None:
-    """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval."""
-    # The architectures with routes that lie at different places.
-    paired = any(row.difference("fid") for row in rows)
-    lines = _lines(rows, paired)
-    parts = [part for part in _by_architecture(lines) if any(line.row.spans for line in part)]
+def route_placement(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> list[Picture]:
+    """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval.
+
+    A picture at equal training cost, where rows were compared so, and one at equal iterations.
+    """
+    # The rows of architectures with routes that lie at different places.
+    placed = [row for row in rows if _is_placed(row)]
+    parts = by_architecture(placed)
+    parts = [part for part in parts if any(requested.is_plain_routing(row.first) for row in part)]
     most = max(map(_num_places, parts), default=0)
     if not most or (most == 1 and (len(parts) > 1 or any(_num_routed(part) > 1 for part in parts))):
-        return None  # rows with the same routes differ in something else, which has its own picture
+        return []  # rows with the same routes differ in something else, which has its own picture
 
-    # Their picture.
-    lines = [line for part in parts for line in part]
-    svg, png = style.save(_figure(parts, paired))
-    meaning = tones(rows)
-    what = "FID difference to dense" if paired else "FID"
+    # Their picture on each basis.
+    placed = [row for part in parts for row in part]
+    found: list[Basis | None] = [*bases(rows, costs)]
+    return [_picture(placed, basis, suffix) for basis in found or [None]]
+
+
+def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
+    shown = first_by_rank(placed, _MOST)
+    lines = [_line(row, basis, placed) for row in placed]
+    drawn = [line for line in lines if any(line.row is row for row in shown)]
+    svg, png = style.save(_figure([list(part) for _, part in groupby(drawn, lambda line: line.row.group)], basis))
+    what = f"FID difference to dense at {basis.words}" if basis else "FID"
+    added = ("FID difference", "95 % interval", "published") if basis else ()
     return Picture(
-        name=f"route_placement{suffix}", title="Route placement", svg=svg, png=png,
-        headers=("row", "FID", "95 % interval", *((what, "95 % interval", "published") if paired else ())),
-        table=[_numbers(line, paired, _places(lines)) for line in lines],
+        name=f"route_placement{basis.suffix if basis else ''}{suffix}", title="Route placement", svg=svg, png=png,
+        basis=basis.words if basis else "",
+        headers=("row", "FID", "95 % interval", *added),
+        table=[_numbers(line, basis, _places(lines)) for line in lines],
         description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "
-        + "; ".join(f"{line.row.label}: {line.text}" for line in lines),
+        + "; ".join(f"{line.row.label}: {line.text}" for line in drawn),
         caption="Tokens leave before the first block of a bar and come back after its last. "
-        + f"Lines are 95 % t intervals over {'paired ' if paired else ''}seeds. "
-        + (f"{meaning}The stronger the colour, the larger the difference. " if paired and meaning else "")
-        + _several(lines) + (placement_note() if _has_published(lines) else ""),
+        + f"Lines are 95 % t intervals over {'paired ' if basis else ''}seeds. "
+        + _colours(basis, drawn)
+        + left_out(shown, placed) + _several(lines) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
+
+
+def _colours(basis: Basis | None, lines: Sequence[_Line]) -> str:
+    """What colours and outlines mean."""
+    if basis is None or any(line.row.is_smoke for line in lines):
+        return ""
+    outlined = ""
+    if any(basis.is_best(line.row) for line in lines):
+        outlined = f"Outlined: not distinguishable from the row of lowest FID at {basis.words}. "
+    return f"{basis.caption}The stronger the colour, the larger the difference. {outlined}"
 
 
 def _several(lines: Sequence[_Line]) -> str:
@@ -77,29 +101,26 @@ def _several(lines: Sequence[_Line]) -> str:
     return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
 
 
-def _lines(rows: Sequence[Row], paired: bool) -> list[_Line]:
-    places = decimals(row.fid.mean for row in rows if row.fid)
-    lines = []
-    for row in rows:
-        has_place = row.is_dense or requested.is_plain_routing(row.first)
-        is_placed = has_place and not requested.is_evaluated_only(row.first)
-        if row.fid and row.blocks and is_placed:
-            shown = row.difference("fid") if paired else row.fid
-            published = placement_difference(row) if paired else None
-            lines.append(_Line(row, row.fid, shown, _with_interval(row, shown, paired, places), published))
-    return lines
+def _is_placed(row: Row) -> bool:
+    """Whether routes and nothing else are what the row is about, or it is a control beside them."""
+    is_control = requested.is_control(row.first) or requested.skips_layers(row.first)
+    has_place = row.is_dense or is_control or requested.is_plain_routing(row.first)
+    return bool(row.fid and row.blocks and has_place and not requested.is_evaluated_only(row.first))
 
 
-def _by_architecture(lines: Sequence[_Line]) -> list[list[_Line]]:
-    return [list(part) for _, part in groupby(lines, lambda line: line.row.group)]
+def _line(row: Row, basis: Basis | None, rows: Sequence[Row]) -> _Line:
+    assert row.fid is not None
+    shown = basis.shown(row) if basis else row.fid
+    text = _with_interval(row, shown, basis is not None, decimals(one.fid.mean for one in rows if one.fid))
+    return _Line(row, row.fid, shown, text, placement_difference(row) if basis else None)
 
 
-def _num_places(lines: Sequence[_Line]) -> int:
-    return len({tuple(line.row.spans) for line in lines if line.row.spans})
+def _num_places(rows: Sequence[Row]) -> int:
+    return len({tuple(row.spans) for row in rows if row.spans})
 
 
-def _num_routed(lines: Sequence[_Line]) -> int:
-    return sum(bool(line.row.spans) for line in lines)
+def _num_routed(rows: Sequence[Row]) -> int:
+    return sum(bool(row.spans) for row in rows)
 
 
 def _places(lines: Sequence[_Line]) -> int:
@@ -119,41 +140,32 @@ def _with_interval(row: Row, estimate: Estimate | None, paired: bool, places: in
     return f"{text} [{', '.join(number(bound, places, signed=paired) for bound in estimate.bounds)}]"
 
 
-def _numbers(line: _Line, paired: bool, places: int) -> tuple[str, ...]:
+def _numbers(line: _Line, basis: Basis | None, places: int) -> tuple[str, ...]:
     own = (line.row.label, number(line.fid.mean, places), interval(line.fid, places))
-    if not paired:
+    if basis is None:
         return own
     shown = line.shown
     difference = (number(shown.mean, places, True), interval(shown, places, True)) if shown else (DASH, DASH)
     return (*own, *difference, number(line.published, 2, True))
 
 
-def _figure(parts: Sequence[Sequence[_Line]], paired: bool) -> Figure:
+def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
     lines = [line for part in parts for line in part]
-    largest = max((abs(line.shown.mean) for line in lines if line.shown), default=1.0) or 1.0
-    scale = Normalize(-largest, largest)
+    scale = basis.scale([line.row for line in lines]) if basis else None
     figure, panels = _panels(parts)
     for part, (bars, forest, words) in zip(parts, panels, strict=True):
         for y, line in enumerate(part):
-            tone = _tone(line.row, scale) if paired else style.COLOURS[0]
+            tone = basis.tone(line.row, scale) if basis and scale else style.COLOURS[0]
             with marks_of(line.row.label, bars, forest, words):
-                _bar(bars, y, line.row, tone)
+                _bar(bars, y, line.row, tone, is_best=basis is not None and basis.is_best(line.row))
                 _interval(forest, y, line.shown, tone)
                 words.text(0.05, y, line.text, va="center")
                 if _has_published(lines):
                     words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
-        _style_axes(bars, forest, [line.row for line in part], paired)
-    _head(panels[0][2], paired, _has_published(lines))
-    forest.set_xlabel("FID difference to dense (left is better)" if paired else "FID (left is better)")
+        _style_axes(bars, forest, [line.row for line in part], basis is not None)
+    _head(panels[0][2], basis is not None, _has_published(lines))
+    forest.set_xlabel(f"ΔFID at {basis.words}" if basis else "FID (left is better)")
     return figure
-
-
-def _tone(row: Row, scale: Normalize) -> Any:
-    """The stronger, the larger the difference; grey where the verdict's test finds none."""
-    difference = row.difference("fid")
-    if difference is None:
-        return MUTED
-    return style.DIVERGING(scale(difference.mean if outcome(row) in ("better", "worse") else 0.0))
 
 
 def _head(words: Axes, paired: bool, has_published: bool) -> None:
@@ -165,7 +177,7 @@ def _head(words: Axes, paired: bool, has_published: bool) -> None:
 def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, Axes, Axes]]]:
     """Bars, intervals and words side by side, a line of panels per architecture; the words' axis counts inches."""
     lines = [line for part in parts for line in part]
-    top, below = 0.42, 0.5
+    top, below = 0.36, 0.5
     width, height = 9.6, sum(_ROW_HEIGHT * len(part) + top + below for part in parts)
     left = 0.2 + 0.082 * max(len(clean(line.row.short_label)) for line in lines)
     words = 3.2 if _has_published(lines) else 2.0
@@ -190,12 +202,12 @@ def _panels(parts: Sequence[Sequence[_Line]]) -> tuple[Figure, list[tuple[Axes, 
     return figure, found
 
 
-def _bar(axes: Axes, y: int, row: Row, tone: Any) -> None:
+def _bar(axes: Axes, y: int, row: Row, tone: Any, is_best: bool) -> None:
     axes.add_patch(Rectangle((-0.5, y - 0.05), row.blocks, 0.1, color=RULE, linewidth=0))
+    edge, width = (INK, 1.6) if is_best else (SURFACE, 0.8)
     for first, last in row.spans:
-        axes.add_patch(
-            Rectangle((first - 0.5, y - 0.29), last - first + 1, 0.58, facecolor=tone, edgecolor=SURFACE, linewidth=0.8)
-        )
+        place = (first - 0.5, y - 0.29), last - first + 1, 0.58
+        axes.add_patch(Rectangle(*place, facecolor=tone, edgecolor=edge, linewidth=width))
 
 
 def _interval(axes: Axes, y: int, estimate: Estimate | None, tone: Any) -> None:

@@ -102,6 +102,7 @@ class Picture:
     table: Sequence[tuple[str, ...]]
     svg: bytes
     png: Mapping[Kind, bytes]  # the further files that were requested
+    basis: str = ""  # what rows are compared at; the page switches between pictures of one title
     is_open: bool = False  # the page shows the table at once
     is_folded: bool = False  # the page shows the picture on demand
 
@@ -188,7 +189,7 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.
         child = ElementTree.Element(f"{{{_SVG}}}{tag}", id=f"{name}-{tag}")
         child.text = text
         root.insert(0, child)
-    root.set("style", f"max-width: {_PIXELS_PER_POINT * float(root.attrib.pop('width').removesuffix('pt')):.0f}px")
+    root.set("style", f"--width: {_PIXELS_PER_POINT * float(root.attrib.pop('width').removesuffix('pt')):.0f}px")
     del root.attrib["height"]
     root.set("role", "img")
     root.set("aria-labelledby", f"{name}-title {name}-desc")

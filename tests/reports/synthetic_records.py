@@ -37,7 +37,15 @@ NUMERICS = {
 }  # fmt: skip
 VERSIONS = {"python": "3.11.9", "tread-bench": "0.1.0", "torch": "2.15.0"}
 NOTHING_MEASURED: dict[str, Any] = {"evaluations": [], "timing": None, "similarity": None, "gradient_norms": None}
-DRAWN = ("route_placement", "fid_cost", "speedup", "similarity", "across_times", "gradients")  # of a run of routes
+DRAWN = (
+    "route_placement",
+    "placement_map",
+    "fid_cost",
+    "speedup",
+    "similarity",
+    "across_times",
+    "gradients",
+)  # of a run of routes
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 
@@ -64,10 +72,11 @@ def render(
         page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
 
 
-def drawn_alone(draw: Callable[[Sequence[Row], str], Picture | None], rows: Sequence[Row]) -> Picture | None:
-    """One of the pictures of these rows, alone."""
+def drawn_alone(draw: Callable[[Sequence[Row]], Picture | list[Picture] | None], rows: Sequence[Row]) -> Picture | None:
+    """One of the pictures of these rows, alone; of several bases the first."""
     with theme():
-        return draw(rows, "")
+        found = draw(rows)
+    return (found[0] if found else None) if isinstance(found, list) else found
 
 
 def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigures:

@@ -224,9 +224,48 @@ def multi_route(seeds: int = 4) -> list[Record]:
     ]  # fmt: skip
 
 
+# row -> (routes, method, blocks, FID at the cost of dense, seed group)
+AT_COST: dict[str, tuple[str, str, int, float, int]] = {
+    "dense": ("", "dense", 12, 20.0, 0),
+    "2:8": ("2:8@0.5", "tread", 12, 18.2, 0), "1:8": ("1:8@0.5", "tread", 12, 18.5, 0),
+    "4:8": ("4:8@0.5", "tread", 12, 19.7, 0), "0:8": ("0:8@0.5", "tread", 12, 27.0, 0),
+    "2:10": ("2:10@0.5", "tread", 12, 20.6, 0), "0:10": ("0:10@0.5", "tread", 12, 30.0, 0),
+    "layer-skip": ("2:8@0.5", "layer_skip", 12, 24.0, 0), "dense-again": ("", "dense", 12, 20.1, 1),
+    "fewer-blocks": ("", "dense", 8, 19.1, 0),
+}  # fmt: skip
+
+
+def equal_cost(seeds: int = 5, points: int = 8) -> list[Record]:
+    """Placements and controls, each trained to the MACs of the dense row, which needs 1,200 iterations."""
+    return [_to_budget(row, s, points) for row in AT_COST for s in range(seeds)]
+
+
+def _to_budget(row: str, seed: int, points: int) -> Record:
+    routes, method, blocks, at_cost, group = AT_COST[row]
+    priced = cost(routes, blocks)
+    has_budget = row not in ("dense", "dense-again")
+    end = round(1200 * cost("").train_step_macs / priced.train_step_macs)
+    own, shared = random.Random(f"{row} {seed}"), random.Random(f"seed {seed}").gauss(0, 0.04)
+    found = [
+        evaluation(i, at_cost * (i / end) ** -0.7 * (1 + shared + own.gauss(0, 0.012)))
+        for i in sorted({1200, *(round(k * end / points) for k in range(1, points + 1))})
+    ]
+    budget = {"budget": {"macs_of": "dense"}} if has_budget else {}
+    speed = {"": 1.0, "2:8@0.5": 1.19, "1:8@0.5": 1.22, "4:8@0.5": 1.12, "0:8@0.5": 1.25}.get(routes, 1.3)
+    made = record(
+        row, routes, seed + 1000 * group, 20.0, speed, method=method, cell=f"{row}-{seed}", reference=f"dense-{seed}",
+        cost=priced, evaluations=found, num_blocks=blocks, similarity=similarity(routes, blocks),
+        gradient_norms=gradient_norms(routes, seed, blocks),
+        backbone=f"DiT (depth {blocks}, hidden 64, heads 4, patch 2)",
+    )  # fmt: skip
+    training = {"iterations": end, "batch": 64, **budget}
+    return asked(made, training=training, method={"name": method}, **({"seed_group": group} if group else {}))
+
+
 STUDIES = {
     "selection_rate": rates, "location_scaling": depths, "multi_route": multi_route, "finetune": finetune,
-    "guidance": guidance, "methods": methods, "objectives": objectives, "train_inference_gap": gaps,
+    "equal_cost": equal_cost, "guidance": guidance, "methods": methods, "objectives": objectives,
+    "train_inference_gap": gaps,
 }  # fmt: skip
 
 

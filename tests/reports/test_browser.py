@@ -152,6 +152,29 @@ def test_without_the_script_filters_are_away_and_everything_else_is_there(browse
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
+@pytest.mark.parametrize("has_script", [True, False])
+def test_a_picture_switches_between_equal_cost_and_equal_iterations(browser, study_page, has_script):
+    address = study_page("equal_cost").as_uri()
+    browser.get("about:blank")
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not has_script})
+    try:
+        browser.get(address)
+        groups = browser.find_elements("css selector", ".switch")
+        assert len(groups) == 2
+        shown = [[part.is_displayed() for part in group.find_elements("css selector", ".plot")] for group in groups]
+        assert shown == [[True, False]] * 2
+        browser.find_element("id", "route_placement_iterations-basis").click()
+        shown = [[part.is_displayed() for part in group.find_elements("css selector", ".plot")] for group in groups]
+        assert shown == [[False, True], [not has_script, has_script]]  # the script keeps all pictures together
+        assert browser.current_url == address + ("#?basis=equal_iterations" if has_script else "")
+        browser.get("about:blank")
+        browser.get(f"{address}#placement_map?basis=equal_iterations")
+        other = browser.find_elements("css selector", "#placement_map + .switch .plot")[1]
+        assert other.is_displayed() is has_script
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
 def test_tooltips_come_by_keyboard_and_by_pointer_and_go_with_escape(opened):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys

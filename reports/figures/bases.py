@@ -1,0 +1,117 @@
+"""What rows are compared at: equal training cost, or equal iterations. Pictures that can show both have a switch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from matplotlib.colors import Normalize
+
+from tread_bench.core.statistics import LEVEL, Estimate, against_best
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import AtEqualCost
+from tread_bench.reports.figures.drawing import tones
+from tread_bench.reports.figures.style import BETTER, DIVERGING, MUTED, WORSE
+from tread_bench.reports.verdict import outcome
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The FID of a row minus that of its reference."""
+
+    estimate: Estimate
+    is_significant: bool  # by the test of the verdict
+    ratio: float | None = None  # training MACs over those of the reference
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Differences to the reference at one kind of equality."""
+
+    words: str
+    differences: dict[int, Difference]  # by id of the row
+    best: frozenset[int]  # ids of rows that are not distinguishable from the one of lowest FID
+    caption: str
+    suffix: str = ""  # of the name of its picture; "" for the first
+
+    def difference(self, row: Row) -> Difference | None:
+        return self.differences.get(id(row))
+
+    def shown(self, row: Row) -> Estimate | None:
+        found = self.difference(row)
+        return found.estimate if found else None
+
+    def is_best(self, row: Row) -> bool:
+        return id(row) in self.best
+
+    def scale(self, rows: Sequence[Row]) -> Normalize:
+        """Of the colours of these rows, symmetric about 0."""
+        estimates = [self.shown(row) for row in rows]
+        largest = max((abs(estimate.mean) for estimate in estimates if estimate), default=1.0) or 1.0
+        return Normalize(-largest, largest)
+
+    def tone(self, row: Row, scale: Normalize) -> Any:
+        """The stronger, the larger the difference; grey where the test of the verdict finds none."""
+        found = self.difference(row)
+        if found is None:
+            return MUTED
+        return DIVERGING(scale(found.estimate.mean if found.is_significant else 0.0))
+
+    def way(self, row: Row) -> str:
+        """Blue, orange or grey, whatever the size of the difference."""
+        found = self.difference(row)
+        if found is None or not found.is_significant:
+            return MUTED
+        return BETTER if found.estimate.mean < 0 else WORSE
+
+
+def bases(rows: Sequence[Row], costs: Sequence[AtEqualCost]) -> list[Basis]:
+    """Equal training cost first, where it was compared, and equal iterations; none where no row has a reference."""
+    at_cost, at_iterations = _at_cost(costs, rows), _at_iterations(rows)
+    if not at_cost.differences:
+        return [at_iterations] if at_iterations.differences else []
+    return [at_cost, replace(at_iterations, suffix="_iterations")]
+
+
+def _at_cost(costs: Sequence[AtEqualCost], rows: Sequence[Row]) -> Basis:
+    compared = [one for one in costs if one.at_macs is not None]
+    differences = {
+        id(one.row): Difference(one.at_macs, one.at_macs_p is not None and one.at_macs_p <= LEVEL, one.macs_ratio)
+        for one in compared
+        if one.at_macs
+    }
+    if all(one.is_trained for one in compared):
+        how = "each row was trained to the MACs of its reference. "
+    else:
+        how = "the reference’s curve of FID over training MACs is read at the cost of the row, between its points. "
+    return Basis(
+        "equal training cost", differences, _best_at_cost(compared),
+        f"At equal training cost: {how}{tones(rows)}",
+    )  # fmt: skip
+
+
+def _best_at_cost(costs: Sequence[AtEqualCost]) -> frozenset[int]:
+    """Rows that were trained to one reference's cost, with it; rows whose curves were read end at different costs."""
+    best: set[int] = set()
+    fids = {id(one.row): one.fids_at_macs for one in costs}
+    fids |= {id(one.reference): one.reference.scores.get("fid", {}) for one in costs}
+    for reference in {id(one.reference): one.reference for one in costs}.values():
+        members = [one.row for one in costs if one.reference is reference and one.is_trained]
+        ranked = [row for row in (reference, *members) if not row.is_judged_by_teacher]
+        ends = {str(place): fids[id(row)] for place, row in enumerate(ranked)}
+        if len(ranked) > 1 and all(ends.values()) and not reference.is_smoke:
+            best |= {id(ranked[int(place)]) for place in against_best(ends).best()}
+    return frozenset(best)
+
+
+def _at_iterations(rows: Sequence[Row]) -> Basis:
+    differences = {}
+    best = set()
+    for row in rows:
+        estimate = row.difference("fid")
+        if estimate:
+            differences[id(row)] = Difference(estimate, outcome(row) in ("better", "worse"))
+        if row.is_among_lowest_fid:
+            best.add(id(row))
+    return Basis("equal iterations", differences, frozenset(best), f"At equal iterations. {tones(rows)}")
