@@ -73,9 +73,9 @@ def equal_costs(rows: Sequence[Row]) -> list[AtEqualCost]:
     """Every row that has a reference, in the order of the rows; empty where nothing was trained beside a reference."""
     found = []
     for members in side_by_side(rows):
+        courses = {id(row): _Course(row) for row in members}
         pairs = [(row, reference) for row in members if (reference := reference_of(row, members))]
-        compared = [_Pair(row, reference) for row, reference in pairs]
-        found += _tested(compared)
+        found += _tested([_Pair(courses[id(row)], courses[id(reference)]) for row, reference in pairs])
     order = {id(row): place for place, row in enumerate(rows)}
     return sorted(found, key=lambda one: order[id(one.row)])
 
@@ -192,33 +192,62 @@ class _Compared(NamedTuple):
         return paired_difference(self.row, self.reference)
 
 
-class _Pair:
-    """A row and its reference, with the curves of the seeds that both have."""
+class _Course:
+    """The trainings of one row: their evaluated points by seed, and the fits through them."""
 
-    def __init__(self, row: Row, reference: Row) -> None:
+    def __init__(self, row: Row) -> None:
         self.row = row
-        self.reference = reference
-        own, others = ({seed: curve(one, seed) for seed in seeds_of(one)} for one in (row, reference))
+        found = {seed: curve(row, seed) for seed in seeds_of(row)}
 
         # Only seeds that were evaluated where the training of the others ends.
-        end = max((points[-1].iteration for points in own.values() if points), default=0)
-        reference_end = max((points[-1].iteration for points in others.values() if points), default=0)
-        self.curves: dict[int, tuple[list[Point], list[Point]]] = {}
-        for seed, points in own.items():
-            paired = others.get(seed)
-            if points and paired and (points[-1].iteration, paired[-1].iteration) == (end, reference_end):
-                self.curves[seed] = (points, paired)
+        last = max((points[-1].iteration for points in found.values() if points), default=0)
+        self.points = {seed: points for seed, points in found.items() if points and points[-1].iteration == last}
+        self.end = next((points[-1] for points in self.points.values()), None)
+        self._fits: dict[int, Curve | None] = {}
 
     @property
-    def has_one_course(self) -> bool:
-        """Whether what is measured before the end is what a shorter training would have: not with a schedule."""
-        return not any(requested.scheduled(one.first) for one in (self.row, self.reference))
+    def has_schedule(self) -> bool:
+        """Whether what is measured before the end is not what a shorter training would have."""
+        return bool(requested.scheduled(self.row.first))
+
+    def fit(self, seed: int) -> Curve | None:
+        """Over iterations, to which any cost is proportional without a schedule."""
+        if seed not in self._fits:
+            points = self.points[seed]
+            self._fits[seed] = Curve.of([point.iteration for point in points], [point.fid for point in points])
+        return self._fits[seed]
+
+    def whole(self, cost: Cost) -> float | None:
+        """Of the whole training."""
+        return getattr(self.end, cost) if self.end else None
+
+    def fid_at(self, share: float, seed: int) -> float | None:
+        """At a share of the whole cost: as measured at the end, else on the fit; None beyond the points."""
+        points = self.points[seed]
+        if share >= 1 - _SAME_COST:
+            return points[-1].fid
+        fit = None if self.has_schedule else self.fit(seed)
+        return fit.value_at(share * points[-1].iteration) if fit else None
+
+
+class _Pair:
+    """A row and its reference."""
+
+    def __init__(self, own: _Course, reference: _Course) -> None:
+        self.own = own
+        self.reference = reference
+        self.row = own.row
+        self.seeds = [seed for seed in own.points if seed in reference.points]
+
+    def _wholes(self, cost: Cost) -> tuple[float, float] | None:
+        own, reference = self.own.whole(cost), self.reference.whole(cost)
+        return (own, reference) if self.seeds and own and reference else None
 
     @property
     def macs_ratio(self) -> float | None:
-        """At the ends of both."""
-        ends = self._ends("macs")
-        return ends[0] / ends[1] if ends else None
+        """Of the whole trainings."""
+        wholes = self._wholes("macs")
+        return wholes[0] / wholes[1] if wholes else None
 
     @property
     def is_trained(self) -> bool:
@@ -226,65 +255,44 @@ class _Pair:
         tolerance = BUDGET_TOLERANCE if requested.macs_of(self.row.first) else _SAME_COST
         return self.macs_ratio is not None and abs(self.macs_ratio - 1) <= tolerance
 
-    def _ends(self, cost: Cost) -> tuple[float, float] | None:
-        for points in self.curves.values():
-            own, other = (getattr(found[-1], cost) for found in points)
-            return (own, other) if own and other else None
-        return None
-
     def at_macs(self) -> _Compared | None:
-        if self.is_trained:
-            fids = {seed: (own[-1].fid, other[-1].fid) for seed, (own, other) in self.curves.items()}
-            end = next(iter(self.curves.values()))[1][-1]
-            return _compared(end.macs, fids, is_interpolated=False)
+        wholes = self._wholes("macs")
+        if wholes and self.is_trained:
+            return self._compared(wholes[1], (1.0, 1.0))
         return self.at_equal("macs")
 
     def at_equal(self, cost: Cost) -> _Compared | None:
         """At the end of the cheaper of the two; the other is interpolated there."""
-        ends = self._ends(cost)
-        if ends is None:
+        wholes = self._wholes(cost)
+        if wholes is None:
             return None
-        end = min(ends)
-        is_interpolated = max(ends) > end * (1 + _SAME_COST)
-        longer = (self.row, self.reference)[ends.index(max(ends))]
-        if is_interpolated and requested.scheduled(longer.first):
-            return None  # of a schedule only the end counts
-        fids = {}
-        for seed, points in self.curves.items():
-            own, other = (_fid_at(end, found, cost) for found in points)
-            if own is not None and other is not None:
-                fids[seed] = (own, other)
-        return _compared(end, fids, is_interpolated)
+        end = min(wholes)
+        return self._compared(end, (end / wholes[0], end / wholes[1]))
+
+    def _compared(self, cost: float, shares: tuple[float, float]) -> _Compared | None:
+        """At these shares of the whole trainings; None where no seed has both FIDs."""
+        own: dict[int, float] = {}
+        reference: dict[int, float] = {}
+        for seed in self.seeds:
+            fid, reference_fid = self.own.fid_at(shares[0], seed), self.reference.fid_at(shares[1], seed)
+            if fid is not None and reference_fid is not None:
+                own[seed] = fid
+                reference[seed] = reference_fid
+        is_interpolated = min(shares) < 1 - _SAME_COST
+        return _Compared(cost, own, reference, is_interpolated) if own else None
 
     def to_target(self, cost: Cost) -> Reached | None:
         """Cost to come down to the reference's end on the fit of either, over the reference's whole cost."""
-        if self._ends(cost) is None or not self.has_one_course:
+        wholes = self._wholes(cost)
+        if wholes is None or self.own.has_schedule or self.reference.has_schedule:
             return None
         ratios = []
-        for points in self.curves.values():
-            own, other = (_fit(found, cost) for found in points)
-            if own and other:
-                ratios.append(own.cost_at(other.end) / other.costs[-1])
+        for seed in self.seeds:
+            own, reference = self.own.fit(seed), self.reference.fit(seed)
+            if own and reference:
+                share = own.cost_at(reference.end) / own.costs[-1]
+                ratios.append(share * wholes[0] / wholes[1])
         return over_seeds(ratios)
-
-
-def _compared(cost: float, fids: Mapping[int, tuple[float, float]], is_interpolated: bool) -> _Compared | None:
-    if not fids:
-        return None
-    own, other = ({seed: pair[place] for seed, pair in fids.items()} for place in (0, 1))
-    return _Compared(cost, own, other, is_interpolated)
-
-
-def _fid_at(cost: float, points: Sequence[Point], which: Cost) -> float | None:
-    """As measured at the end, else on the fit; None without enough points, and before the first."""
-    if getattr(points[-1], which) <= cost * (1 + _SAME_COST):
-        return points[-1].fid
-    fit = _fit(points, which)
-    return fit.value_at(cost) if fit else None
-
-
-def _fit(points: Sequence[Point], which: Cost) -> Curve | None:
-    return Curve.of([getattr(point, which) for point in points], [point.fid for point in points])
 
 
 def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
@@ -304,7 +312,7 @@ def _tested(pairs: Sequence[_Pair]) -> list[AtEqualCost]:
         by_time = pair.at_equal("seconds")
         one = AtEqualCost(
             row=pair.row,
-            reference=pair.reference,
+            reference=pair.reference.row,
             at_macs_p=adjusted.get(place),
             seconds=by_time and by_time.cost,
             at_time=by_time and by_time.difference,

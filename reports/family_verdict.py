@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Outcome, Row, lowest_fids
+from tread_bench.reports.comparison import Outcome, Row, concluded, lowest_fids
+from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
-from tread_bench.reports.verdict import against_dense, outcome, ranked, runners_up
+from tread_bench.reports.verdict import against_dense, at_equal_cost, comparable, outcome, ranked, runners_up
 
 _VERDICTS: dict[tuple[Outcome, ...], str] = {
     ("better",): "better than dense training {} {}",
@@ -22,22 +23,20 @@ _ROUTED = "routed row"
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """One sentence over all architectures: where the best routed row gains, loses, or does not differ from dense."""
-    architectures = by_architecture(rows)
+    """Over all architectures: where the best routed row gains, loses, or does not differ from dense.
 
+    First at equal training MACs, where that is known of some, then at equal iterations.
+    """
     # The outcome of each architecture's best row.
-    outcomes: dict[str, Outcome] = {}
+    architectures = by_architecture(rows)
+    at_iterations: dict[str, Outcome] = {}
     for members in architectures:
         best = _best(members)
-        outcomes[members[0].architecture] = outcome(best) if best else "unknown"
-
-    # The architectures of each outcome.
-    within = "under" if what_differs(rows) == "objective" else "in"
-    parts = []
-    for alike, verdict in _VERDICTS.items():
-        members_alike = [architecture for architecture, found in outcomes.items() if found in alike]
-        if members_alike:
-            parts.append(verdict.format(within, names(members_alike)))
+        at_iterations[members[0].architecture] = outcome(best) if best else "unknown"
+    at_cost: dict[str, Outcome] = {}
+    for members, compared in _at_cost(rows):
+        if compared:
+            at_cost[members[0].architecture] = concluded(compared[0].at_macs, compared[0].at_macs_p)
 
     # What was compared.
     noun = _noun(rows)
@@ -47,7 +46,31 @@ def lead(rows: Sequence[Row]) -> str:
         what = "routing"
     else:
         what = f"the {noun}"
-    return f"In FID, {what} is {'; '.join(parts)}."
+
+    # The architectures of each outcome.
+    within = "under" if what_differs(rows) == "objective" else "in"
+    if not at_cost:
+        return f"In FID, {what} is {_where(at_iterations, within)}."
+    return (
+        f"In FID at equal training MACs, {what} is {_where(at_cost, within)}. "
+        f"At equal iterations, it is {_where(at_iterations, within)}."
+    )
+
+
+def _where(outcomes: Mapping[str, Outcome], within: str) -> str:
+    """Such as "better than dense training in DiT; worse than dense in ZigMa"."""
+    parts = []
+    for alike, verdict in _VERDICTS.items():
+        architectures = [architecture for architecture, found in outcomes.items() if found in alike]
+        if architectures:
+            parts.append(verdict.format(within, names(architectures)))
+    return "; ".join(parts)
+
+
+def _at_cost(rows: Sequence[Row]) -> list[tuple[list[Row], list[AtEqualCost]]]:
+    """The rows of each architecture, with those that can be compared at equal cost, the lowest FID first."""
+    at_cost = equal_costs(rows)
+    return [(members, comparable(at_cost, members)) for members in by_architecture(rows)]
 
 
 def _noun(rows: Sequence[Row]) -> str:
@@ -72,9 +95,13 @@ def scope(rows: Sequence[Row]) -> str:
 def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     """(architecture, its parameters, what routing does to its quality and speed)."""
     found = []
-    for members in by_architecture(rows):
+    for members, compared in _at_cost(rows):
         parameters = f"{millions(members[0].cost('params'))} parameters"
-        found.append((members[0].architecture, parameters, _statement(members)))
+        said = _statement(members)
+        if compared:
+            places = decimals(row.fid.mean for row in members if row.fid)
+            said = f"{at_equal_cost(compared[0], compared, places)} At equal iterations, {said}"
+        found.append((members[0].architecture, parameters, said))
     return found
 
 

@@ -9,6 +9,7 @@ from synthetic_records import cost, evaluation, record, study, timing
 
 from tread_bench.core.statistics import paired_difference
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
+from tread_bench.reports.family_verdict import lead, statements
 from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import answers, verdicts
 
@@ -254,3 +255,24 @@ def test_a_run_whose_rows_all_have_another_seed_group_has_its_dense_reference():
     dense_cells = {record.seed: record.cell for record in rows if record.row == "dense"}
     found = only([record.model_copy(update={"reference": dense_cells[record.seed]}) for record in rows])
     assert found.reference.is_dense and found.at_macs.mean == pytest.approx(-2.0)
+
+
+def test_several_architectures_have_both_answers_each_beside_its_own_dense_row():
+    def of(backbone, at_end):
+        rows = [*dense(), *budget_row(at_end)]
+        named = {"backbone": backbone, "suite": "both"}
+        changed = [one.model_copy(update={**named, "row": f"{one.row} {backbone}", "cell": f"{one.cell} {backbone}",
+                                          "reference": f"{one.reference} {backbone}"}) for one in rows]  # fmt: skip
+        for one in changed:
+            if "budget" in one.config["training"]:
+                one.config["training"]["budget"] = {"macs_of": f"dense {backbone}"}
+        return changed
+
+    rows = comparison([*of("DiT (depth 12)", 18.0), *of("ZigMa (depth 12)", 22.0)])
+    assert lead(rows) == (
+        "In FID at equal training MACs, routing is better than dense training in DiT; worse than dense in ZigMa. "
+        "At equal iterations, it is worse than dense in DiT and ZigMa."
+    )
+    said = {name: statement for name, _, statement in statements(rows)}
+    assert said["DiT"].startswith("At equal training MACs, ") and "is better than dense, by 2.00 FID" in said["DiT"]
+    assert "At equal iterations, " in said["ZigMa"] and "worse than dense, by 3.00 FID" in said["ZigMa"]

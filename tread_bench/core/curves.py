@@ -79,12 +79,14 @@ class Curve:
         if not len(reached):
             return math.inf
         after = int(reached[0])
-        if after == 0:
-            return self.costs[0]
-        low, high = math.log(self.costs[after - 1]), math.log(self.costs[after])
-        if self.fitted[after] >= math.log(value):  # equal up to rounding
+        if after == 0 or self.fitted[after] >= math.log(value):  # there at the point, up to rounding
             return self.costs[after]
-        return math.exp(optimize.brentq(lambda x: float(self._log_value(x)) - math.log(value), low, high))
+
+        # Between two points, the root of their cubic.
+        low, high = math.log(self.costs[after - 1]), math.log(self.costs[after])
+        a, b, c, d = map(float, self._log_value.c[:, after - 1])
+        d -= math.log(value)
+        return math.exp(low + optimize.brentq(lambda x: ((a * x + b) * x + c) * x + d, 0.0, high - low))
 
     @property
     def end(self) -> float:
