@@ -9,10 +9,11 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import BUDGET_TOLERANCE, AtEqualCost, curve, seeds_of
+from tread_bench.reports.equal_cost import AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import logarithmic
 from tread_bench.reports.figures.panels import first_by_rank, left_out
