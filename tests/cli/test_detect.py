@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
+from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
 from tread_bench.core.initial_record import initial_record
@@ -23,6 +24,9 @@ from tread_bench.suite.load import load_plan
 THIRD_ROW = "  other: {method: tread, routes: 2:2@0.5}\n"
 SUITE = toy_suite(iterations=4, checkpoint_every=2, seeds=4).replace("timing:", f"{THIRD_ROW}timing:")
 FIDS = {"dense": [20.0, 22.0, 21.0, 19.0], "routed": [21.0, 24.5, 21.5, 20.0], "other": [23.0, 23.5, 24.0, 20.5]}
+FIDS["longer"] = FIDS["routed"]
+AT_ITS_END = [19.0, 20.0, 22.5, 18.5]
+BUDGET = "  longer: {method: tread, routes: 1:2@0.5, training.budget: {macs_of: dense}}\n"
 CHOICES = Choices(numerics={"device": "cpu", "threads": 1}, versions={})
 
 
@@ -45,12 +49,16 @@ def write_run(suite: Path, root: Path, overrides: list[str], smoke: bool = False
         folder.plan_path.write_text(json.dumps({**written, "smoke": True}))
     for cell in plan.cells:
         record = initial_record(folder.existing_request(cell.id), folder.existing_plan())
-        last = Evaluation(
-            iteration=cell.cell.training.iterations, train_seconds=1, validation_loss=1, validation_loss_per_time={},
-            fid=FIDS[cell.row][cell.seed],
-        )  # fmt: skip
-        folder.write_record(record.model_copy(update={"status": "done", "evaluations": [last]}))
+        found = [evaluation(iteration, FIDS[cell.row][cell.seed]) for iteration in cell.cell.metrics.at]
+        if cell.row == "longer":
+            found[-1] = evaluation(found[-1].iteration, AT_ITS_END[cell.seed])
+        own = {"status": "done", "evaluations": found, "cost": cell_cost(cell.cell)}
+        folder.write_record(record.model_copy(update=own))
     return root
+
+
+def evaluation(iteration: int, fid: float) -> Evaluation:
+    return Evaluation(iteration=iteration, train_seconds=1, validation_loss=1, validation_loss_per_time={}, fid=fid)
 
 
 def planned(*arguments: object):
@@ -82,6 +90,16 @@ def test_a_run_gives_each_row_its_own_spread_with_its_bound(suite, finished):
         assert row["spread_upper"] == pytest.approx(spread * (3 / 0.3518463) ** 0.5, rel=1e-5)  # chi-square, 5 %
         assert row["seeds"] == seeds_to_find(1.5 / spread, 1000, 0.05 / 2) < row["seeds_upper"]
         assert row["differing"] == []
+
+
+def test_a_row_with_a_budget_has_the_spread_of_differences_at_equal_cost(tmp_path):
+    text = SUITE.replace(THIRD_ROW, BUDGET).replace("iterations: 4,", "iterations: 60,").replace("at: [4]", "at: [60]")
+    suite = write_suite(tmp_path, text)
+    rows = detection(suite, "--detect", 1.5, "--from", write_run(suite, tmp_path / "run", []))["rows"]
+    at = {row["row"]: (row["reference"], row["compared_at"]) for row in rows}
+    assert at == {"routed": ("dense", "equal iterations"), "longer": ("dense", "equal cost")}
+    spread = float(np.std(np.subtract(AT_ITS_END, FIDS["dense"]), ddof=1))
+    assert rows[1]["spread"] == pytest.approx(spread)
 
 
 def test_the_text_says_how_many_seeds_are_enough_for_every_row(suite, finished):

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from tread_bench.core.power import POWER, Spread, paired_test_power, seeds_to_find
-from tread_bench.core.statistics import LEVEL, holm, paired_p_value
+from tread_bench.core.power import Spread, paired_test_power, seeds_to_find
+from tread_bench.core.statistics import LEVEL, POWER, holm, mean_interval, paired_p_value
 
 # statsmodels 0.14, TTestPower().power and .solve_power, which returns a real number of pairs
 POWERS = [
@@ -52,11 +52,11 @@ def test_where_even_the_most_seeds_are_too_few_there_is_no_number():
 
 
 def test_the_upper_bound_of_a_spread_is_that_of_chi_square():
-    spread = Spread.of({1: 2.0, 2: 4.0, 3: 6.0, 9: 1.0}, {1: 1.0, 2: 2.0, 3: 3.0})  # differences 1, 2, 3
-    assert spread == Spread(1.0, 3)
+    spread = Spread.behind(mean_interval([1.0, 2.0, 3.0]))
+    assert spread.value == pytest.approx(1.0) and spread.pairs == 3
     assert spread.upper() == pytest.approx(math.sqrt(2 / 0.102587), rel=1e-5)  # the 5 % point of two degrees of freedom
     assert Spread(1.3).upper() == 1.3
-    assert Spread.of({1: 2.0}, {1: 1.0}) is None
+    assert Spread.behind(mean_interval([1.0])) is None
 
 
 def test_in_95_percent_of_samples_the_bound_lies_above_the_true_spread():

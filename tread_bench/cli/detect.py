@@ -6,16 +6,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Column, Table
 
 from tread_bench.core.config.suite import MAX_SEEDS
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
-from tread_bench.core.power import POWER, Spread, paired_test_power, seeds_to_find
+from tread_bench.core.power import Spread, paired_test_power, seeds_to_find
 from tread_bench.core.records import Record
-from tread_bench.core.statistics import CONFIDENCE, LEVEL
+from tread_bench.core.statistics import CONFIDENCE, LEVEL, POWER
 from tread_bench.runner.export import read_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 _NAMED = 3  # rows in a message
 UNKNOWN = "not known"
+ComparedAt = Literal["equal cost", "equal iterations"]
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedRow:
-    """A row beside its reference, and the number of seeds that finds the difference.
+    """A row beside its reference, and the number of seeds that finds the difference at what they are compared at.
 
     `seeds_upper` is that number if the spread is `spread_upper`, and `power` that of the suite's own seeds. None: not
     known, or of seeds, more than a suite may have. `differing` are the parts of the cell that the run had otherwise.
@@ -43,6 +44,7 @@ class DetectedRow:
     power: float | None = None
     seeds: int | None = None
     seeds_upper: int | None = None
+    compared_at: ComparedAt | None = None
     differing: tuple[str, ...] = ()
 
 
@@ -68,6 +70,7 @@ class _Measured:
     """The spread of a row's differences in a run, and the parts of its cell that differ from the suite's."""
 
     spread: Spread
+    compared_at: ComparedAt | None = None
     differing: tuple[str, ...] = ()
 
 
@@ -81,7 +84,7 @@ def detect(plan: Plan, request: DetectRequest) -> Detection:
         UserError: the suite compares no rows by FID, or the run does not show how much they vary.
     """
     # The rows that the report tests against a reference, and how much their differences vary.
-    compared = {row: cells[0] for row, cells in plan.rows.items() if _is_compared(cells[0])}
+    compared = {row: cells[0] for row, cells in plan.rows.items() if _reference(cells[0], plan)}
     if not compared:
         raise UserError(f"{plan.suite.name} compares no row with another one by FID, so there is nothing to --detect")
     if request.run is None:
@@ -91,35 +94,40 @@ def detect(plan: Plan, request: DetectRequest) -> Detection:
         spreads = _spreads_in(request.run, compared)
 
     # Seeds and power of each.
-    names = {cell.id: cell.row for cell in plan.cells}
     level = LEVEL / len(compared)
     planned = len(plan.suite.seeds)
     rows = []
     for row, cell in compared.items():
         measured = spreads.get(row)
         if measured is None:
-            rows.append(DetectedRow(row, names[cell.reference]))
+            rows.append(DetectedRow(row, _reference(cell, plan)))
             continue
         spread = measured.spread
         effect = _effect(request.difference, spread.value)
         rows.append(
             DetectedRow(
                 row=row,
-                reference=names[cell.reference],
+                reference=_reference(cell, plan),
                 pairs=spread.pairs,
                 spread=spread.value,
                 spread_upper=spread.upper(),
                 power=paired_test_power(effect, planned, level) if planned > 1 else 0.0,
                 seeds=seeds_to_find(effect, MAX_SEEDS, level),
                 seeds_upper=seeds_to_find(_effect(request.difference, spread.upper()), MAX_SEEDS, level),
+                compared_at=measured.compared_at,
                 differing=measured.differing,
             )
         )
     return Detection(request.difference, planned, len(compared), rows)
 
 
-def _is_compared(cell: PlannedCell) -> bool:
-    return cell.reference not in ("", cell.id) and cell.cell.metrics.generate
+def _reference(cell: PlannedCell, plan: Plan) -> str:
+    """The row that a cell's row is compared with by FID: the one of its budget, or its dense one; "" if none."""
+    if not cell.cell.generates:
+        return ""
+    if cell.trains and (budget := cell.cell.training.budget) is not None:
+        return budget.macs_of
+    return next((other.row for other in plan.cells if other.id == cell.reference != cell.id), "")
 
 
 def _effect(difference: float, spread: float) -> float:
@@ -129,15 +137,20 @@ def _effect(difference: float, spread: float) -> float:
 def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measured]:
     """The spreads of those rows that a run or an export has too, by name. Raises UserError where it has none."""
     from tread_bench.reports.comparison import comparison
+    from tread_bench.reports.equal_cost import equal_costs
 
     plan, records = _read(run)
     if plan.smoke:
         raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
+    compared = comparison(records)
+    at_cost = {id(one.row): one.at_macs for one in equal_costs(compared)}
     found = {}
-    for row in comparison(records):
-        spread = Spread.of(row.scores.get("fid", {}), row.references.get("fid", {}))
+    for row in compared:
+        at: ComparedAt = "equal cost" if at_cost.get(id(row)) else "equal iterations"
+        difference = at_cost.get(id(row)) or row.difference("fid")
+        spread = Spread.behind(difference) if difference else None
         if spread is not None and row.name in rows:
-            found[row.name] = _Measured(spread, _differing(row.first.config, rows[row.name]))
+            found[row.name] = _Measured(spread, at, _differing(row.first.config, rows[row.name]))
     if not found:
         named = ", ".join([*rows][:_NAMED]) + (", ..." if len(rows) > _NAMED else "")
         raise UserError(
@@ -167,7 +180,7 @@ def detection_table(found: Detection) -> Table:
     is_measured = any(row.pairs for row in found.rows)
     titles = ["reference", "spread", f"power with\n{found.suite_seeds} seeds", "seeds"]
     if is_measured:
-        titles += ["pairs", "spread\nat most", "seeds\nat most"]
+        titles += ["compared at", "pairs", "spread\nat most", "seeds\nat most"]
     table = Table(Column("row", no_wrap=True), *titles)
     for row in found.rows:
         if row.spread is None or row.spread_upper is None:
@@ -175,7 +188,7 @@ def detection_table(found: Detection) -> Table:
             continue
         cells = [row.reference, f"{row.spread:.3g}", _share(row.power), _seeds(row.seeds)]
         if is_measured:
-            cells += [f"{row.pairs}", f"{row.spread_upper:.3g}", _seeds(row.seeds_upper)]
+            cells += [row.compared_at or "", f"{row.pairs}", f"{row.spread_upper:.3g}", _seeds(row.seeds_upper)]
         table.add_row(row.row, *cells)
     return table
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
-from statistics import stdev
 
 from scipy import stats
 
-from tread_bench.core.statistics import CONFIDENCE, LEVEL, Seeds
+from tread_bench.core.statistics import CONFIDENCE, LEVEL, POWER, Estimate
 
-POWER = 0.8
 _FEWEST = 2  # seeds that have a spread
 
 
@@ -49,10 +47,12 @@ class Spread:
     pairs: int | None = None
 
     @classmethod
-    def of(cls, a: Seeds, b: Seeds) -> Spread | None:
-        """Return the spread of a - b over the shared seeds; None with fewer than two of them."""
-        differences = [a[seed] - b[seed] for seed in a if seed in b]
-        return cls(stdev(differences), len(differences)) if len(differences) > 1 else None
+    def behind(cls, interval: Estimate) -> Spread | None:
+        """Return the spread of differences whose mean has this 95 % Student-t interval; None without one."""
+        if interval.high is None:
+            return None
+        quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, interval.n - 1))
+        return cls((interval.high - interval.mean) * math.sqrt(interval.n) / quantile, interval.n)
 
     def upper(self, confidence: float = CONFIDENCE) -> float:
         """Return the one-sided upper confidence bound for normal differences; a stated spread is its own bound.
