@@ -26,7 +26,7 @@ def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     svg, png = style.save(_figure(lines))
     return Picture(
         name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, png=png, is_open=True,
-        headers=("architecture", "route", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
+        headers=("row", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
                  "step ms", "pays from"),
         table=[_numbers(line, point) for line in lines for point in line.points],
         description="Speed-up of a training step by number of tokens. "
@@ -45,7 +45,7 @@ def _numbers(line: Line, point: Point) -> tuple[str, ...]:
     row, start = point.row, line.pays_from
     pays = "control" if _is_control(line) else f"{start.tokens:,}" if start else "never here"
     return (
-        line.architecture, line.route, f"{point.tokens:,}", f"{row.timings[0].batch:,}",
+        row.label, f"{point.tokens:,}", f"{row.timings[0].batch:,}",
         number(row.cost("ideal_speedup")), number(point.speedup, 3), number(point.low, 3), number(point.high, 3),
         number(row.timing("step_time_ms"), 1), pays,
     )  # fmt: skip
@@ -94,9 +94,10 @@ def _draw(axes: Axes, line: Line, aside: float, colour: str, marker: str) -> Non
         axes.plot(places, ideal, color=colour, linewidth=1, linestyle="--", alpha=0.7)
     axes.plot(places, [point.speedup for point in line.points], color=colour, linewidth=1.3)
     for x, point in zip(places, line.points, strict=True):
-        axes.plot([x, x], [point.low, point.high], color=colour, linewidth=1.6, solid_capstyle="butt")
-        axes.plot([x], [point.speedup], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
-                  markeredgewidth=0.8, linestyle="none")  # fmt: skip
+        with style.marks_of(point.row.label, axes):
+            axes.plot([x, x], [point.low, point.high], color=colour, linewidth=1.6, solid_capstyle="butt")
+            axes.plot([x], [point.speedup], color=colour, marker=marker, markersize=6, markeredgecolor=SURFACE,
+                      markeredgewidth=0.8, linestyle="none")  # fmt: skip
     if start := line.pays_from:
         axes.plot([start.tokens * aside], [start.speedup], marker="o", markersize=12, markerfacecolor="none",
                   markeredgecolor=INK, markeredgewidth=1.2, linestyle="none")  # fmt: skip

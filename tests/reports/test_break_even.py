@@ -104,11 +104,11 @@ def test_where_nothing_pays_or_nothing_was_timed_the_verdict_says_so():
 def test_the_picture_has_every_point_and_where_each_route_begins_to_pay(rows):
     picture = drawn_alone(draw, rows)
     assert len(picture.table) == 24
-    (line,) = (line for line in picture.table if line[:3] == ("DiT", "2:8@0.25", "256"))
-    assert line[3:8] == ("16", "1.16", "1.100", "1.050", "1.150")
-    pays = {line[:2]: line[-1] for line in picture.table}
-    assert pays["DiT", "dense"] == "control"
-    assert (pays["DiT", "2:8@0.5"], pays["DRWKV", "2:8@0.25"]) == ("16", "never here")
+    lines = {line[0]: line[1:] for line in picture.table}
+    assert lines["DiT 2:8@0.25, 256 tokens"][:6] == ("256", "16", "1.16", "1.100", "1.050", "1.150")
+    assert lines["DiT dense, 64 tokens"][-1] == "control"
+    assert {lines[f"DiT 2:8@0.5, {tokens} tokens"][-1] for tokens in (16, 64, 256)} == {"16"}
+    assert lines["DRWKV 2:8@0.25, 16 tokens"][-1] == "never here"
     assert "DiT: 2:8@0.25 pays from 256 tokens on" in picture.description
 
 
