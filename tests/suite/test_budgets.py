@@ -354,6 +354,14 @@ def test_windows_that_time_two_versions_have_no_budgets(tmp_path):
     assert without_budgets(suite, []) == []
 
 
+def test_of_a_row_that_is_only_timed_the_budget_is_nothing():
+    plan = plan_of({"dense": None, "row": {**TREAD, **OF_DENSE}}, base={"training": {"iterations": 0}, "metrics": {}})
+    cells = {row: cells[0] for row, cells in plan.rows.items()}
+    assert cells["row"].cell.is_timed_only and cells["row"].cell.metrics.at is None
+    assert cells["row"].reference == cells["dense"].id
+    assert [row["budget"] for row in plan_table(plan, cell_cost)] == [None, None]
+
+
 # Seed groups
 
 

@@ -77,7 +77,7 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
 
 def shortened(path: Path, overrides: list[str]) -> tuple[str, ...]:
     """What --smoke sets: a suite that trains nothing is only timed in a smoke run too."""
-    is_timed_only = all(cell.cell.is_timed_only for cell in load_plan(path, overrides).cells)
+    is_timed_only = all(cell.cell.is_timed_only for cell in load_plan(path, overrides, is_smoke=True).cells)
     return SMOKE_TIMING if is_timed_only else SMOKE
 
 

@@ -119,13 +119,20 @@ def fitted(cell: Cell, name: str, other: Trained) -> tuple[Cell, float]:
     """Return the cell with the iterations whose total training MACs come nearest to those of the row `name`, and the
     ratio of the two totals.
 
-    It is evaluated at the iterations of that row that it reaches, and at its end.
+    It is evaluated at the iterations of that row that it reaches, and at its end. Where that row is only timed, so is
+    this one.
     """
+    if not other.cell.trains:
+        return _of_length(cell, name, 0, None), 1.0
     last, macs = iterations_within(other.macs, cell)
-    training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
     reached = [iteration for iteration in other.cell.metrics.at or () if iteration < last]
-    metrics = cell.metrics.model_copy(update={"at": (*reached, last)})
-    return cell.model_copy(update={"training": training, "metrics": metrics}), macs / other.macs
+    return _of_length(cell, name, last, (*reached, last)), macs / other.macs
+
+
+def _of_length(cell: Cell, name: str, last: int, at: tuple[int, ...] | None) -> Cell:
+    training = cell.training.model_copy(update={"iterations": last, "budget": Budget(macs_of=name)})
+    metrics = cell.metrics.model_copy(update={"at": at})
+    return cell.model_copy(update={"training": training, "metrics": metrics})
 
 
 def too_far(cell: Cell, ratio: float, other: Cell) -> Iterator[Problem]:

@@ -97,6 +97,7 @@ class Resolver:
             return draft.moved(resolved)
         if cell.trains:
             self.sources.rows[row.name] = resolved.cell
+        if cell.evaluate is None:
             self.budgets.trained[row.name] = Trained(written, resolved.cell)
         return resolved._replace(reference=reference)
 
@@ -324,6 +325,9 @@ def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterato
 
 def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     """Iterations that a cell's training does not have."""
+    if not cell.trains:
+        yield from _problems_without_training(cell, draft)
+        return
     last, at = cell.training.iterations, cell.metrics.at or ()
     for k, moment in enumerate(cell.training.snapshots):
         if moment > last:
@@ -335,7 +339,7 @@ def _length_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _training_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    yield from (_length_problems if cell.trains else _problems_without_training)(cell, draft)
+    yield from _length_problems(cell, draft)
     method, takes_routes = cell.method.name, cell.method.family.takes_routes
     if cell.routes and not takes_routes:
         written = format_routes(cell.routes)
