@@ -87,7 +87,7 @@ def test_what_this_program_writes_says_so_and_may_be_replaced(tmp_path, kind):
     refuse_foreign("--out", [path])
 
 
-@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2"])
+@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2"])
 def test_every_page_says_so(template):
     assert '{% extends "layout.html.j2" %}' in (CHECKOUT / "reports" / "templates" / template).read_text()
     layout = (CHECKOUT / "reports" / "templates" / "layout.html.j2").read_bytes()

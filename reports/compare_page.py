@@ -1,0 +1,313 @@
+"""The page that compares several runs: its sentences, tables and picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tread_bench.core.documents import GitState
+from tread_bench.core.outputs import refuse_foreign
+from tread_bench.core.statistics import Estimate
+from tread_bench.reports.compare import (
+    Difference,
+    Differing,
+    Outcome,
+    Ranking,
+    Run,
+    Speed,
+    conditions_that_differ,
+    differences,
+    rankings,
+    rows_of_one,
+    same_rows,
+    speeds,
+)
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.document import files_of_page, write_page, write_pictures
+from tread_bench.reports.figures.compare import NAMES, run_differences
+from tread_bench.reports.figures.style import Kind, Picture
+from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
+from tread_bench.reports.tables import Entry, Table
+
+_IN_WORDS = 4  # rows or settings that a sentence lists
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What was found: sentences for people, tables and pictures for the page and for papers."""
+
+    sentences: list[str]
+    differences: Table | None
+    rows: Table
+    rankings: list[tuple[Table, list[str]]]  # each with notes
+    speed: Table | None
+    drawn: list[Picture]
+
+    @property
+    def tables(self) -> list[Table]:
+        """All of them."""
+        ranked = [table for table, _ in self.rankings]
+        return [table for table in (self.differences, self.rows, *ranked, self.speed) if table]
+
+
+def compared(runs: Sequence[Run], further: Sequence[Kind] = ()) -> Comparison:
+    """Compare the runs, the first with each of the others."""
+    found = differences(runs)
+    picture = run_differences(found, further)
+    return Comparison(
+        sentences=sentences(found),
+        differences=_differences(found),
+        rows=_rows(runs),
+        rankings=_rankings(rankings(runs)),
+        speed=_speed(speeds(runs)),
+        drawn=[picture] if picture else [],
+    )
+
+
+def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path) -> None:
+    """Write figures/*.svg and index.html into `out`, each atomically.
+
+    Args:
+        notes: why records of the runs are left out.
+
+    Raises:
+        OutputError: one of the files is there and this program did not write it, or it is a link.
+    """
+    refuse_foreign("--out", files_of_page(out, made.drawn))
+    write_pictures(made.drawn, out / "figures", NAMES)
+    context: dict[str, Any] = {
+        "name": f"Comparison of {names(run.name for run in runs)}",
+        "sentences": made.sentences,
+        "notes": notes,
+        "facts": [_facts(run) for run in runs],
+        "runs": [run.name for run in runs],
+        "conditions": conditions_that_differ(runs),
+        "differences": made.differences,
+        "rows": made.rows,
+        "rankings": made.rankings,
+        "speed": made.speed,
+        "only": [f"{member.row.name} ({member.run.name})" for member in rows_of_one(runs)],
+        "pictures": made.drawn,
+    }
+    write_page(out / "index.html", "compare.html.j2", made.drawn, **context)
+
+
+# What a reader learns first
+
+
+def sentences(found: Sequence[Difference]) -> list[str]:
+    """What may be concluded, for each pair of runs."""
+    if not found:
+        return ["No row is in more than one of these runs, so no difference between runs is computed."]
+    pairs: dict[tuple[str, str], list[Difference]] = {}
+    for one in found:
+        pairs.setdefault((one.of.run.name, one.to.run.name), []).append(one)
+    return [_sentence(of, to, members) for (of, to), members in pairs.items()]
+
+
+def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
+    by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in dict.fromkeys(_ORDER)}
+    tested = [*by_outcome["lower"], *by_outcome["higher"], *by_outcome["no difference found"]]
+    parts = []
+
+    # Rows whose FID differs.
+    for way in ("lower", "higher"):
+        if members := by_outcome[way]:
+            parts.append(f"the FID of {_listed(members)} is {way} in {of} than in {to}")
+    if tested and not parts:
+        rows = "the one row that is tested" if len(tested) == 1 else f"any of {plural(len(tested), 'row')}"
+        parts.append(f"no difference in FID is found between {of} and {to} in {rows}")
+    elif by_outcome["no difference found"]:
+        parts.append(f"in {plural(len(by_outcome['no difference found']), 'other row')} no difference is found")
+
+    # Rows without a test.
+    if same := by_outcome["identical"]:
+        parts.append(f"{plural(len(same), 'row')} of {of} and {to} {_have(same)} the same FID in every seed")
+    if few := by_outcome["too few seeds"]:
+        parts.append(f"for {plural(len(few), 'row')} of {of} and {to} one seed is too few to decide")
+    if other := by_outcome["not compared"]:
+        parts.append(f"FIDs of {plural(len(other), 'row')} are not compared between {of} and {to}: {_why(other)}")
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}{_evidence(tested)}."
+
+
+_ORDER: tuple[Outcome, ...] = ("lower", "higher", "no difference found", "identical", "too few seeds", "not compared")
+
+
+def _have(members: Sequence[Difference]) -> str:
+    return "has" if len(members) == 1 else "have"
+
+
+def _listed(members: Sequence[Difference]) -> str:
+    """The first rows with their differences, and how many more there are."""
+    places = decimals(one.fid.mean for one in members if one.fid)
+    shown = [f"{one.of.row.name} ({_signed(one.fid, places)})" for one in members[:_IN_WORDS]]
+    more = len(members) - _IN_WORDS
+    return names([*shown, f"{more} more rows"] if more > 0 else shown)
+
+
+def _signed(estimate: Estimate | None, places: int) -> str:
+    assert estimate is not None, "a row that differs has a difference"
+    return f"{number(estimate.mean, places, signed=True)}, 95 % interval {interval(estimate, places, signed=True)}"
+
+
+def _why(found: Sequence[Difference]) -> str:
+    """What makes FIDs different quantities."""
+    reasons: dict[str, None] = {}
+    for one in found:
+        shown = in_words(one.differing, one.of.run.name, one.to.run.name)
+        reasons.update(dict.fromkeys(shown or ["one of them has no FID"]))
+    listed = list(reasons)
+    more = len(listed) - _IN_WORDS
+    return "; ".join([*listed[:_IN_WORDS], f"and {more} more settings differ"] if more > 0 else listed)
+
+
+def in_words(differing: Differing, of: str, to: str) -> list[str]:
+    """What differs between two rows: "data.name is latents in B and digits in A"."""
+    return [f"{key} is {own} in {of} and {other} in {to}" for key, (own, other) in differing.items()]
+
+
+def _evidence(tested: Sequence[Difference]) -> str:
+    if not tested:
+        return ""
+    ways = {one.is_paired for one in tested}
+    tests = {True: "paired over seeds", False: "Welch’s t-test of independent seeds"}
+    way = " or ".join(tests[one] for one in sorted(ways, reverse=True))
+    return f" ({way}; Holm-adjusted over all rows of this page at 5 %)"
+
+
+# Tables
+
+
+def _differences(found: Sequence[Difference]) -> Table | None:
+    if not found:
+        return None
+    places = decimals(value.mean for one in found for value in (one.of.row.fid, one.to.row.fid) if value)
+    lines = []
+    for one in found:
+        test = DASH
+        if one.fid:
+            a, b = len(one.of.fids), len(one.to.fids)
+            test = f"paired, {plural(one.fid.n, 'seed')}" if one.is_paired else f"Welch, {a} and {b} seeds"
+        lines.append(
+            [
+                Entry(one.of.row.name), Entry(one.of.run.name), Entry(one.to.run.name),
+                _estimate(one.of.row.fid, places), _estimate(one.to.row.fid, places),
+                _estimate(one.fid, places, signed=True), Entry(test),
+                Entry(_p(one.p_value), "", one.p_value), Entry(one.outcome),
+                Entry("; ".join(in_words(one.differing, one.of.run.name, one.to.run.name)) or "nothing"),
+            ]
+        )  # fmt: skip
+    headers = (
+        *("Row", "Run", "Earlier run", "FID", "FID in the earlier run", "Difference"),
+        *("Test", "p", "Outcome", "What differs"),
+    )
+    return Table("run_differences", "FID of the same row in two runs", headers, lines)
+
+
+def _p(value: float | None) -> str:
+    return "< 0.0001" if value is not None and value < 1e-4 else number(value, 4)
+
+
+def _rows(runs: Sequence[Run]) -> Table:
+    """Every row of every run, the same rows next to each other."""
+    members = [member for some in same_rows(runs) for member in some] + rows_of_one(runs)
+    fids = decimals(row.fid.mean for _, row in members if row.fid)
+    losses = decimals(loss.mean for _, row in members if (loss := row.metric("validation_loss")))
+    lines = []
+    for run, row in members:
+        reference = Entry("reference") if row.is_dense else _estimate(row.difference("fid"), fids, signed=True)
+        lines.append(
+            [
+                Entry(row.name), Entry(run.name), Entry(row.group.backbone), Entry(_seeds(row)),
+                Entry(f"{row.group.iteration:,}", "", row.group.iteration), _estimate(row.fid, fids), reference,
+                _estimate(row.metric("validation_loss"), losses), _ratio(row.speedup),
+            ]
+        )  # fmt: skip
+    headers = (
+        *("Row", "Run", "Backbone", "Seeds", "Iteration", "FID", "Difference to dense of its run"),
+        *("Validation loss", "Speed-up over dense"),
+    )
+    return Table("rows", "All rows of all runs", headers, lines)
+
+
+def _seeds(row: Row) -> str:
+    seeds = [record.seed for record in row.done]
+    is_range = len(seeds) > 2 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if is_range else ", ".join(map(str, seeds))
+
+
+def _rankings(found: Sequence[Ranking]) -> list[tuple[Table, list[str]]]:
+    tables = []
+    for place, ranking in enumerate(found):
+        places = decimals(member.row.fid.mean for member in ranking.members if member.row.fid)
+        lines = []
+        for rank, member in enumerate(ranking.members):
+            mark = DASH
+            if rank in ranking.best:
+                mark = "lowest FID" if rank == ranking.best[0] else "not distinguishable from the lowest"
+            lines.append(
+                [Entry(member.row.name), Entry(member.run.name), _estimate(member.row.fid, places), Entry(mark)]
+            )
+        row = ranking.members[0].row
+        title = f"{row.group.backbone}, {names(ranking.runs)}"
+        name = f"ranking-{place + 1}" if place else "ranking"
+        tables.append((Table(name, title, ("Row", "Run", "FID", "Rank"), lines), _notes(ranking)))
+    return tables
+
+
+def _notes(ranking: Ranking) -> list[str]:
+    """What the reader of a ranking must know."""
+    notes = []
+    if ranking.differing:
+        listed = [f"{key} is {own} here, {other} above" for key, (own, other) in ranking.differing.items()]
+        notes.append(f"Not ranked with the rows above: {'; '.join(listed)}.")
+    for a, b in ranking.apart:
+        notes.append(f"{a} and {b} share no seed, so their rows are not tested against each other in this table.")
+    return notes
+
+
+def _speed(found: Sequence[Speed]) -> Table | None:
+    if not found:
+        return None
+    lines = [
+        [
+            Entry(one.of.row.name),
+            Entry(one.of.run.name),
+            Entry(one.machine),
+            _ratio(one.of.row.speedup),
+            _ratio(one.ratio),
+        ]
+        for one in found
+    ]
+    headers = ("Row", "Run", "Machine", "Speed-up over dense", "Over that in the first run")
+    return Table("speed", "Speed-up over dense, each paired in its own run", headers, lines)
+
+
+def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> Entry:
+    if estimate is None:
+        return Entry(DASH)
+    return Entry(
+        number(estimate.mean, places, signed), interval(estimate, places, signed), estimate.mean, estimate.bounds
+    )
+
+
+def _ratio(found: tuple[float, float, float] | None) -> Entry:
+    if found is None:
+        return Entry(DASH)
+    ratio, low, high = found
+    return Entry(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
+
+
+def _facts(run: Run) -> list[str]:
+    """A line of the table of runs."""
+    plan = run.plan
+    git = plan.git or GitState(commit="", changed=False)
+    commit = f"{git.commit[:7]}{'*' * git.changed}" or DASH
+    cells = sum(len(row.done) for row in run.rows)
+    device = plan.numerics.device_name or plan.numerics.device
+    seeds = ", ".join(map(str, run.seeds))
+    version = str(plan.versions.get("tread-bench", DASH))
+    return [run.name, plan.suite.name, version, commit, device, plan.started[:10] or DASH, seeds, f"{cells:,}"]

@@ -1,0 +1,68 @@
+"""The FIDs of the same rows in several runs, with their difference to an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tread_bench.reports.compare import Difference, Outcome
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.drawing import dot, style_forest, words
+from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Kind, Picture, clean
+from tread_bench.reports.numbers import decimals
+
+NAMES = ("run_differences",)
+_COLOURS: dict[Outcome, str] = {"lower": BETTER, "higher": WORSE}
+_LINE, _TOP, _BOTTOM = 0.25, 0.3, 0.5  # inches
+_WIDTH, _LEFT, _RIGHT = 9.6, 3.6, 2.2
+
+
+def run_differences(found: Sequence[Difference], further: Sequence[Kind] = ()) -> Picture | None:
+    """A forest plot: a line for each row and later run; `further` are kinds of files beside the SVG.
+
+    Rows whose FID is the same in every seed have nothing to show.
+    """
+    compared = [one for one in found if one.fid and not one.is_identical]
+    if not compared:
+        return None
+    places = decimals(one.of.row.fid.mean for one in compared if one.of.row.fid)
+    table = [(line_name(one, compared), words(one.fid, places), one.outcome) for one in compared]
+    with style.theme(further):
+        svg, png = style.save(_figure(compared, places))
+    return Picture(
+        name=NAMES[0], title="The same row in two runs", svg=svg, png=png, table=table,
+        headers=("row", "difference in FID", "outcome"),
+        description="Differences of FID between runs. " + "; ".join(f"{name}: {size}" for name, size, _ in table),
+        caption="FID of the row in the later run minus that in the earlier one, with 95 % intervals: paired where both "
+        "have the same seeds, else of independent seeds (Welch). Blue: significantly lower; orange: significantly "
+        "higher (Holm-adjusted over all rows, at 5 %); grey: neither, even where an interval excludes 0.",
+    )  # fmt: skip
+
+
+def line_name(one: Difference, all_of_page: Sequence[Difference]) -> str:
+    """The row, with the two runs where there are several pairs."""
+    pairs = {(each.of.run.name, each.to.run.name) for each in all_of_page}
+    return one.of.row.name + (f", {one.of.run.name} − {one.to.run.name}" if len(pairs) > 1 else "")
+
+
+def _figure(compared: Sequence[Difference], places: int) -> Figure:
+    height = _TOP + len(compared) * _LINE + _BOTTOM
+    figure = Figure(figsize=(_WIDTH, height))
+    share = (_LEFT / _WIDTH, _BOTTOM / height, 1 - (_LEFT + _RIGHT) / _WIDTH, len(compared) * _LINE / height)
+    axes = figure.add_axes(share)
+    style_forest(axes, 0)
+    for place, one in enumerate(compared):
+        if one.fid:
+            dot(axes, place, one.fid.mean, one.fid.bounds, _COLOURS.get(one.outcome, MUTED))
+        _write(axes, place, 0, clean(line_name(one, compared), 52))
+        _write(axes, place, 1, words(one.fid, places))
+    axes.set(ylim=(len(compared) - 0.5, -0.5), xlabel="difference in FID, lower is better")
+    return figure
+
+
+def _write(axes: Axes, place: int, side: int, text: str) -> None:
+    """Text left (0) or right (1) of a line."""
+    axes.annotate(text, (side, place), (16 * side - 8, 0), ha=("right", "left")[side], va="center", size=8.5,
+                  xycoords=axes.get_yaxis_transform(), textcoords="offset points")  # fmt: skip

@@ -1,0 +1,343 @@
+"""`tread-bench compare` as people type it, its page, and what it may conclude."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from synthetic_records import HOSTILE, NUMERICS, STUDY, VERSIONS, evaluation, record
+from synthetic_runs import write_run
+
+from tests.command_line import tread_bench
+from tread_bench.core.documents import RunPlan
+from tread_bench.core.records import DataFile
+from tread_bench.reports.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
+from tread_bench.reports.compare_page import compared, sentences
+
+TWO = {name: STUDY[name] for name in ("dense", "2:8", "0:10")}
+
+
+def plan_of(records, **about):
+    return RunPlan.model_validate(
+        {
+            "suite": {"name": "study"}, "timing": {"pairs": 20, "warmup": 3}, "cells": [one.cell for one in records],
+            "references": {one.cell: one.reference for one in records}, "numerics": NUMERICS, "versions": VERSIONS,
+            "hardware": {"cpus": 2}, **about,
+        }
+    )  # fmt: skip
+
+
+def rows_of(rows=TWO, seeds=range(5), add=0.0, **changes):
+    """The records of a study whose FIDs are known, `add` higher; seeds and cells have noise of their own."""
+    return [
+        record(row, routes, seed, fid + add, speed, **changes)
+        for row, (routes, fid, speed) in rows.items()
+        for seed in seeds
+    ]
+
+
+def run(name, records, **about):
+    return Run(name=name, plan=plan_of(records, **about), records=records)
+
+
+def changed(records, **config):
+    """With other settings: `training={"batch": 32}`."""
+    return [
+        one.model_copy(
+            update={"config": {**one.config, **{k: {**one.config.get(k, {}), **v} for k, v in config.items()}}}
+        )
+        for one in records
+    ]
+
+
+def outcomes(*runs):
+    return {one.of.row.name: one.outcome for one in differences(runs)}
+
+
+# The same row, and what its figures depend on
+
+
+def test_a_difference_is_that_of_the_means_and_its_sign_says_which_run_is_lower():
+    found = {one.of.row.name: one for one in differences([run("a", rows_of()), run("b", rows_of(add=-3.0))])}
+    assert {name: round(one.fid.mean, 9) for name, one in found.items()} == dict.fromkeys(TWO, -3.0)
+    assert all(one.is_paired and one.fid.n == 5 and one.outcome == "lower" for one in found.values())
+
+
+def test_equal_seeds_are_paired_and_others_are_not():
+    a, b = run("a", rows_of(seeds=range(5))), run("b", rows_of(seeds=range(100, 104), add=1.0))
+    (one, *_) = differences([a, b])
+    own, other = ([r.last.fid for r in side.records if r.row == one.of.row.name] for side in (b, a))
+    assert not one.is_paired and one.fid.n == 9
+    assert one.fid.mean == pytest.approx(np.mean(own) - np.mean(other))
+    half = run("b", rows_of(seeds=range(3, 8), add=1.0))
+    (one, *_) = differences([a, half])
+    assert one.is_paired and one.fid.n == 2  # seeds 3 and 4
+
+
+def test_a_run_beside_its_copy_is_identical_to_the_last_digits_of_linear_algebra():
+    records = rows_of()
+    close = [
+        one.model_copy(
+            update={"evaluations": [e.model_copy(update={"fid": e.fid * (1 + 1e-12)}) for e in one.evaluations]}
+        )
+        for one in records
+    ]
+    assert set(outcomes(run("a", records), run("b", records)).values()) == {"identical"}
+    assert set(outcomes(run("a", records), run("b", close)).values()) == {"identical"}
+
+
+def test_one_seed_gives_no_verdict():
+    assert set(outcomes(run("a", rows_of(seeds=[0])), run("b", rows_of(seeds=[0], add=5))).values()) == {
+        "too few seeds"
+    }
+    assert set(outcomes(run("a", rows_of(seeds=[0])), run("b", rows_of(seeds=[1], add=5))).values()) == {
+        "too few seeds"
+    }
+
+
+def evaluated(records, **update):
+    """With other details of their evaluations."""
+    return [
+        one.model_copy(update={"evaluations": [e.model_copy(update=update) for e in one.evaluations]})
+        for one in records
+    ]
+
+
+OTHER_QUANTITIES = {
+    "data": (lambda records: changed(records, data={"name": "random_latents"}), "data.name"),
+    "objective": (lambda records: changed(records, objective={"name": "edm"}), "objective.name"),
+    "protocol": (
+        lambda records: evaluated(records, protocol="other", protocol_details={"num_samples": 64}),
+        "metric protocol: num_samples",
+    ),
+    "iteration": (
+        lambda records: [one.model_copy(update={"evaluations": one.evaluations[:1]}) for one in records],
+        "evaluated at iteration",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_QUANTITIES)
+def test_other_quantities_are_not_compared_and_what_differs_is_said(what):
+    change, key = OTHER_QUANTITIES[what]
+    a, b = run("a", rows_of()), run("b", change(rows_of(add=9.0)))
+    found = differences([a, b])
+    assert {one.outcome for one in found} == {"not compared"} and all(key in one.differing for one in found)
+    (sentence,) = sentences(found)
+    assert "are not compared between b and a" in sentence and f"{key} is " in sentence
+    assert [ranking.runs for ranking in rankings([a, b])] == [["a"], ["b"]]
+    assert key in rankings([a, b])[1].differing
+
+
+def test_files_of_one_name_with_other_contents_are_other_data():
+    def reading(ends, sha256=""):
+        file = DataFile(bytes=9, ends_sha256=ends, sha256=sha256)
+        return run("x", [one.model_copy(update={"data_files": {"/a/d.npz": file}}) for one in rows_of()])
+
+    def alike(a, b):
+        return not differing_in(a.rows[0], b.rows[0])
+
+    assert alike(reading("1" * 64), reading("1" * 64, "2" * 64))
+    assert not alike(reading("1" * 64), reading("2" * 64))
+    assert not alike(reading("1" * 64, "3" * 64), reading("1" * 64, "4" * 64))
+
+
+def test_training_that_differs_is_compared_and_named_but_not_ranked_together():
+    a, b = run("a", rows_of()), run("b", changed(rows_of(add=2.0), training={"batch": 128}))
+    found = differences([a, b])
+    assert {one.outcome for one in found} == {"higher"}
+    assert found[0].differing == {"training.batch": ("128", "64")}
+    assert [ranking.runs for ranking in rankings([a, b])] == [["a"], ["b"]]
+
+
+def test_what_a_suite_varies_itself_does_not_keep_its_rows_apart():
+    def matrix():
+        low, high = (changed(rows_of({"dense": STUDY["dense"]}), training={"learning_rate": lr}) for lr in (1e-4, 1e-3))
+        return low + [one.model_copy(update={"row": "high", "cell": f"high-{one.seed}"}) for one in high]
+
+    (ranking,) = rankings([run("a", matrix()), run("b", matrix())])
+    assert ranking.runs == ["a", "b"] and len(ranking.members) == 4
+
+
+def test_rows_trained_otherwise_are_not_the_same_row():
+    routed = {"2:8": STUDY["2:8"]}
+    other = [one.model_copy(update={"config": {**one.config, "routes": ["1:8@0.5"]}}) for one in rows_of(routed)]
+    runs = [run("a", rows_of(TWO)), run("b", other)]
+    assert differences(runs) == []
+    assert len(rows_of_one(runs)) == 4 and "No row is in more than one" in compared(runs).sentences[0]
+
+
+def test_rows_of_runs_without_a_common_seed_are_not_tested_against_each_other_in_a_ranking():
+    (ranking,) = rankings([run("a", rows_of()), run("b", rows_of(seeds=range(10, 15)))])
+    assert ranking.apart == [("a", "b")] and len(ranking.members) == 6
+
+
+# Speed
+
+
+def test_speed_is_compared_on_equal_machines_only():
+    a, b = run("a", rows_of()), run("b", rows_of({"2:8": ("2:8@0.5", 18.6, 1.6)}))
+    on_a, on_b = (one for one in speeds([a, b]) if one.of.row.name == "2:8")
+    ratio, low, high = on_b.ratio
+    assert on_a.ratio is None and ratio == pytest.approx(1.6 / 1.19, rel=0.02) and low < ratio < high
+    elsewhere = [
+        one.model_copy(update={"conditions": one.conditions.model_copy(update={"device_name": "Other CPU"})})
+        for one in b.records
+    ]
+    for other in (run("b", elsewhere), run("b", list(b.records), hardware={"cpus": 64})):
+        (on_b,) = [one for one in speeds([a, other]) if one.of.run is other]
+        assert on_b.ratio is None
+        assert "Other CPU" in on_b.machine or "64 CPUs" in on_b.machine
+
+
+# False claims and power, by simulation
+
+
+def claims(rng, seeds, rows=7, effect=0.0, pairs=1):
+    """Whether a difference is claimed, and whether that of row 0 is, of two runs on two groups of seeds.
+
+    All rows of a run share the effect of their seed, of the same size as the noise of one cell.
+    """
+    sides = []
+    for side in range(2):
+        shared = rng.normal(size=seeds)
+        fids = 20 + shared + rng.normal(size=(rows, seeds))
+        fids[0] += side * effect
+        records = [
+            LEAN.model_copy(
+                update={
+                    "cell": f"{row}-{seed}", "row": f"{row}", "seed": 1000 * side + seed, "reference": "",
+                    "evaluations": [evaluation(1200, float(fids[row, seed]))],
+                }
+            )
+            for row in range(rows)
+            for seed in range(seeds)
+        ]  # fmt: skip
+        sides.append(Run(name=str(side), plan=PLAN, records=records))
+    found = outcomes(*sides)
+    claimed = {name for name, outcome in found.items() if outcome in ("lower", "higher")}
+    return bool(claimed), "0" in claimed
+
+
+LEAN = record("x", "", 0, 20.0).model_copy(update={"timing": None, "similarity": None, "gradient_norms": None})
+PLAN = plan_of([])
+
+
+@pytest.mark.parametrize("repeats", [60, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_two_groups_of_seeds_of_one_suite_are_not_told_apart(seeds, repeats):
+    """docs/methods/comparing-runs.md states the shares."""
+    rng = np.random.default_rng(16)
+    false = np.mean([claims(rng, seeds)[0] for _ in range(repeats)])
+    assert false <= 0.05 + 2 * (0.05 * 0.95 / repeats) ** 0.5
+
+
+@pytest.mark.parametrize("repeats", [30, pytest.param(2000, marks=pytest.mark.slow)])
+def test_a_true_difference_is_found(repeats):
+    rng = np.random.default_rng(16)
+    assert np.mean([claims(rng, 5, effect=8.0)[1] for _ in range(repeats)]) > 0.8
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name, seeds, version in (("here", range(5), "0.1.0"), ("there", range(1000, 1005), "0.2.0")):
+        about = {"suite": {"name": "study"}, "versions": {**VERSIONS, "tread-bench": version}, "hardware": {"cpus": 2}}
+        write_run(folder / name, 1, rows_of(STUDY, seeds=seeds), about)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(two_runs, tmp_path_factory):
+    """The command's result, and the folders of the page and of the export."""
+    out = tmp_path_factory.mktemp("made")
+    done = tread_bench("compare", "here", "there", "--out", out / "page", "--export", out / "paper", cwd=two_runs)
+    return done, out / "page", out / "paper"
+
+
+def test_two_groups_of_seeds_as_people_compare_them(made):
+    done, page, _ = made
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].startswith(
+        "No difference in FID is found between there and here in any of 7 rows"
+    )
+    assert done.stdout.splitlines()[-1] == str(page / "index.html")
+    text = (page / "index.html").read_text(encoding="utf-8")
+    assert "Welch, 5 and 5 seeds" in text and "share no seed" in text
+    assert re.search(
+        r"<th scope=\"row\">tread-bench</th><td class=\"text\">0.1.0</td><td class=\"text\">0.2.0</td>", text
+    )
+    assert [path.name for path in (page / "figures").iterdir()] == ["run_differences.svg"]
+
+
+def test_an_export_says_what_its_folder_says(two_runs, tmp_path):
+    assert tread_bench("export", two_runs / "there", "--out", tmp_path / "there.json").returncode == 0
+    told = [
+        tread_bench("compare", two_runs / "here", other, "--out", tmp_path / f"page{k}").stdout.splitlines()[:-1]
+        for k, other in enumerate((two_runs / "there", tmp_path / "there.json"))
+    ]
+    assert told[0] == told[1] != []
+
+
+def test_all_mistakes_are_told_at_once(two_runs, tmp_path):
+    write_run(tmp_path / "smoke", 1, rows_of(), {"smoke": True})
+    write_run(tmp_path / "empty", 1, [])
+    (tmp_path / "notes.json").write_text("{}")
+    given = (two_runs / "here", two_runs / "here", "smoke", "empty", "nowhere", "notes.json")
+    done = tread_bench("compare", *given, "--out", "out", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and not (tmp_path / "out").exists()
+    for told in ("is given twice", "smoke is a smoke run", "empty has no finished cell", "nowhere is not a run folder",
+                 "notes.json is not an export"):  # fmt: skip
+        assert told in done.stderr
+    alone = tread_bench("compare", two_runs / "here", "--out", "out", cwd=tmp_path)
+    assert alone.returncode == 2 and "a comparison needs two or more" in alone.stderr
+
+
+def test_files_of_others_stay(two_runs, tmp_path):
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "rows.csv").write_text("mine")
+    done = tread_bench(
+        "compare", "here", "there", "--out", tmp_path / "out", "--export", tmp_path / "paper", cwd=two_runs
+    )
+    assert done.returncode == 2 and "rows.csv was not written by tread-bench" in done.stderr
+    assert [path.name for path in (tmp_path / "paper").iterdir()] == ["rows.csv"] and not any(
+        (tmp_path / "out").iterdir()
+    )
+    inside = tread_bench("compare", "here", "there", "--out", tmp_path / "p", "--export", "here/figures", cwd=two_runs)
+    assert inside.returncode == 2 and "is in a run folder" in inside.stderr
+
+
+def test_names_are_text_wherever_they_stand(tmp_path):
+    about = {"suite": {"name": HOSTILE}, "versions": {**VERSIONS, "tread-bench": HOSTILE}}
+    hostile = [one.model_copy(update={"row": f"{HOSTILE}{one.row}"}) for one in rows_of()]
+    for name in ("<b>a", "b"):
+        write_run(tmp_path / name, 1, hostile, about)
+    done = tread_bench("compare", "<b>a", "b", "--out", "out", "--export", "paper", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in page and "<b>a" not in page and "&lt;b&gt;a" in page
+    with open(tmp_path / "paper" / "rows.csv", encoding="utf-8", newline="") as file:
+        assert not any(cell.startswith(("=", "+", "@")) for line in csv.reader(file) for cell in line)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_opens_sorts_and_is_accessible(browser, axe_violations, made, scheme):
+    browser.get("about:blank")
+    browser.get_log("browser")
+    browser.get((made[1] / "index.html").as_uri())
+    assert browser.get_log("browser") == []
+    assert axe_violations(browser, scheme) == []
+    header = browser.find_element("css selector", "#differences ~ .scroll thead th:nth-child(6) > button")
+    header.click()
+    keys = "[...document.querySelectorAll('#differences ~ .scroll tbody tr')].map(row => +row.cells[5].dataset.key)"
+    found = browser.execute_script(f"return {keys}")
+    assert len(found) == 7 and found == sorted(found)
+    for width in (1280, 390):
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width

@@ -1,0 +1,106 @@
+"""`compare`: several runs, or exports of runs, on one page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tread_bench.cli.page_folder import make_page_folder, try_export_folder
+from tread_bench.core.documents import RunPlan
+from tread_bench.core.errors import UserError
+from tread_bench.core.files import StoreError
+from tread_bench.core.outputs import refuse_foreign
+from tread_bench.core.records import Record
+from tread_bench.runner.export import read_export
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
+
+
+class _Source(NamedTuple):
+    """What a run folder or an export holds."""
+
+    path: Path
+    plan: RunPlan
+    records: Sequence[Record]
+    unreadable: Sequence[str]  # reasons
+
+
+def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> str:
+    """Write the page and, where requested, an export; its sentences and its path.
+
+    Raises:
+        UserError: what cannot be compared, all of it; or a folder contains something else.
+    """
+    # The runs, and the folders.
+    sources = _read_all(paths)
+    make_page_folder(out)
+    if export_to is not None:
+        try_export_folder(export_to)
+
+    # What they say.
+    from tread_bench.reports.compare import Run
+    from tread_bench.reports.compare_page import compared, write
+    from tread_bench.reports.document import exported, write_export
+    from tread_bench.reports.figures.style import FURTHER
+
+    names = _names([source.path for source in sources])
+    runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]
+    made = compared(runs, FURTHER if export_to else ())
+    files = exported(export_to, made.tables, made.drawn) if export_to else {}
+    refuse_foreign("--export", files)
+
+    # The page.
+    left_out = [reason for source in sources for reason in source.unreadable]
+    with disk_errors_reported(out):
+        write(made, runs, left_out, out)
+        write_export(files)
+    return "\n".join([*made.sentences, str(out / "index.html")])
+
+
+def _read_all(paths: Sequence[Path]) -> list[_Source]:
+    """Every run. Raises UserError naming all that cannot be compared."""
+    found, mistakes = [], []
+    seen: set[Path] = set()
+    for path in paths:
+        try:
+            if path.resolve() in seen:
+                raise StoreError(f"{path} is given twice; give each run once")
+            seen.add(path.resolve())
+            found.append(_read(path))
+        except UserError as error:
+            mistakes.append(str(error))
+    if len(paths) < 2:
+        mistakes.append(f"{len(paths)} run is given; a comparison needs two or more: `tread-bench compare RUN RUN`")
+    if mistakes:
+        raise UserError("\n".join(mistakes))
+    return found
+
+
+def _read(path: Path) -> _Source:
+    """A run folder or an export that has finished cells."""
+    if path.is_file():
+        export = read_export(path)
+        source = _Source(path, export.plan, export.records, [*export.unreadable.values()])
+    else:
+        folder = RunFolder(path)
+        plan = folder.existing_plan()
+        records, unreadable = folder.readable_records(plan.references)
+        source = _Source(path, plan, records, [*unreadable.values()])
+
+    # What says nothing beside another run.
+    if source.plan.smoke:
+        raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
+    if not any(record.status == "done" for record in source.records):
+        raise StoreError("\n".join([*source.unreadable, f"{path} has no finished cell; `tread-bench run` resumes it"]))
+    return source
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """What the page calls each run: its file or folder, with as many folders above it as tell all apart."""
+    parts = [path.resolve().with_suffix("" if path.is_file() else path.suffix).parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if max(Counter(names).values()) == 1:
+            return names
+    return [str(path) for path in paths]
