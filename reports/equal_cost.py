@@ -68,6 +68,11 @@ class AtEqualCost:
     detectable: float | None = None  # smallest FID difference at equal MACs that these seeds find with 80 % power
     fids_at_macs: Mapping[int, float] = field(default_factory=dict)  # the row's own, by paired seed
 
+    @property
+    def is_of_its_own(self) -> bool:
+        """Whether equal MACs are something else than equal iterations, of trainings that cost the same as they are."""
+        return self.at_macs is not None and (not self.is_trained or bool(requested.macs_of(self.row.first)))
+
 
 def equal_costs(rows: Sequence[Row]) -> list[AtEqualCost]:
     """Every row that has a reference, in the order of the rows; empty where nothing was trained beside a reference."""

@@ -24,6 +24,11 @@ def number(value: float | None, places: int = 2, signed: bool = False) -> str:
     return f"{round(value, places) + 0.0:{'+' if signed else ''},.{places}f}".replace("-", MINUS)
 
 
+def ratio(value: float) -> str:
+    """Of costs, of which one may be infinite."""
+    return number(value) if math.isfinite(value) else "not reached"
+
+
 def interval(estimate: Estimate, places: int = 2, signed: bool = False) -> str:
     """low to high, or why there is none."""
     if estimate.bounds is None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+from tread_bench.core.curves import Reached
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.columns import further_figures, title_of
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.guidance import is_swept
-from tread_bench.reports.numbers import DASH, decimals, interval, number
+from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.tables import Entry, Table
 
@@ -65,6 +69,7 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
             "FID in the TREAD paper for that model, route, guidance, scale and length of training; another protocol",
             _published,
         ),
+        *_equal_cost_columns(rows),
         *_metric_columns(rows, "validation_loss", "Val. loss"),
         ("Speed-up", "speed-up of a training step, measured against dense", _speedup),
         (
@@ -110,6 +115,44 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[
 
     against = "the same checkpoint without guidance" if is_swept(rows) else "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
+
+
+def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+    """What the rows have at equal cost, where that is not what they have at equal iterations."""
+    compared = equal_costs(rows)
+    if not any(one.is_of_its_own or one.macs_to_target for one in compared):
+        return []
+    found = {id(one.row): one for one in compared}
+    places = decimals(row.fid.mean for row in rows if row.fid)
+
+    def at_macs(row: Row) -> Shown:
+        one = found.get(id(row))
+        return _estimate(one.at_macs if one else None, places, signed=True)
+
+    def at_time(row: Row) -> Shown:
+        one = found.get(id(row))
+        return _estimate(one.at_time if one else None, places, signed=True)
+
+    def to_target(row: Row) -> Shown:
+        one = found.get(id(row))
+        return _reached(one.macs_to_target if one else None)
+
+    is_trained = all(one.is_trained for one in compared if one.at_macs)
+    how = "to which the rows were trained" if is_trained else "on the fit between evaluated points"
+    return [
+        ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how}", at_macs),
+        ("Δ FID, equal time", "the same at equal measured training time, on the fit between evaluated points", at_time),
+        ("MACs to its end", "to come down to the reference’s last FID, over its own: median over seeds", to_target),
+    ]
+
+
+def _reached(found: Reached | None) -> Shown:
+    if found is None:
+        return Shown(DASH)
+    key = found.ratio if math.isfinite(found.ratio) else sys.float_info.max  # behind all that were reached
+    if found.low is None or found.high is None:
+        return Shown(ratio(found.ratio), f"{found.reached} of {found.n} seeds", key)
+    return Shown(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)
 
 
 def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:

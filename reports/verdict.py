@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +13,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.comparison import Group, Outcome, Row, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
-from tread_bench.reports.numbers import decimals, interval, names, number, plural
+from tread_bench.reports.numbers import decimals, interval, names, number, plural, ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEq
     """
     candidates = {id(row) for row in _candidates(rows)}
     found = [(one.at_macs.mean, one) for one in at_cost if one.at_macs and id(one.row) in candidates]
-    if all(one.is_trained and not requested.macs_of(one.row.first) for _, one in found):
+    if not any(one.is_of_its_own for _, one in found):
         return []
     return [one for _, one in sorted(found, key=lambda pair: pair[0])]
 
@@ -181,12 +180,8 @@ def _to_target(one: AtEqualCost) -> str:
 
 def _reached(found: Reached, what: str) -> str:
     """Such as "0.78 (0.70 to not reached) of dense’s training MACs"."""
-    bounds = f" ({_ratio(found.low)} to {_ratio(found.high)})" if found.low and found.high else ""
-    return f"{_ratio(found.ratio)}{bounds} {what}"
-
-
-def _ratio(value: float) -> str:
-    return number(value) if math.isfinite(value) else "not reached"
+    bounds = f" ({ratio(found.low)} to {ratio(found.high)})" if found.low and found.high else ""
+    return f"{ratio(found.ratio)}{bounds} {what}"
 
 
 def ranked(rows: Sequence[Row]) -> list[tuple[Row, Estimate]]:
@@ -378,12 +373,12 @@ def _parameters(row: Row) -> str:
 def _speed(row: Row) -> str:
     if row.speedup is None:
         return "its speed was not measured"
-    ratio, low, high = row.speedup
+    speedup, low, high = row.speedup
     step = "routed training step" if _has_dense_part(row) else "training step"
     evidence = f"95 % interval {number(low)} to {number(high)}; ideal {number(row.cost('ideal_speedup'))}"
     if low <= 1 <= high:
-        return f"its {step} is not distinguishable from dense in speed: {number(ratio)} times as fast ({evidence})"
-    return f"its {step} was measured {number(ratio)} times as fast as the dense one ({evidence})"
+        return f"its {step} is not distinguishable from dense in speed: {number(speedup)} times as fast ({evidence})"
+    return f"its {step} was measured {number(speedup)} times as fast as the dense one ({evidence})"
 
 
 def _has_dense_part(row: Row) -> bool:

@@ -10,6 +10,7 @@ from synthetic_records import cost, evaluation, record, study, timing
 from tread_bench.core.statistics import paired_difference
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.family_verdict import lead, statements
+from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison, results_frame
 from tread_bench.reports.verdict import answers, verdicts
 
@@ -276,3 +277,20 @@ def test_several_architectures_have_both_answers_each_beside_its_own_dense_row()
     said = {name: statement for name, _, statement in statements(rows)}
     assert said["DiT"].startswith("At equal training MACs, ") and "is better than dense, by 2.00 FID" in said["DiT"]
     assert "At equal iterations, " in said["ZigMa"] and "worse than dense, by 3.00 FID" in said["ZigMa"]
+
+
+def columns(records):
+    view = comparison_view(comparison(records))
+    titles = [title for title, _ in view.headers]
+    return {row.name: dict(zip(titles, shown, strict=True)) for row, shown in view.rows}
+
+
+def test_the_table_of_rows_has_what_they_have_at_equal_cost():
+    table = columns([*dense(), *budget_row(), *of_seeds("dense-b", {DENSE_END: 20.3}, group=1)])
+    assert [table[row]["Δ FID, equal MACs"].text for row in ("dense", "dense-b", "route")] == ["–", "+0.30", "−2.00"]
+    assert "MACs to its end" not in table["route"]  # two points are not a curve
+    reference = dense({i: law(i) for i in EIGHT})
+    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
+    shown = columns([*reference, *worse])["route"]["MACs to its end"]
+    assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
+    assert not any("equal" in title for title in columns(study())["2:8"])
