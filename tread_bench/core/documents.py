@@ -40,10 +40,8 @@ _NOT_ASKED: dict[str, JsonValue] = {
 }  # a record may lack unread keys
 _DIGITS_AS_0, _BLANK = bytes.maketrans(b"123456789E", b"000000000e"), b" \t\n\r+"
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_UNFIT_NUMBERS = (  # NaN, Infinity, an exponent of three digits, and an integer with as many digits as 2**63
-    *(b"N", b"I", b"e000"),
-    *(before + b"0" * 19 for before in (b"[", b",", b":", b"-")),
-)
+_LONG = b"0" * 19  # as many digits as 2**63 has
+_BEFORE_NUMBERS = (b"[", b",", b":", b"-")
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"
 Model = TypeVar("Model", bound=BaseModel)
@@ -339,7 +337,9 @@ def _is_plain(text: bytes) -> bool:
     outside = b"".join(text.split(b'"')[::2]).translate(_DIGITS_AS_0, _BLANK)
 
     # Numbers, then levels.
-    if any(sign in outside for sign in _UNFIT_NUMBERS):
+    if b"N" in outside or b"I" in outside or b"e000" in outside:  # NaN, Infinity, or an exponent of three digits
+        return False
+    if _LONG in outside and any(before + _LONG in outside for before in _BEFORE_NUMBERS):
         return False
     brackets = outside.translate(None, _NO_BRACKETS)
     for _ in range(DEEPEST // 2):  # each iteration removes one or two levels

@@ -162,7 +162,7 @@ class Similarity(Part):
 
 
 def _is_square(matrix: list[list[float]], size: int) -> bool:
-    return len(matrix) == size and all(len(row) == size for row in matrix)
+    return [*map(len, matrix)] == [size] * size
 
 
 class RoutedFigures(Part):

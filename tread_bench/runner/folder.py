@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import json
 import os
 import re
@@ -290,14 +291,15 @@ class RunFolder:
         """The records that can be read, and why the others cannot, by cell."""
         found: list[Record] = []
         unreadable = {}
-        for cell_id, reference in references.items():
-            try:
-                record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
-            except UserError as error:
-                unreadable[cell_id] = str(error)
-                continue
-            if record is not None:
-                found.append(record.model_copy(update={"reference": reference}))
+        with collector_at_rest():
+            for cell_id, reference in references.items():
+                try:
+                    record = self.record(cell_id) or (self.outcome(cell_id) if or_outcomes else None)
+                except UserError as error:
+                    unreadable[cell_id] = str(error)
+                    continue
+                if record is not None:
+                    found.append(record.model_copy(update={"reference": reference}))
         return found, unreadable
 
     def refuse_damaged(self, row_keys: Mapping[str, str]) -> None:
@@ -514,6 +516,18 @@ def _pictures_of(page: Path) -> list[str] | None:
     except OSError:
         return None
     return match.group(1).split() if match else None
+
+
+@contextmanager
+def collector_at_rest() -> Iterator[None]:
+    """No search for reference cycles while many documents are read, which have none: it takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def write_document(path: Path, document: BaseModel) -> None:

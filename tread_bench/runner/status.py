@@ -16,7 +16,7 @@ from tread_bench.core.cell_costs import Work
 from tread_bench.core.errors import UserError
 from tread_bench.core.locks import is_locked
 from tread_bench.runner.estimate import Remaining, work_of
-from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
+from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, collector_at_rest
 from tread_bench.runner.heartbeat import Progress, read_progress
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]
@@ -86,7 +86,8 @@ def status_of(folder: RunFolder) -> Status:
     if is_held and not folder.plan_path.exists():  # by a runner that has just started
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
-    looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
+    with collector_at_rest():
+        looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
 
     # What is left to do, and how long that may take.
     works = _works(folder, looked)
