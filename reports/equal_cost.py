@@ -60,7 +60,7 @@ class AtEqualCost:
     seconds: float | None = None  # at which `at_time` compares them
     at_macs: Estimate | None = None
     at_macs_p: float | None = None
-    at_time: Estimate | None = None
+    at_time: Estimate | None = None  # None also for another architecture or batch, whose steps were not timed in pairs
     at_iterations: Estimate | None = None  # at the reference's last iteration
     at_iterations_p: float | None = None
     macs_to_target: Reached | None = None  # MACs to come down to the reference's end, over the reference's own
@@ -245,6 +245,8 @@ class _Pair:
         self.seeds = [seed for seed in own.points if seed in reference.points]
 
     def _wholes(self, cost: Cost) -> tuple[float, float] | None:
+        if cost == "seconds" and self.row.dense_step_ms != self.reference.row.dense_step_ms:
+            return None  # another architecture or batch, timed beside its own dense step: not in pairs with this one
         own, reference = self.own.whole(cost), self.reference.whole(cost)
         return (own, reference) if self.seeds and own and reference else None
 

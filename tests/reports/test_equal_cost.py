@@ -152,6 +152,14 @@ def test_equal_time_takes_paired_steps_and_the_wait_for_data():
     assert found.at_time.mean == pytest.approx(law(min(end / shares, 1200)) - law(end), abs=0.02)
 
 
+def test_steps_that_were_not_timed_in_pairs_are_not_compared_in_time():
+    other = {"backbone": "DiT (depth 6, hidden 64, heads 4, patch 2)", "reference": "", "num_blocks": 6,
+             "similarity": None, "gradient_norms": None, "cost": cost("", 6), "timing": timing(1.1, 7)}  # fmt: skip
+    smaller = of_seeds("smaller", {i: law(i) for i in (*EIGHT, SMALL_END)}, macs_of="dense", **other)
+    found = only([*dense({i: law(i) for i in EIGHT}), *smaller])
+    assert found.at_macs and found.macs_to_target and found.at_time is None and found.time_to_target is None
+
+
 def test_cost_to_come_down_to_the_references_end():
     reference = dense({i: law(i) for i in EIGHT})
     better = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)
