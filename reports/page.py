@@ -322,7 +322,7 @@ def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[
         trained = [record for record in records if record.status == "done" and not requested.is_evaluated_only(record)]
         untimed = sum(record.timing is None for record in trained)
         if untimed:
-            open_ends.append(f"the speed of {plural(untimed, 'trained cell')} is not measured yet")
+            open_ends.append(f"the speed of {plural(untimed, 'cell')} is not measured yet")
     if not open_ends:
         return []
     return [f"{'; '.join(open_ends)}{': figures and verdicts cover only the existing results' if records else ''}."]

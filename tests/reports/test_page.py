@@ -110,7 +110,7 @@ def test_the_page_of_a_run_that_is_not_over_says_what_is_missing_and_that_of_a_f
     assert list(map(missing_cells, pages)) == [asked["cells"], left, []]
     assert "6 of 6 planned cells have no result yet" in pages[0]
     assert "3 of 6 planned cells have no result yet" in pages[1]
-    assert "the speed of 1 trained cell is not measured yet" in pages[1]
+    assert "the speed of 1 cell is not measured yet" in pages[1]
     assert "out of memory: 9 GiB" in pages[1]
     assert "no result yet" not in pages[2] and "not measured yet" not in pages[2]
 

@@ -382,7 +382,7 @@ def test_a_live_run_then_a_killed_one_then_a_finished_one(toy, tmp_path):
     assert "routed seed 0: lost: broken off with its runner; it resumes from its last checkpoint" in killed.stdout
     assert tread_bench("report", out).returncode == 0
     page = (out / "index.html").read_text()
-    assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 trained cell is not measured" in page
+    assert "1 of 2 planned cells have no result yet (listed below); the speed of 1 cell is not measured" in page
     left = looked(out)["cells"][1]["cell"]
     assert re.search(rf'id="missing".*<code>{left}</code> routed seed 0', page, re.DOTALL)
     runner = begin(toy, out)
