@@ -13,9 +13,12 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import millions, names, number, plural
 
 SCOPE = (
-    "Nothing was trained or evaluated: this says what a route saves or costs in time on this machine, and nothing of "
-    "quality. A route pays from the first number of tokens on at which the whole 95 % interval of its speed-up lies "
-    "above 1, there and at every larger number that was measured."
+    "Nothing was trained or evaluated: this is what a route saves or costs in time on this machine. What it costs in "
+    "quality is not known from this run."
+)
+_RULE = (
+    "A route pays from the first number of tokens on at which the whole 95 % interval of its speed-up lies above 1, "
+    "there and at every larger number that was measured."
 )
 
 
@@ -64,17 +67,29 @@ def is_about_speed(rows: Sequence[Row]) -> bool:
 
 def lines_of(rows: Sequence[Row]) -> list[Line]:
     """A line per architecture and route, by rate, of rows that were only timed; that of dense rows is the control."""
-    found: dict[tuple[str, str], list[Point]] = {}
-    for row in sorted(rows, key=_rates):
-        tokens = row.cost("dense_tokens")
-        if requested.is_timed_only(row.first) and tokens and row.speedup:
-            key = (row.architecture or row.group.backbone, _route(row))
-            found.setdefault(key, []).append(Point(int(tokens), row, *row.speedup))
-    return [Line(*key, tuple(sorted(points, key=lambda point: point.tokens))) for key, points in found.items()]
+    lines = []
+    for members in by_architecture(rows):
+        found: dict[str, list[Point]] = {}
+        for row in sorted(members, key=_rates):
+            tokens = row.cost("dense_tokens")
+            if requested.is_timed_only(row.first) and tokens and row.speedup:
+                found.setdefault(_route(row), []).append(Point(int(tokens), row, *row.speedup))
+        name = _name(members)
+        lines += [Line(name, route, tuple(sorted(points, key=_tokens))) for route, points in found.items()]
+    return lines
 
 
 def _rates(row: Row) -> list[float]:
     return [route.rate for route in parse_routes(row.first.routes)]
+
+
+def _tokens(point: Point) -> int:
+    return point.tokens
+
+
+def _name(rows: Sequence[Row]) -> str:
+    """What rows of one architecture are called together."""
+    return rows[0].architecture or rows[0].group.backbone
 
 
 def _route(row: Row) -> str:
@@ -112,8 +127,7 @@ def statements(rows: Sequence[Row]) -> list[tuple[str, str, str]]:
     for members in by_architecture(rows):
         lines = _routed(members)
         said = "; ".join(in_words(line) for line in lines) or "no speed of a route was measured"
-        name = members[0].architecture or members[0].group.backbone
-        found.append((name, f"{millions(members[0].cost('params'))} parameters", f"{said}."))
+        found.append((_name(members), f"{millions(members[0].cost('params'))} parameters", f"{said}."))
     return found
 
 
@@ -133,16 +147,16 @@ def in_words(line: Line) -> str:
     return f"{line.route} pays from {start.tokens:,} tokens on ({gain})"
 
 
-def batches(rows: Sequence[Row]) -> str:
-    """How many images the timed steps had, by number of tokens."""
+def rule(rows: Sequence[Row]) -> str:
+    """When a route is said to pay, and how many images the timed steps had."""
     sizes: dict[int, set[int]] = {}
     for line in lines_of(rows):
         for point in line.points:
             sizes.setdefault(point.tokens, set()).update(timing.batch for timing in point.row.timings)
-    said = []
+    timed = []
     for tokens, found in sorted(sizes.items()):
-        said.append(f"{' or '.join(plural(size, 'image') for size in sorted(found))} of {tokens:,} tokens")
-    return f"Steps of {names(said)}." if said else ""
+        timed.append(f"{' or '.join(plural(size, 'image') for size in sorted(found))} of {tokens:,} tokens")
+    return f"{_RULE} Timed: steps of {names(timed)}." if timed else _RULE
 
 
 def _routed(rows: Sequence[Row]) -> list[Line]:

@@ -170,11 +170,13 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
     families: list[tuple[str, str, str]] = []
     further: list[str] = []
     controls: Sequence[str] = ()
+    power = detectable(_ranked_sets(rows))
 
     # Of speed alone, of rules of guidance, of one architecture, or of several.
     if break_even.is_about_speed(rows):
         quality = break_even.lead(rows)
-        cost = f"{break_even.SCOPE} {break_even.batches(rows)}"
+        cost = break_even.SCOPE
+        power = break_even.rule(rows)
         families = break_even.statements(rows)
     elif guidance.is_swept(rows):
         quality = guidance.lead(rows)
@@ -200,7 +202,7 @@ def _verdict(rows: Sequence[Row], several: bool, is_over: bool) -> dict[str, Any
         "controls": controls,
         "cost": cost,
         "families": families,
-        "power": detectable(_ranked_sets(rows)),
+        "power": power,
     }
 
 

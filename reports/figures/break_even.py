@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from tread_bench.reports.break_even import SCOPE, Line, Point, batches, in_words, is_about_speed, lines_of
+from tread_bench.reports.break_even import Line, Point, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
@@ -25,15 +25,15 @@ def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     svg, png = style.save(_figure(lines))
     return Picture(
-        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, png=png, is_open=True,
+        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, png=png,
         headers=("row", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
                  "step ms", "pays from"),
         table=[_numbers(line, point) for line in lines for point in line.points],
         description="Speed-up of a training step by number of tokens. "
         + "; ".join(f"{line.architecture}: {in_words(line)}" for line in routed),
-        caption=f"Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
+        caption="Training steps timed alone, in turn with the dense twin of the row; 95 % bootstrap intervals of the "
         "median ratio. Dashed: ideal, from forward MACs. A ring marks the number of tokens from which on a route pays. "
-        f"Dense beside itself is the control and should be at 1. {batches(rows)} {SCOPE}",
+        f"Dense beside itself is the control and should be at 1. {rule(rows)}",
     )  # fmt: skip
 
 
