@@ -113,8 +113,11 @@ class Row:
 
     def metric(self, name: str) -> Estimate | None:
         """Mean over seeds and its interval."""
-        values = list(self.scores.get(name, {}).values())
-        return mean_interval(values) if values else None
+        return self._means.get(name)
+
+    @cached_property
+    def _means(self) -> dict[str, Estimate]:
+        return {name: mean_interval(list(values.values())) for name, values in self.scores.items() if values}
 
     def difference(self, name: str) -> Estimate | None:
         """Paired difference to the dense reference over seeds; None for the dense row and without a reference."""

@@ -12,8 +12,9 @@ from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, 
 from tread_bench.regression.history.metrics import METRICS, Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import files_of_page, write_page, write_pictures
+from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
 from tread_bench.reports.figures.history import NAMES, pictures, series_name, size
+from tread_bench.reports.figures.style import FURTHER
 from tread_bench.reports.numbers import decimals, names, number, plural
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
@@ -50,14 +51,18 @@ class ChangeLine:
         return f"{number(level, places)} {metric.unit}".rstrip()
 
 
-def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path) -> None:
-    """Write figures/*.svg and index.html into `out`, each atomically.
+def render(
+    runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[LeftOut], out: Path, export: Path | None = None
+) -> None:
+    """Write figures/*.svg and index.html into `out`, each atomically; and, where requested, an export of the pictures.
 
     Raises:
         OutputError: one of them is there and this program did not write it, or it is a link.
     """
     # The pictures.
-    drawn = pictures(series, runs)
+    drawn = pictures(series, runs, FURTHER if export else ())
+    files = exported(export, [], drawn) if export else {}
+    refuse_foreign("--export", files)
     refuse_foreign("--out", files_of_page(out, drawn))
     write_pictures(drawn, out / "figures", NAMES)
 
@@ -80,6 +85,7 @@ def render(runs: Sequence[Run], series: Sequence[Series], left_out: Sequence[Lef
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
     write_page(out / "index.html", "history.html.j2", drawn, **context)
+    write_export(files)
 
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:

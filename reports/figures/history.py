@@ -13,7 +13,7 @@ from tread_bench.regression.history.metrics import METRICS, Metric
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Kind, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, number, plural
 from tread_bench.reports.tables import flat
 
@@ -41,9 +41,13 @@ class _Axis(NamedTuple):
         return self.places.index(place)
 
 
-def pictures(series: Sequence[Series], runs: Sequence[Run]) -> list[Picture]:
-    """For each suite and metric, the series that changed and, folded, those that did not."""
-    with style.theme():
+def pictures(series: Sequence[Series], runs: Sequence[Run], further: Sequence[Kind] = ()) -> list[Picture]:
+    """For each suite and metric, the series that changed and, folded, those that did not.
+
+    Args:
+        further: kinds of files that each picture holds beside the SVG.
+    """
+    with style.theme(further):
         return sorted(_pictures(series, runs), key=lambda picture: picture.is_folded)
 
 

@@ -406,6 +406,7 @@ def regress(
 def history(
     run_dirs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, in any order")],
     out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
+    export_to: ExportOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find where figures changed over many runs, and plot them by commit.
@@ -417,7 +418,7 @@ def history(
     """
     from tread_bench.cli.history import show_history
 
-    raise typer.Exit(show_history(run_dirs, out, as_json))
+    raise typer.Exit(show_history(run_dirs, out, export_to, as_json))
 
 
 @app.command("list")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.cli.page_folder import make_page_folder
+from tread_bench.cli.page_folder import make_page_folder, try_export_folder
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs
 from tread_bench.regression.history.series import Series, series_of
@@ -23,15 +23,17 @@ LEFT_OUT = 3  # exit status: part of what was given was left out
 _STYLES = {"worse": "bold red", "better": "green"}
 
 
-def show_history(folders: Sequence[Path], out: Path, as_json: bool) -> int:
+def show_history(folders: Sequence[Path], out: Path, export_to: Path | None, as_json: bool) -> int:
     """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
     runs, left_out = read_runs(folders)
     make_page_folder(out)
+    if export_to is not None:
+        try_export_folder(export_to)
     for left in left_out:
         typer.echo(f"left out: {left.reason}", err=True)
     series = series_of(runs)
     with disk_errors_reported(out):
-        render(runs, series, left_out, out)
+        render(runs, series, left_out, out, export_to)
     if as_json:
         typer.echo(json.dumps(_document(runs, left_out, series), indent=2))
     else:

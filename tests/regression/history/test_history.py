@@ -67,6 +67,14 @@ def test_the_page_draws_changes_open_and_the_rest_folded(made):
     assert all(commit_of(k)[:7] in drawn for k in range(30)) and drawn.count("font-weight: 700") == 1
 
 
+def test_an_export_has_its_figures_for_papers(folders, tmp_path):
+    done = tread_bench("history", *folders[:9], "--out", tmp_path / "out", "--export", tmp_path / "paper")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.stem for path in (tmp_path / "out" / "figures").iterdir()}
+    kinds = ("svg", "png", "pdf", "csv", "md", "tex")
+    assert {path.name for path in (tmp_path / "paper").iterdir()} == {f"{name}.{k}" for name in drawn for k in kinds}
+
+
 def test_json_holds_every_value_and_change(folders, tmp_path):
     done = tread_bench("history", *folders[::-1], "--json", "--out", tmp_path / "h")
     document = json.loads(done.stdout)
