@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.curves import Reached
-from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.statistics import LEVEL, Estimate, detectable_difference, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Group, Outcome, Row, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
@@ -68,7 +68,8 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     # At equal iterations; without an answer at equal cost that is all.
     best = lowest_fids(rows, routed)[0]
     when = "At equal iterations, " if compared else ""
-    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against_dense(best, rows, places)}."
+    against = against_dense(best, rows, places, with_power=bool(compared))
+    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
     cost = f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
     controls = rules_out(at_cost, compared, places)
     if not compared:
@@ -114,12 +115,8 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
     way = "below" if difference.mean < 0 else "above"
     if difference.bounds is None:
         return f"{subject} is {size} FID {way} {name} on the one seed that both have, which is too few to decide."
-    power = (
-        f"; the smallest difference that these seeds could find is {number(one.detectable, places)}"
-        if one.detectable
-        else ""
-    )
-    evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}{power}"
+    pairs = plural(difference.n, "paired seed")
+    evidence = f"difference {interval(difference, places, signed=True)}, {pairs}{_power(one.detectable, places)}"
     said = {
         "better": f"is better than {name}, by {size} FID ({evidence})",
         "worse": f"is worse than {name}, by {size} FID ({evidence})",
@@ -129,6 +126,23 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
         "unknown": f"is {size} FID {way} {name} ({evidence})",
     }[concluded(difference, one.at_macs_p)]
     return f"{subject} {said}{_at_time(one, places)}."
+
+
+def _power(smallest: float | None, places: int) -> str:
+    return (
+        ""
+        if smallest is None
+        else f"; the smallest difference that these seeds could find is {number(smallest, places)}"
+    )
+
+
+def _smallest_against_dense(row: Row, rows: Sequence[Row]) -> float | None:
+    """The smallest difference from dense at equal iterations that the seeds could find, among so many tests."""
+    if row.fid_p_value is None:
+        return None
+    own, reference = row.scores["fid"], row.references["fid"]
+    tests = sum(other.fid_p_value is not None for other in rows)
+    return detectable_difference([own[seed] - reference[seed] for seed in own if seed in reference], tests)
 
 
 def _at_time(one: AtEqualCost, places: int) -> str:
@@ -283,8 +297,8 @@ def outcome(row: Row) -> Outcome:
     return concluded(row.difference("fid"), row.fid_p_value)
 
 
-def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
-    """The row's FID compared with dense, as the end of a sentence."""
+def against_dense(row: Row, rows: Sequence[Row], places: int, with_power: bool = False) -> str:
+    """The row's FID compared with dense, as the end of a sentence; with what these seeds could find, if wanted."""
     # Without a pair, or with only one.
     difference = row.difference("fid")
     if difference is None:
@@ -299,6 +313,8 @@ def against_dense(row: Row, rows: Sequence[Row], places: int) -> str:
     # With several, by the outcome of the test.
     way = "below" if difference.mean < 0 else "above"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
+    if with_power:
+        evidence += _power(_smallest_against_dense(row, rows), places)
     return {
         "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
         "open": f"it is not significantly different from dense ({evidence})",

@@ -197,6 +197,7 @@ def test_both_answers_and_where_they_disagree():
     assert "5 paired seeds; the smallest difference that these seeds could find is" in found.at_cost
     assert found.at_iterations.startswith(f"At equal iterations, route ({ROUTE}) has an FID of 23.0")
     assert "its quality is worse than dense, by 3.00 FID" in found.at_iterations
+    assert "5 paired seeds; the smallest difference that these seeds could find is 0." in found.at_iterations
     label = f"route ({ROUTE})"
     assert found.disagreement == (
         f"The two answers disagree ({label}: better than dense at equal MACs, worse than dense at equal iterations)."
