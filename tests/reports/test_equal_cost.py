@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from synthetic_records import cost, evaluation, record, study, timing
 
@@ -21,6 +22,7 @@ ROUTED_END = round(DENSE_END * DENSE_STEP / ROUTED_STEP)  # nearest to the MACs 
 SMALL_END = round(DENSE_END * DENSE_STEP / cost("", 6).train_step_macs)
 SHIFTS = (0.0, 0.4, -0.3, 0.2, -0.1)  # what the rows of a seed share
 NOISE = (0.1, -0.2, 0.0, 0.15, -0.05)
+ROWS = ("dense", *(f"route-{k}" for k in range(6)))
 EIGHT = tuple(range(150, 1201, 150))
 
 
@@ -303,3 +305,38 @@ def test_the_table_of_rows_has_what_they_have_at_equal_cost():
     shown = columns([*reference, *worse])["route"]["MACs to its end"]
     assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
     assert not any("equal" in title for title in columns(study())["2:8"])
+
+
+@pytest.mark.slow
+def test_without_an_effect_the_answer_at_equal_cost_hardly_ever_says_better(record_property):
+    def fids(rng, iterations, noise):
+        return {i: law(i) * float(np.exp(noise + rng.normal(0, 0.05))) for i in iterations}
+
+    # Six routes interpolated, then six trained to the MACs of their reference, whose curves over MACs are the same.
+    runs = 300
+    for budget, end in (("", DENSE_END), ("dense", ROUTED_END)):
+        claims = 0
+        base = {(row, s): cell(row, s, {1: 1.0}, "" if row == "dense" else ROUTE) for row in ROWS for s in range(5)}
+        rng = np.random.default_rng(16)
+        for _ in range(runs):
+            records = []
+            for s in range(5):
+                shared = rng.normal(0, 0.12)
+                for row in ROWS:
+                    share = 1.0 if row == "dense" else ROUTED_STEP / DENSE_STEP
+                    last = DENSE_END if row == "dense" else end
+                    at = sorted({*EIGHT, last})
+                    values = fids(rng, [share * i for i in at], shared + rng.normal(0, 0.02)).values()
+                    training = {"iterations": last, "batch": 64}
+                    if budget and row != "dense":
+                        training["budget"] = {"macs_of": budget}
+                    changes = {
+                        "evaluations": [evaluation(i, fid) for i, fid in zip(at, values, strict=True)],
+                        "config": {**base[row, s].config, "training": training},
+                    }
+                    records.append(base[row, s].model_copy(update=changes))
+            (found,) = answers(comparison(records))
+            claims += "is better than dense" in found.at_cost
+            assert ("interpolated" in found.at_cost) is not bool(budget)
+        record_property(f"better, {budget or 'interpolated'}", claims / runs)
+        assert claims / runs <= 0.05
