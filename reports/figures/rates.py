@@ -18,6 +18,8 @@ from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
 
+_MOST = 12  # lines in the picture
+
 
 class Line(NamedTuple):
     """Rows that differ in their rate alone, by rate, after their dense row."""
@@ -35,17 +37,20 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(row.fid.mean for line in lines for _, row in line.rows if row.fid)
     has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
     published = published_rates() if has_routing and stands_beside_published(rows) else {}
-    svg, png = style.save(_figure(lines, published))
+    drawn = _first_by_rank(lines)
+    svg, png = style.save(_figure(drawn, published))
     return Picture(
         name=f"rates{suffix}", title="FID against bypass rate", svg=svg, png=png,
         headers=("line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
                  *(("published, another protocol",) if published else ())),
         table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],
         description="FID by the share of tokens that bypasses, dense at 0. "
-        + "; ".join(f"{_named(line)}: {_words(line, places)}" for line in lines),
+        + "; ".join(f"{_named(line)}: {_words(line, places)}" for line in drawn),
         caption="Large marks are means over seeds with 95 % t intervals, small dots the seeds. The rate is the share "
         "of the tokens that does not pass the blocks of a route; 0 is the dense row. "
-        f"{rates_note() if published else ''}",
+        + (f"Drawn: {len(drawn)} of {len(lines)} lines, those of lowest FID; the table below has all. "
+           if len(drawn) < len(lines) else "")
+        + (rates_note() if published else ""),
     )  # fmt: skip
 
 
@@ -64,6 +69,16 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
             ordered = sorted(members, key=lambda pair: pair[0])
             lines.append(Line(" ".join(filter(None, shared)), ordered[0][1].architecture, first + ordered))
     return lines
+
+
+def _first_by_rank(lines: Sequence[Line]) -> list[Line]:
+    """As many as can be told apart, those with the row of lowest FID, in their order."""
+
+    def lowest(line: Line) -> float:
+        return min(row.fid.mean for _, row in line.rows if row.fid and not row.is_dense)
+
+    chosen = set(map(id, sorted(lines, key=lowest)[:_MOST]))
+    return [line for line in lines if id(line) in chosen]
 
 
 def _shared(row: Row) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
+from tread_bench.reports.figures.panels import first_by_rank, left_out
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals
 from tread_bench.reports.published import finetune_note, stands_beside_published
@@ -32,15 +33,17 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not _differ(drawn) or len(by_architecture(drawn)) > 1:
         return None
     places = decimals(point.fid.mean for point in points)
-    svg, png = style.save(_figure(rows, points))
+    shown = first_by_rank(drawn)
+    chosen = [point for point in points if any(rows[point.row] is row for row in shown)]
+    svg, png = style.save(_figure(rows, chosen))
     return Picture(
         name=f"schedule{suffix}", title="FID over the schedule", svg=svg, png=png,
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
         table=[_numbers(rows[point.row], point, places) for point in points],
-        description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in drawn),
+        description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in shown),
         caption="Marks are means over seeds with 95 % t intervals, drawn slightly apart. Below, one strip per row: "
         "blue while tokens are routed, paler for a smaller share of the route’s rate, grey while training is dense. "
-        "The shaded part is the dense phase of the rows that end dense. "
+        f"The shaded part is the dense phase of the rows that end dense. {left_out(shown, drawn)}"
         + (finetune_note() if stands_beside_published(rows) else ""),
     )  # fmt: skip
 
