@@ -62,7 +62,8 @@ def route_placement(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suff
 
 def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
     shown = first_by_rank(placed, _MOST)
-    lines = [_line(row, basis, placed) for row in placed]
+    places = decimals(row.fid.mean for row in placed if row.fid)
+    lines = [_line(row, basis, places) for row in placed]
     drawn = [line for line in lines if any(line.row is row for row in shown)]
     svg, png = style.save(_figure([list(part) for _, part in groupby(drawn, lambda line: line.row.group)], basis))
     what = f"FID difference to dense at {basis.words}" if basis else "FID"
@@ -71,7 +72,7 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
         name=f"route_placement{basis.suffix if basis else ''}{suffix}", title="Route placement", svg=svg, png=png,
         basis=basis.words if basis else "",
         headers=("row", "FID", "95 % interval", *added),
-        table=[_numbers(line, basis, _places(lines)) for line in lines],
+        table=[_numbers(line, basis, places) for line in lines],
         description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "
         + "; ".join(f"{line.row.label}: {line.text}" for line in drawn),
         caption="Tokens leave before the first block of a bar and come back after its last. "
@@ -108,10 +109,10 @@ def _is_placed(row: Row) -> bool:
     return bool(row.fid and row.blocks and has_place and not requested.is_evaluated_only(row.first))
 
 
-def _line(row: Row, basis: Basis | None, rows: Sequence[Row]) -> _Line:
+def _line(row: Row, basis: Basis | None, places: int) -> _Line:
     assert row.fid is not None
     shown = basis.shown(row) if basis else row.fid
-    text = _with_interval(row, shown, basis is not None, decimals(one.fid.mean for one in rows if one.fid))
+    text = _with_interval(row, shown, basis is not None, places)
     return _Line(row, row.fid, shown, text, placement_difference(row) if basis else None)
 
 
@@ -121,10 +122,6 @@ def _num_places(rows: Sequence[Row]) -> int:
 
 def _num_routed(rows: Sequence[Row]) -> int:
     return sum(bool(row.spans) for row in rows)
-
-
-def _places(lines: Sequence[_Line]) -> int:
-    return decimals(line.fid.mean for line in lines)
 
 
 def _has_published(lines: Sequence[_Line]) -> bool:
