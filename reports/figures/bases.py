@@ -67,9 +67,12 @@ class Basis:
 
 
 def bases(rows: Sequence[Row], costs: Sequence[AtEqualCost]) -> list[Basis]:
-    """Equal training cost first, where it was compared, and equal iterations; none where no row has a reference."""
+    """Equal training cost first, and equal iterations; none where no row has a reference.
+
+    Where only few of the rows could be compared at equal cost, equal iterations alone.
+    """
     at_cost, at_iterations = _at_cost(costs, rows), _at_iterations(rows)
-    if not at_cost.differences:
+    if 2 * len(at_cost.differences) < max(1, len(at_iterations.differences)):
         return [at_iterations] if at_iterations.differences else []
     return [at_cost, replace(at_iterations, suffix="_iterations")]
 

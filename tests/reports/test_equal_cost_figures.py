@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from matplotlib.colors import to_rgb
 from synthetic_records import study
-from synthetic_studies import drawn, equal_cost
+from synthetic_studies import drawn, equal_cost, methods
 
 from tread_bench.core.statistics import LEVEL
 from tread_bench.reports.equal_cost import equal_costs
@@ -96,7 +96,8 @@ def test_the_cost_of_the_reference_is_a_line_and_what_is_compared_on_it_is_ringe
     assert any(ring == pytest.approx(sum(ends) / 5) for ring in rings)
 
 
-def test_where_nothing_was_compared_at_equal_cost_there_is_one_basis():
-    rows = comparison(study())
+@pytest.mark.parametrize("records", [study, methods], ids=["nothing", "one row of nine"])
+def test_where_little_was_compared_at_equal_cost_there_is_one_basis(records):
+    rows = comparison(records())
     (only,) = bases(rows, equal_costs(rows))
     assert only.words == "equal iterations" and only.suffix == ""

@@ -36,6 +36,7 @@ OWN = {
     "location_scaling": {"depths"},
     "multi_route": {"route_placement"},
     "finetune": {"methods", "schedule"},
+    "equal_cost": {"route_placement", "route_placement_iterations", "placement_map_iterations"},
     "guidance": {"guidance"},
     "methods": {"methods"},
     "objectives": {"routing_gain"},
