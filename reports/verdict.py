@@ -59,33 +59,37 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     if not any(row.done for row in rows):
         nothing = "No cell of this comparison has finished, so there is no result yet."
         return Verdict(group=group, at_iterations=nothing, cost=_missing(rows))
-    routed = [row for row, _ in ranked(rows)]
-    places = decimals(row.fid.mean for row in rows if row.fid)
     compared = comparable(at_cost, rows)
-    if not routed:
-        return Verdict(group=group, at_iterations=_without_ranks(rows, is_over), cost=_cheapest(rows, is_over))
-
-    # At equal iterations; without an answer at equal cost that is all.
-    best = lowest_fids(rows, routed)[0]
-    when = "At equal iterations, " if compared else ""
-    against = against_dense(best, rows, places, with_power=bool(compared))
-    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
-    cost = f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
+    places = decimals(row.fid.mean for row in rows if row.fid)
+    quality, cost = _at_iterations(rows, compared, places, is_over)
     controls = rules_out(at_cost, compared, places)
     if not compared:
         return Verdict(group=group, at_iterations=quality, cost=cost, controls=controls)
-
-    # At equal cost.
     pays = compared[0]
+    own_cost = _cost(pays.row)
     return Verdict(
         group=group,
         at_cost=at_equal_cost(pays, compared, places),
         at_iterations=quality,
         disagreement=_disagreement(compared),
-        cost=cost if pays.row is best else f"{_cost(pays.row)} {cost}",
+        cost=cost if cost.startswith(own_cost) else f"{own_cost} {cost}".rstrip(),
         to_target=_to_target(pays),
         controls=controls,
     )
+
+
+def _at_iterations(rows: list[Row], compared: Sequence[AtEqualCost], places: int, is_over: bool) -> tuple[str, str]:
+    """Sentences on quality and cost of the best row at equal iterations, beside an answer at equal cost or alone."""
+    routed = [row for row, _ in ranked(rows)]
+    if compared and not routed:
+        return "At equal iterations nothing can be compared: no row has an FID there.", ""
+    if not routed:
+        return _without_ranks(rows, is_over), _cheapest(rows, is_over)
+    best = lowest_fids(rows, routed)[0]
+    when = "At equal iterations, " if compared else ""
+    against = against_dense(best, rows, places, with_power=bool(compared))
+    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
+    return quality, f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
 
 
 def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:

@@ -208,6 +208,14 @@ def test_both_answers_and_where_they_disagree():
     assert "is worse than dense" in found.at_cost and not found.disagreement
 
 
+def test_a_dearer_row_that_ends_before_its_reference_has_an_answer_at_equal_cost_alone():
+    dearer = cost("").model_copy(update={"train_step_macs": 2 * DENSE_STEP})
+    routed = of_seeds("route", {300: 30.0, 600: 18.0}, routes=ROUTE, cost=dearer, macs_of="dense", noise=NOISE)
+    (found,) = answers(comparison([*dense({600: 25.0, 1200: 20.0}), *routed]))
+    assert "is better than dense, by 2.00 FID" in found.at_cost and found.cost
+    assert found.at_iterations == "At equal iterations nothing can be compared: no row has an FID there."
+
+
 def test_an_interpolated_answer_says_so():
     reference = dense({i: law(i) for i in EIGHT})
     routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE, noise=NOISE)
