@@ -14,7 +14,7 @@ from tread_bench.runner.folder import RunFolder, disk_errors_reported
 RESULTS = "results.csv"
 
 
-def write_report(source: Path, out: Path | None, export: Path | None) -> str:
+def write_report(source: Path, out: Path | None, export: Path | None = None) -> str:
     """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given; the page's path.
 
     Raises:
