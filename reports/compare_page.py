@@ -204,7 +204,7 @@ def _differences(found: Sequence[Difference]) -> Table | None:
         *("Row", "Run", "Earlier run", "FID", "FID in the earlier run", "Difference"),
         *("Test", "p", "Outcome", "What differs"),
     )
-    return Table("run_differences", "FID of the same row in two runs", headers, lines)
+    return Table("differences", "FID of the same row in two runs", headers, lines)
 
 
 def _p(value: float | None) -> str:

@@ -80,6 +80,9 @@ def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) ->
 
     Args:
         drawn: pictures that hold the further kinds of files.
+
+    Raises:
+        ValueError: two tables have one name.
     """
     # The numbers of a picture are a table of its name.
     of_pictures = []
@@ -88,7 +91,10 @@ def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) ->
         of_pictures.append(Table(picture.name, picture.title, picture.headers, lines))
 
     files = {}
-    for table in (*tables, *of_pictures):
+    published = [*tables, *of_pictures]
+    if len({table.name for table in published}) < len(published):
+        raise ValueError(f"two tables of one name: {sorted(table.name for table in published)}")
+    for table in published:
         for ending, text_of in FORMATS.items():
             files[folder / f"{table.name}.{ending}"] = text_of(table).encode()
     for picture in drawn:

@@ -275,6 +275,17 @@ def test_two_groups_of_seeds_as_people_compare_them(made):
     assert [path.name for path in (page / "figures").iterdir()] == ["run_differences.svg"]
 
 
+def test_the_export_holds_every_table_and_the_picture(made):
+    kinds = {"run_differences": ("svg", "png", "pdf", "csv", "md", "tex")}
+    kinds |= dict.fromkeys(("differences", "rows", "ranking", "speed"), ("csv", "md", "tex"))
+    expected = {f"{name}.{kind}" for name, some in kinds.items() for kind in some}
+    assert {path.name for path in made[2].iterdir()} == expected
+    with open(made[2] / "differences.csv", encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 7 and all(0 <= float(line["p"]) <= 1 for line in lines)
+    assert all(float(line["Difference, low"]) < 0 < float(line["Difference, high"]) for line in lines)
+
+
 def test_an_export_says_what_its_folder_says(two_runs, tmp_path):
     assert tread_bench("export", two_runs / "there", "--out", tmp_path / "there.json").returncode == 0
     told = [
