@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tread_bench.reports import requested
+from tread_bench.reports.break_even import is_about_speed
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.figures import style
@@ -52,6 +53,9 @@ def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()
 
 
 def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
+    if is_about_speed(rows):
+        yield from _drawn((break_even, speedups), rows, suffix)
+        return
     costs = equal_costs(rows)
     yield from _drawn(_FIRST, rows, suffix)
     for draw_at_cost in _AT_COST:
@@ -59,7 +63,7 @@ def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     yield from _drawn(_NEXT, rows, suffix)
     if picture := fid_against_cost(rows, costs, suffix):
         yield picture
-    yield from _drawn((speedups, break_even), rows, suffix)
+    yield from _drawn((speedups,), rows, suffix)
     trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
     for draw in _PANEL_PER_ROW:
         for members, part in _parts(draw, trained):
