@@ -87,7 +87,7 @@ def _colours(basis: Basis | None, lines: Sequence[_Line]) -> str:
     if basis is None or any(line.row.is_smoke for line in lines):
         return ""
     outlined = ""
-    if any(basis.is_best(line.row) for line in lines):
+    if any(basis.is_best(line.row) for line in lines if line.row.spans):  # dense has no bar
         outlined = f"Outlined: not distinguishable from the row of lowest FID at {basis.words}. "
     return f"{basis.caption}The stronger the colour, the larger the difference. {outlined}"
 

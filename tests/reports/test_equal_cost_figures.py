@@ -68,6 +68,12 @@ def test_outlined_are_the_rows_that_may_be_the_best_at_that_equality(rows, costs
         assert table == {row.label: basis.is_best(row) for row in rows if row.label in table}
 
 
+def test_a_caption_speaks_of_outlines_only_where_a_bar_has_one():
+    made = drawn("equal_cost")
+    assert "Outlined" in made["route_placement"].caption
+    assert "Outlined" not in made["route_placement_iterations"].caption  # dense alone may be the best
+
+
 def test_the_map_has_a_cell_for_each_route_at_its_first_and_last_block():
     table = drawn("equal_cost")["placement_map"].table
     places = {("2", "8"), ("1", "8"), ("4", "8"), ("0", "8"), ("2", "10"), ("0", "10")}
