@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tread_bench.core.cell_costs import training_macs
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites
@@ -292,13 +293,17 @@ def test_shipped_suites_are_valid_and_name_the_schema(name):
     jsonschema.Draft202012Validator(json_schema()).validate(read_yaml(text, name)[0])
 
 
-def test_route_placement_tells_the_papers_story():
+def test_route_placement_answers_at_equal_cost_beside_its_controls():
     rows = expand(load_suite(shipped_suites()["route_placement"])).rows
-    assert [",".join(map(str, row[0].routes)) for row in rows.values()] == [
-        "",
-        *(f"{ends}@0.5" for ends in ("2:8", "1:8", "4:8", "0:8", "2:10", "0:10")),
+    first = {name: cells[0] for name, cells in rows.items()}
+    assert [name for name, cell in first.items() if cell.cell.method.name == "tread"] == [
+        f"tread-{ends}" for ends in ("2:8", "4:8", "0:8", "2:10")
     ]
-    assert all(cell.reference in {c.id for c in rows["dense"]} for row in rows.values() for cell in row)
+    controls = ("other-seeds", "fewer-blocks", "larger-patches", "layer-skip")
+    assert tuple(first)[-4:] == controls
+    costs = {name: training_macs(cell.cell) for name, cell in first.items()}
+    assert all(cost == pytest.approx(costs["dense"], rel=0.002) for cost in costs.values())
+    assert all(cell.reference in {c.id for c in rows["dense"]} for cell in rows["tread-2:8"])
 
 
 def test_the_schema_beside_the_suites_is_up_to_date():
