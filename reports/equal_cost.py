@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.curves import Curve, Reached, over_seeds
+from tread_bench.core.power import detectable_difference
 from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.core.statistics import (
     Estimate,
     Seeds,
-    detectable_difference,
     holm,
     paired_difference,
     paired_p_value,

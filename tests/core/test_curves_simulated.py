@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tread_bench.core.curves import Curve, over_seeds
-from tread_bench.core.statistics import LEVEL, detectable_difference, holm, mean_interval, paired_p_value
+from tread_bench.core.power import detectable_difference
+from tread_bench.core.statistics import LEVEL, holm, mean_interval, paired_p_value
 
 pytestmark = pytest.mark.slow
 

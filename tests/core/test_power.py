@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from tread_bench.core.power import Spread, paired_test_power, seeds_to_find
-from tread_bench.core.statistics import LEVEL, POWER, holm, mean_interval, paired_p_value
+from tread_bench.core.power import POWER, Spread, detectable_difference, paired_test_power, seeds_to_find
+from tread_bench.core.statistics import LEVEL, holm, mean_interval, paired_p_value
 
 # statsmodels 0.14, TTestPower().power and .solve_power, which returns a real number of pairs
 POWERS = [
@@ -88,3 +89,16 @@ def test_so_many_seeds_find_the_difference_in_2000_simulated_studies(differing):
     assert np.mean(found) >= promised - 0.027  # three standard errors
     assert differing > 1 or np.mean(found) <= promised + 0.045
     assert np.mean(falsely) <= LEVEL + 0.015
+
+
+def test_a_difference_that_can_be_detected_is_found_with_that_power():
+    spread, n, tests = 2.0, 5, 6
+    sample = np.array([-1, -0.5, 0, 0.5, 1]) * spread / np.std([-1, -0.5, 0, 0.5, 1], ddof=1)
+    least = detectable_difference(sample, tests)
+    rng = np.random.default_rng(5)
+    draws = rng.normal(least, spread, size=(4000, n))
+    t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / math.sqrt(n))
+    found = np.mean(2 * stats.t.sf(np.abs(t), n - 1) <= 0.05 / tests)
+    assert found == pytest.approx(0.8, abs=0.02)
+    assert detectable_difference([1.0]) is None and detectable_difference([]) is None
+    assert detectable_difference(sample) < least

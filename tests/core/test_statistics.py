@@ -12,7 +12,6 @@ from tread_bench.core.statistics import (
     Estimate,
     _critical_value,
     against_best,
-    detectable_difference,
     guidance_rates,
     holm,
     mean_interval,
@@ -321,16 +320,3 @@ def test_of_two_rows_that_are_equally_good_one_is_called_the_only_best_in_at_mos
 )
 def test_rates_of_sparse_guidance_are_where_the_loss_still_is_low_and_where_it_no_longer_is(losses, rates):
     assert guidance_rates(losses) == rates
-
-
-def test_a_difference_that_can_be_detected_is_found_with_that_power():
-    spread, n, tests = 2.0, 5, 6
-    sample = np.array([-1, -0.5, 0, 0.5, 1]) * spread / np.std([-1, -0.5, 0, 0.5, 1], ddof=1)
-    least = detectable_difference(sample, tests)
-    rng = np.random.default_rng(5)
-    draws = rng.normal(least, spread, size=(4000, n))
-    t = draws.mean(axis=1) / (draws.std(axis=1, ddof=1) / math.sqrt(n))
-    found = np.mean(2 * stats.t.sf(np.abs(t), n - 1) <= 0.05 / tests)
-    assert found == pytest.approx(0.8, abs=0.02)
-    assert detectable_difference([1.0]) is None and detectable_difference([]) is None
-    assert detectable_difference(sample) < least

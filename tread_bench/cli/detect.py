@@ -13,9 +13,9 @@ from rich.table import Column, Table
 from tread_bench.core.config.suite import MAX_SEEDS
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
-from tread_bench.core.power import Spread, paired_test_power, seeds_to_find
+from tread_bench.core.power import POWER, Spread, paired_test_power, seeds_to_find
 from tread_bench.core.records import Record
-from tread_bench.core.statistics import CONFIDENCE, LEVEL, POWER
+from tread_bench.core.statistics import CONFIDENCE, LEVEL
 from tread_bench.runner.export import read_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import cache
 
-from scipy import stats
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, stats
 
-from tread_bench.core.statistics import CONFIDENCE, LEVEL, POWER, Estimate
+from tread_bench.core.statistics import CONFIDENCE, LEVEL, Estimate
 
+POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread
 
 
@@ -37,6 +41,27 @@ def seeds_to_find(effect: float, most: int, level: float = LEVEL, power: float =
     numbers = range(_FEWEST, most + 1)
     place = bisect_left(numbers, power, key=lambda seeds: paired_test_power(effect, seeds, level))
     return numbers[place] if place < len(numbers) else None
+
+
+def detectable_difference(differences: ArrayLike, tests: int = 1, power: float = POWER) -> float | None:
+    """Return the smallest true mean that a two-sided paired t-test of so many differences would find with that power.
+
+    The spread is that of the given differences. With several tests it is what the first of Holm's would find, the
+    strictest: each at 5 % / tests. None with fewer than two differences.
+    """
+    sample = np.asarray(differences, dtype=np.float64)
+    if len(sample) < _FEWEST:
+        return None
+    return float(sample.std(ddof=1)) * _effect_found(len(sample), LEVEL / tests, power)
+
+
+@cache
+def _effect_found(seeds: int, level: float, power: float) -> float:
+    """The smallest effect that a test finds with that power."""
+    largest = 1.0
+    while paired_test_power(largest, seeds, level) < power:
+        largest *= 2
+    return float(optimize.brentq(lambda effect: paired_test_power(effect, seeds, level) - power, 0.0, largest))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from scipy import optimize, stats
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-POWER = 0.8
 STRONG_EXCESS, WEAK_EXCESS = 0.05, 0.5  # excess of a loss over the smallest: costs little, and clearly worse
 _RESAMPLES = 9999
 
@@ -72,32 +71,6 @@ def paired_p_value(a: Seeds, b: Seeds) -> float | None:
         return 1.0 if mean == 0 else 0.0
     n = len(differences)
     return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
-
-
-def detectable_difference(differences: ArrayLike, tests: int = 1, power: float = POWER) -> float | None:
-    """Return the smallest true mean that a two-sided paired t-test of so many differences would find with that power.
-
-    The spread is that of the given differences. With several tests it is what the first of Holm's would find, the
-    strictest: each at 5 % / tests. None with fewer than two differences.
-    """
-    sample = _sample(differences, at_least=0)
-    if len(sample) < 2:
-        return None
-    return float(sample.std(ddof=1)) * _detectable_in_deviations(len(sample), LEVEL / tests, power)
-
-
-@cache
-def _detectable_in_deviations(n: int, level: float, power: float) -> float:
-    """The same for differences of standard deviation 1, by the noncentral t distribution."""
-    critical = float(stats.t.ppf(1 - level / 2, n - 1))
-
-    def lack(shift: float) -> float:
-        return float(stats.nct.sf(critical, n - 1, shift * math.sqrt(n))) - power
-
-    high = 1.0
-    while lack(high) < 0:
-        high *= 2
-    return float(optimize.brentq(lack, 0.0, high))
 
 
 def welch_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Estimate | None:
