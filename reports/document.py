@@ -99,7 +99,7 @@ def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) ->
             files[folder / f"{table.name}.{ending}"] = text_of(table).encode()
     for picture in drawn:
         files[folder / f"{picture.name}.svg"] = picture.svg
-        for kind, content in picture.png.items():
+        for kind, content in picture.further.items():
             files[folder / f"{picture.name}.{kind}"] = content
     return files
 

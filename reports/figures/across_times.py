@@ -42,9 +42,9 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     shown = first_by_rank(rows)
     drawn = [(row, adjacent) for row, adjacent in known if any(row is one for one in shown)]
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})
-    svg, png = style.save(_figure(drawn))
+    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"across_times{suffix}", title="Across timesteps", svg=svg, png=png,
+        name=f"across_times{suffix}", title="Across timesteps", svg=svg, further=further,
         headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
         description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
         + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in drawn),

@@ -23,9 +23,9 @@ def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     routed = [line for line in lines if not _is_control(line)]
     if not any(len(line.points) > 1 for line in routed):
         return None
-    svg, png = style.save(_figure(lines))
+    svg, further = style.save(_figure(lines))
     return Picture(
-        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, png=png,
+        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, further=further,
         headers=("row", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
                  "step ms", "pays from"),
         table=[_numbers(line, point) for line in lines for point in line.points],

@@ -58,10 +58,10 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
     drawn = [point for point in points if any(rows[point.row] is row for row in shown)]
     compared = [one for one in costs if any(one.row is row for row in shown)]
     draw_panels = draw_by_architecture if several else draw
-    svg, png = style.save(draw_panels(rows, drawn, compared))
+    svg, further = style.save(draw_panels(rows, drawn, compared))
     places = decimals(point.fid.mean for point in points)
     return Picture(
-        name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, png=png,
+        name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, further=further,
         headers=("row", "iteration", f"training {unit}", "training s", "FID", "95 % interval"),
         table=[
             (rows[p.row].label, f"{p.iteration:,}", number(p.macs / divisor), number(p.seconds, 1),

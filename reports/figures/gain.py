@@ -38,9 +38,9 @@ def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if len({line.row.group for line in lines}) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
         return None  # depths of one family have a picture of their own
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, png = style.save(_figure(lines, places))
+    svg, further = style.save(_figure(lines, places))
     return Picture(
-        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", svg=svg, png=png, is_open=True,
+        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", svg=svg, further=further, is_open=True,
         headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
                  "published, another protocol"),
         table=[_numbers(line, rows, places) for line in lines],

@@ -38,9 +38,9 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     rows = [curves.row for curves in known]
     shown = first_by_rank(rows)
     drawn = [curves for curves in known if any(curves.row is one for one in shown)]
-    svg, png = style.save(_figure(drawn))
+    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"gradients{suffix}", title="Gradient per block", svg=svg, png=png, table=_table(known),
+        name=f"gradients{suffix}", title="Gradient per block", svg=svg, further=further, table=_table(known),
         headers=("row", "block", "on a route", "training loss", "95 % interval", "dense loss", "95 % interval",
                  "training / dense"),
         description="Line charts of the norm of the loss gradient over each block’s parameters. "

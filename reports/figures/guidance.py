@@ -30,9 +30,9 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     is_judged = stands_beside_published(rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, png = style.save(_figure(found))
+    svg, further = style.save(_figure(found))
     return Picture(
-        name=f"guidance{suffix}", title="Guidance", svg=svg, png=png,
+        name=f"guidance{suffix}", title="Guidance", svg=svg, further=further,
         headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
                  "seeds", "GMACs per image", "MACs, no guidance = 1"),
         table=[line for made in found for line in _numbers(made, places)],

@@ -52,9 +52,9 @@ def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: 
     compared = [line.row for line in lines]
     shown = first_by_rank(compared, _MOST)
     drawn = [line for line in lines if any(line.row is row for row in shown)]
-    svg, png = style.save(_figure(drawn, places, basis))
+    svg, further = style.save(_figure(drawn, places, basis))
     return Picture(
-        name=f"methods{basis.suffix}{suffix}", title=_title(lines), svg=svg, png=png, basis=basis.words,
+        name=f"methods{basis.suffix}{suffix}", title=_title(lines), svg=svg, further=further, basis=basis.words,
         is_open=_title(lines) == "Methods",
         headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
                  "parameters of the method", "parameters of auxiliary losses", "training MACs, dense = 1",

@@ -38,9 +38,9 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
     published = published_rates() if has_routing and stands_beside_published(rows) else {}
     drawn = _first_by_rank(lines)
-    svg, png = style.save(_figure(drawn, published))
+    svg, further = style.save(_figure(drawn, published))
     return Picture(
-        name=f"rates{suffix}", title="FID against bypass rate", svg=svg, png=png,
+        name=f"rates{suffix}", title="FID against bypass rate", svg=svg, further=further,
         headers=("line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
                  *(("published, another protocol",) if published else ())),
         table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],

@@ -35,9 +35,9 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(point.fid.mean for point in points)
     shown = first_by_rank(drawn)
     chosen = [point for point in points if any(rows[point.row] is row for row in shown)]
-    svg, png = style.save(_figure(rows, chosen))
+    svg, further = style.save(_figure(rows, chosen))
     return Picture(
-        name=f"schedule{suffix}", title="FID over the schedule", svg=svg, png=png,
+        name=f"schedule{suffix}", title="FID over the schedule", svg=svg, further=further,
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
         table=[_numbers(rows[point.row], point, places) for point in points],
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in shown),

@@ -30,9 +30,9 @@ def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | Non
     if not points:
         return None
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, png = style.save(_figure(points))
+    svg, further = style.save(_figure(points))
     return Picture(
-        name=f"selectors{suffix}", title="Selectors", svg=svg, png=png,
+        name=f"selectors{suffix}", title="Selectors", svg=svg, further=further,
         headers=("row", "selector", "routes", "FID difference to dense", "95 % interval", "seeds"),
         table=[
             (row.label, row.first.selector, row.first.routes, number(difference.mean, places, True),

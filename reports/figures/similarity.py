@@ -35,10 +35,10 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     rows = [row for row, _ in means]
     shown = first_by_rank(rows)
     drawn = [(row, mean) for row, mean in means if any(row is one for one in shown)]
-    svg, png = style.save(_figure(drawn))
+    svg, further = style.save(_figure(drawn))
     table = [_numbers(row, mean) for row, mean in means]
     return Picture(
-        name=f"similarity{suffix}", title="Layer cosine similarity", svg=svg, png=png, table=table,
+        name=f"similarity{suffix}", title="Layer cosine similarity", svg=svg, further=further, table=table,
         headers=("row", "blocks", "mean, neighbours inside a route", "mean, other neighbours"),
         description="Heat maps of the similarity between the outputs of all blocks. "
         + "; ".join(map(_words, drawn)),

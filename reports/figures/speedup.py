@@ -62,9 +62,9 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     timed = [step.row for step in steps]
     shown = first_by_rank(timed, _MOST)
     drawn = [step for step in steps if any(step.row is row for row in shown)]
-    svg, png = style.save(_figure(drawn))
+    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes", svg=svg, png=png,
+        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes", svg=svg, further=further,
         headers=("row", "ideal speed-up", "achieved", "95 % low", "95 % high", "dense step ms", "ideal step ms",
                  "step ms", "overhead ms", "overhead, share of the ideal saving", "attention, share of forward MACs",
                  "data wait ms"),

@@ -101,7 +101,7 @@ class Picture:
     headers: tuple[str, ...]
     table: Sequence[tuple[str, ...]]
     svg: bytes
-    png: Mapping[Kind, bytes]  # the further files that were requested
+    further: Mapping[Kind, bytes]  # the other files that were requested
     basis: str = ""  # what rows are compared at; the page switches between pictures of one title
     is_open: bool = False  # the page shows the table at once
     is_folded: bool = False  # the page shows the picture on demand
