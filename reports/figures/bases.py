@@ -34,6 +34,7 @@ class Basis:
     best: frozenset[int]  # ids of rows that are not distinguishable from the one of lowest FID
     caption: str
     suffix: str = ""  # of the name of its picture; "" for the first
+    is_published: bool = False  # whether the published differences are of this kind
 
     def difference(self, row: Row) -> Difference | None:
         return self.differences.get(id(row))
@@ -117,4 +118,5 @@ def _at_iterations(rows: Sequence[Row]) -> Basis:
             differences[id(row)] = Difference(estimate, outcome(row) in ("better", "worse"))
         if row.is_among_lowest_fid:
             best.add(id(row))
-    return Basis("equal iterations", differences, frozenset(best), f"At equal iterations. {tones(rows)}")
+    caption = f"At equal iterations. {tones(rows)}"
+    return Basis("equal iterations", differences, frozenset(best), caption, is_published=True)

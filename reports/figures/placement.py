@@ -78,7 +78,7 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
         caption="Tokens leave before the first block of a bar and come back after its last. "
         + f"Lines are 95 % t intervals over {'paired ' if basis else ''}seeds. "
         + _colours(basis, drawn)
-        + left_out(shown, placed) + _several(lines) + (placement_note() if _has_published(lines) else ""),
+        + left_out(shown, placed) + _several(lines, basis) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
 
 
@@ -92,13 +92,14 @@ def _colours(basis: Basis | None, lines: Sequence[_Line]) -> str:
     return f"{basis.caption}The stronger the colour, the larger the difference. {outlined}"
 
 
-def _several(lines: Sequence[_Line]) -> str:
+def _several(lines: Sequence[_Line], basis: Basis | None) -> str:
     """What there is to say of rows with several routes."""
     if not any(len(line.row.spans) > 1 for line in lines):
         return ""
     added = any(requested.auxiliary(line.row.first) for line in lines)
     loss = "A loss after a plus sign is added, over all routes of the row. " if added else ""
-    published = f"{several_routes_note()} " if stands_beside_published(line.row for line in lines) else ""
+    is_beside = (basis is None or basis.is_published) and stands_beside_published(line.row for line in lines)
+    published = f"{several_routes_note()} " if is_beside else ""
     return f"Several bars in a line are routes one after another, of one row. {loss}{published}"
 
 
@@ -113,7 +114,7 @@ def _line(row: Row, basis: Basis | None, places: int) -> _Line:
     assert row.fid is not None
     shown = basis.shown(row) if basis else row.fid
     text = _with_interval(row, shown, basis is not None, places)
-    return _Line(row, row.fid, shown, text, placement_difference(row) if basis else None)
+    return _Line(row, row.fid, shown, text, placement_difference(row) if basis and basis.is_published else None)
 
 
 def _num_places(rows: Sequence[Row]) -> int:
