@@ -62,7 +62,7 @@ def test_the_interval_at_equal_cost_covers_the_true_difference(seeds, record_pro
     for row, share in enumerate(SHARES):
         truth = -0.05 * law(share)
         covered = np.mean([not mean_interval(run).excludes(truth) for run in differences[:, row]])
-        record_property(f"covered at {share}, {seeds} seeds", covered)
+        record_property(f"covered at {share}, {seeds} seeds", float(covered))
         assert covered >= 0.93
 
 
@@ -71,7 +71,7 @@ def test_without_an_effect_hardly_a_family_has_a_row_called_better(seeds, record
     outcomes = np.array([said(family) for family in families(seeds)])
     for name, sign in (("better", -1), ("worse", 1)):
         share = float((outcomes == sign).any(axis=1).mean())
-        record_property(f"a row called {name} without an effect, {seeds} seeds", share)
+        record_property(f"a row called {name} without an effect, {seeds} seeds", float(share))
         assert share <= 0.05
 
 
@@ -90,7 +90,7 @@ def test_a_gain_of_detectable_size_is_found_in_80_percent_of_runs(record_propert
     differences = families(5)[:, 0] - least
     p_values = [paired_p_value(dict(enumerate(run)), dict.fromkeys(range(5), 0.0)) for run in differences]
     power = np.mean(np.array(p_values) <= LEVEL / len(SHARES))
-    record_property("power at the detectable difference", (least, power))
+    record_property("power at the detectable difference", (float(least), float(power)))
     assert power == pytest.approx(0.8, abs=0.05)
 
 
@@ -106,6 +106,6 @@ def test_the_interval_of_the_cost_to_reach_a_target_covers_it(seeds, ratio, reco
         low = min(found.low, 1.0)  # where no seed reached it: more than was trained
         covered += low <= ratio <= found.high
         reached += found.reached
-    record_property(f"covered, {seeds} seeds, truth {ratio}", covered / RUNS)
-    record_property(f"reached, {seeds} seeds, truth {ratio}", reached / RUNS / seeds)
+    record_property(f"covered, {seeds} seeds, truth {ratio}", float(covered / RUNS))
+    record_property(f"reached, {seeds} seeds, truth {ratio}", float(reached / RUNS / seeds))
     assert covered / RUNS >= 0.93

@@ -346,5 +346,5 @@ def test_without_an_effect_the_answer_at_equal_cost_hardly_ever_says_better(reco
             (found,) = answers(comparison(records))
             claims += "is better than dense" in found.at_cost
             assert ("interpolated" in found.at_cost) is not bool(budget)
-        record_property(f"better, {budget or 'interpolated'}", claims / runs)
+        record_property(f"better, {budget or 'interpolated'}", float(claims / runs))
         assert claims / runs <= 0.05
