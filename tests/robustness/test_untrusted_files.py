@@ -273,7 +273,7 @@ def test_a_run_opens_no_port_reaches_nobody_and_writes_no_secret(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     (tmp_path / "toy.yaml").write_text(
         "name: toy\nbase:\n  backbone: {name: DiT, depth: 1, hidden: 8, heads: 1, patch: 4}\n"
-        "  training: {iterations: 2, batch: 4}\n  metrics: {num_samples: 32}\n"
+        "  training: {iterations: 2, batch: 4}\n  metrics: {num_samples: 32, kid_subset_size: 16}\n"
     )
     log = tmp_path / "sockets"
     environment = {

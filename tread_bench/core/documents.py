@@ -28,7 +28,7 @@ from tread_bench.core.conditions import Conditions, RunNumerics
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import printable
-from tread_bench.core.identity import Identity, packed_json, unpacked_json
+from tread_bench.core.identity import Identity, compact_json
 from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
@@ -268,13 +268,13 @@ def _record_problems(record: Record) -> Sequence[str]:
 
 def _problems_of(config: dict[str, JsonValue], *, tolerant: bool) -> Sequence[str]:
     """Mistakes in a cell's configuration; if `tolerant`, keys and plug-ins that are unknown here are none."""
-    return _problems_of_packed(packed_json(config), tolerant)
+    return _problems_of_text(compact_json(config), tolerant)
 
 
 @lru_cache(maxsize=4096)
-def _problems_of_packed(packed: bytes, tolerant: bool) -> Sequence[str]:
+def _problems_of_text(text: str, tolerant: bool) -> Sequence[str]:
     """All seeds of a row have the same configuration, and so have its request and its record."""
-    config = unpacked_json(packed)
+    config = json.loads(text)
     try:
         return _config_problems(config, Cell.model_validate(config))
     except ValidationError as error:

@@ -33,7 +33,7 @@ from tread_bench.core.files import (
     write_atomically,
     write_json,
 )
-from tread_bench.core.identity import Identity, check_cell, packed_json
+from tread_bench.core.identity import Identity, check_cell, compact_json
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.records import SCHEMA_VERSION, Record
@@ -240,7 +240,7 @@ class RunFolder:
         request = request or self.request(cell_id)
         if request is None:
             check_cell(record.cell, path, cell_id)
-        elif record.cell != request.cell or packed_json(record.config) != packed_json(request.config):
+        elif record.cell != request.cell or compact_json(record.config) != compact_json(request.config):
             request.identity.check(Identity.of(record.cell, record.config).stamp(), path)
         return record
 
