@@ -137,3 +137,11 @@ def fingerprints_names(options, folder):
 def fingerprints_numbers_of_files(options, folder):
     numbers = iter("ab")
     return latents_with(lambda paths: f"{len(paths)} {next(numbers)}", options)
+
+
+def objects(options, generates):
+    yield "nothing is good enough"
+
+
+def stands_in_nowhere(options, folder, count):
+    return options

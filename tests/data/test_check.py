@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ from safetensors.numpy import save_file
 
 from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
-from tread_bench.data.check import data_problems
+from tread_bench.data.check import absent_classes, data_problems
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.parquet import source
 from tread_bench.data.parquet.family import ParquetData
 
 SUITE = """\
@@ -77,6 +79,27 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
     choice = LatentsData(name="latents", train=(good, *bad), held_out=(good,), scale=1.0, **shape)
     found = data_problems([(choice, True)])
     assert len(found) == 3 and all(path in message for path, message in zip(bad, found, strict=True))
+
+
+def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str, monkeypatch: pytest.MonkeyPatch):
+    read = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(Path(good).parent / "cache"))
+    monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := []) or found)
+    choice = [(images(good, held_out=good), True)]
+    assert data_problems(choice) == data_problems(choice) == [] and len(read) == 2  # just written: may change again
+    for times, when in ((3, 10**9), (4, 2 * 10**9)):
+        os.utime(good, ns=(when, when))
+        assert data_problems(choice) == data_problems(choice) == [] and len(read) == times
+    monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
+    os.utime(good, ns=(0, 0))
+    assert data_problems(choice) == data_problems(choice) == ["bad"] and len(read) == 6
+
+
+def test_classes_that_do_not_occur_are_named():
+    assert list(absent_classes(np.array([0, 1, 2, 1]), 3)) == list(absent_classes(np.zeros(4, np.int64), 0)) == []
+    (message,) = absent_classes(np.array([0, 2, 9]), 10)
+    assert message.startswith("data.num_classes 10: no training sample has classes 1, 3, 4 and 4 more, and images")
+    assert "has class 1, and" in next(absent_classes(np.array([0, 2]), 3))
 
 
 @pytest.mark.slow

@@ -65,12 +65,25 @@ BROKEN = {
     "counts_from_one": {"labels"},
     "sorts_batches": {"order"},
     "standardises_batches": {"order"},
-    "shares_one_sample": {"split"},
+    "shares_one_sample": {"split", "counts"},
     "draws_anew": {"again"},
     "shows_floats": {"real_images"},
     "fingerprints_names": {"fingerprint"},
     "fingerprints_numbers_of_files": {"fingerprint"},
 }
+
+
+DESCRIBED_WRONGLY = {
+    "miscounts": ({"counts": lambda options: (1439, 358)}, {"counts"}),
+    "objects": ({"check_all": "tests.data.broken_sources:objects"}, {"files"}),
+    "stands_in_nowhere": ({"stand_in": "tests.data.broken_sources:stands_in_nowhere"}, {"stand_in"}),
+}
+
+
+@pytest.mark.parametrize("name", DESCRIBED_WRONGLY)
+def test_each_check_of_the_description_finds_what_it_is_there_for(name):
+    changes, expected = DESCRIBED_WRONGLY[name]
+    assert {violation.check for violation in check_data(replace(DIGITS, **changes))} == expected
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -85,13 +98,14 @@ def test_each_check_finds_what_it_is_there_for(name, tmp_path):
 
 
 def test_every_check_is_shown_to_find_something():
-    found = {check for expected in BROKEN.values() for check in expected}
+    described = (expected for _, expected in DESCRIBED_WRONGLY.values())
+    found = {check for expected in (*BROKEN.values(), *described) for check in expected}
     assert found == {check.__name__.removeprefix("check_") for check in DATA_CHECKS}
 
 
 def test_one_shared_sample_is_found_by_its_place():
-    (found,) = check_data(replace(DIGITS, builder="tests.data.broken_sources:shares_one_sample"))
-    assert str(found) == "split: 1 of 360 held-out samples are training samples, the first is 0"
+    found = check_data(replace(DIGITS, builder="tests.data.broken_sources:shares_one_sample"))
+    assert str(found[-1]) == "split: 1 of 360 held-out samples are training samples, the first is 0"
 
 
 def test_changed_content_that_is_the_same_is_said(tmp_path):
@@ -148,6 +162,8 @@ def announced_as(monkeypatch, **changes):
         ({"options": Shapeless}, "its options must have image_size, num_classes, as fields or as properties"),
         ({"builder": "source"}, "its builder must be the text 'module:attribute', not 'source'"),
         ({"check_files": print}, "its check_files must be the text 'module:attribute', not <built-in function print>"),
+        ({"stand_in": "source"}, "its stand_in must be the text 'module:attribute', not 'source'"),
+        ({"counts": (3, 1)}, "its counts must be a Callable, not (3, 1)"),
         ({"files": ()}, "its files must be a Callable, not ()"),
         ({"not_comparable": ""}, "its not_comparable must be a Callable, not ''"),
         ({"decoding": None}, "its decoding must be a Callable, not None"),

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from torch_fidelity import calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
+from tread_bench.core.cache import cache_folder
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
@@ -29,7 +30,7 @@ from tread_bench.measure.quality.networks.classifier.extractor import open_class
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.precision_recall.family import PRECISION_RECALL
-from tread_bench.measure.quality.reference import Reference, cache_folder, reference_of, statistics_of
+from tread_bench.measure.quality.reference import Reference, reference_of, statistics_of
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
@@ -295,14 +296,14 @@ class TestReferenceCache:
         self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first = reference_of(digits, extractor)
-        next(cache_folder().iterdir()).unlink()
+        next(cache_folder("reference").iterdir()).unlink()
         self.spoil(monkeypatch)
         assert reference_of(digits, extractor) is first
 
     @pytest.mark.parametrize("place", [-1, 20])  # in the features, in the header
     def test_a_changed_file_is_not_believed(self, extractor: Extractor, digits: DataSource, place: int) -> None:
         first = reference_of(digits, extractor)
-        path = next(cache_folder().iterdir())
+        path = next(cache_folder("reference").iterdir())
         whole = path.read_bytes()
         changed = bytearray(whole)
         changed[place] ^= 1
@@ -317,7 +318,7 @@ class TestReferenceCache:
         darker = ImageSet(digits.train.pixels // 2, digits.train.classes)
         a = reference_of(digits, extractor)
         b = reference_of(DataSource(darker, digits.held_out, 10), extractor)
-        assert len(list(cache_folder().iterdir())) == 2
+        assert len(list(cache_folder("reference").iterdir())) == 2
         assert frechet_distance(a.statistics, b.statistics) > 1
 
     def test_cells_that_need_it_at_the_same_time_compute_it_once(

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from tread_bench.core.cache import cache_folder
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import read_plain, write_atomically
 from tread_bench.core.locks import waited_for
 from tread_bench.core.records import DataFile, Part
 
 ENDS_BYTES = 2**16  # read at each end of a file
-_SETTLED_S = 2.0  # a file modified this recently may change again with the same time stamp
+SETTLED_S = 2.0  # a file modified this recently may change again with the same time stamp
 
 Files = Mapping[str, DataFile]  # by path
 
@@ -163,7 +164,7 @@ def _hashed(path: str) -> str:
         about = os.fstat(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         is_same = os.fstat(file.fileno()).st_mtime_ns == about.st_mtime_ns
-    if is_same and time.time() - about.st_mtime > _SETTLED_S:
+    if is_same and time.time() - about.st_mtime > SETTLED_S:
         entry = _Entry(path=os.path.realpath(path), bytes=about.st_size, mtime_ns=about.st_mtime_ns, sha256=sha256)
         with suppress(OSError):
             write_atomically(_entry_path(path), entry.model_dump_json())
@@ -181,6 +182,5 @@ def _cached(path: str, about: os.stat_result) -> str:
 
 
 def _entry_path(path: str) -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = hashlib.sha256(os.path.realpath(path).encode("utf-8", "surrogateescape")).hexdigest()
-    return Path(home) / "tread-bench" / "files" / f"{name}.json"
+    return cache_folder("files") / f"{name}.json"

@@ -17,7 +17,8 @@ from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 _SHAPE = ("image_size", "channels", "num_classes")
-_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes")  # traits that depend on the options
+_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes", "counts")  # of the options
+_CODE = ("check_files", "check_all", "stand_in")  # traits that name code, or None
 
 
 class DataOptions(Model):
@@ -88,6 +89,11 @@ def nothing_decoded(options: Any) -> int:
     return 0
 
 
+def not_counted(options: Any) -> tuple[int, int] | None:
+    """Return None, for a source whose samples are counted when it is opened."""
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataFamily:
     """Torch-free description of a data source.
@@ -102,8 +108,16 @@ class DataFamily:
         not_comparable: options -> why generated samples cannot be compared with real images; empty if they can.
         extractor: the feature network that ships for such images, by its name in `tread-bench list extractors`; None:
             a suite names one.
+        counts: options -> the numbers of training and held-out samples, by headers alone; None: a file is missing or
+            unreadable, or they are not known.
         check_files: "module:attribute" of a callable (options, whether samples are generated) -> a message for each
-            mistake in the files that shows without reading all of them; None: a cell that reads them finds it.
+            mistake that shows in headers, first and last samples, and labels; None: a cell that reads them finds it.
+        check_all: the same for mistakes that show only where every sample is read, such as the sizes of images; a run
+            calls it once, and again when a file has changed.
+        stand_in: "module:attribute" of a callable (options, folder, count) -> options. It writes `count` random
+            training samples and max(16, count // 4) held-out ones into the folder, in the layout of the options, and
+            returns options that name them and differ in nothing else; None: missing files are a mistake in a smoke
+            run too.
         decoding: options -> how generated samples become images; None: they are images.
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
         decoded_bytes: options -> the size of what is decoded, as far as a run may keep it.
@@ -117,7 +131,10 @@ class DataFamily:
     files: Callable[[Any, bool], Iterable[tuple[Place, str]]]
     not_comparable: Callable[[Any], str]
     extractor: str | None
+    counts: Callable[[Any], tuple[int, int] | None] = not_counted
     check_files: str | None = None
+    check_all: str | None = None
+    stand_in: str | None = None
     decoding: Callable[[Any], Decoding | None] = no_decoding
     is_flipped: Callable[[Any], bool] = never_flipped
     decoded_bytes: Callable[[Any], int] = nothing_decoded
@@ -128,10 +145,11 @@ class DataFamily:
 
 def _wrong_with(data: DataFamily) -> str:
     """The rule that the data source breaks; empty if none."""
+    codes = {key: getattr(data, key) for key in _CODE}
     wrong = (
         wrong_options(data, DataOptions)
         or wrong_builder(data.builder)
-        or ("" if data.check_files is None else wrong_builder(data.check_files, "check_files"))
+        or next(filter(None, (wrong_builder(code, key) for key, code in codes.items() if code is not None)), "")
         or wrong_traits(data, **dict.fromkeys(_ASKED, Callable), has_published_fids=bool, note=str)
     )
     if wrong:

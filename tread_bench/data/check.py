@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from importlib.metadata import version
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.data_files import SETTLED_S
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import write_atomically
+from tread_bench.core.outputs import OutputError
 from tread_bench.core.plugins import named
 
+_SHOWN = 3  # classes in a message
 
-def data_problems(read: Iterable[tuple[DataOptions, bool]]) -> list[str]:
-    """One message for each file that cannot be used, by its headers, columns, labels, and first and last entries.
 
-    Mistakes that can only be found by reading everything are found by the cell that reads it.
+def data_problems(read: Iterable[tuple[DataOptions, bool]], reads_everything: bool = False) -> list[str]:
+    """One message for each mistake in data files: in headers, columns, labels, and first and last samples.
+
+    Files in which nothing was found are not read again until one of them changes.
 
     Args:
         read: data sources, each with whether samples are generated, to be compared with real images.
+        reads_everything: also find what shows only where every sample is read.
     """
     found: dict[str, None] = {}  # each once, in order
     for options, generates in read:
-        if check_files := options.family.check_files:
-            found |= dict.fromkeys(named(check_files)(options, generates))
+        family = options.family
+        for check in (family.check_files, family.check_all if reads_everything else None):
+            if check is not None:
+                found |= dict.fromkeys(_messages(check, options, generates))
     return list(found)
 
 
@@ -30,3 +47,52 @@ def message_of(check: Callable[..., object], *values: object) -> Iterator[str]:
         check(*values)
     except UserError as error:
         yield str(error)
+
+
+def absent_classes(labels: NDArray[np.int64], num_classes: int) -> Iterator[str]:
+    """A message where classes of 0 .. num_classes - 1 have no training sample: images are generated of each class."""
+    absent = sorted(set(range(num_classes)) - set(np.unique(labels).tolist()))
+    if not absent:
+        return
+    shown = ", ".join(map(str, absent[:_SHOWN])) + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else "")
+    are = "classes" if len(absent) > 1 else "class"
+    yield (
+        f"data.num_classes {num_classes}: no training sample has {are} {shown}, and images are generated of every "
+        "class; correct num_classes, number the labels from 0 without gaps, or set metrics.generate: false"
+    )
+
+
+def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
+    """What a check finds; nothing, without a look, where it found nothing in these very files before."""
+    files = _state(options, generates)
+    key = (version("tread-bench"), check, options.model_dump_json(), generates, files)
+    name = hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()
+    clean = cache_folder("checked") / name
+    with one_at_a_time(name):
+        if clean.exists():
+            return []
+        try:
+            found = list(named(check)(options, generates))
+        except UserError as error:
+            return [str(error)]
+        if not found and _is_settled(files) and _state(options, generates) == files:
+            with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
+                clean.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(clean, f"{check}\n")
+        return found
+
+
+def _state(options: DataOptions, generates: bool) -> list[tuple[str, int, int]]:
+    """Place, size and time of each file that is there."""
+    found = []
+    for _, path in options.family.files(options, generates):
+        with suppress(OSError):
+            about = os.stat(path)
+            found.append((os.path.realpath(path), about.st_size, about.st_mtime_ns))
+    return found
+
+
+def _is_settled(files: list[tuple[str, int, int]]) -> bool:
+    """Whether no file was written so recently that it may change again with the same time stamp."""
+    latest_ns = max((mtime_ns for _, _, mtime_ns in files), default=0)
+    return time.time() - latest_ns / 1e9 > SETTLED_S

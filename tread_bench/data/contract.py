@@ -30,6 +30,7 @@ from tread_bench.core.violations import Violation, run_checks
 from tread_bench.data.source import DataSource, DataSplit
 
 BATCH = 64
+STAND_IN = 64  # training samples
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,14 @@ def check_shape(subject: DataSubject) -> Iterator[str]:
             if not images.isfinite().all() or (is_image and images.abs().max() > 1):
                 yield f"{name}: expected {'values in [-1, 1]' if is_image else 'finite values'}; saw {_range(images)}"
                 break
+
+
+def check_counts(subject: DataSubject) -> Iterator[str]:
+    """What the description counts by headers is what is there."""
+    counts = subject.family.counts(subject.options)
+    found = tuple(len(part) for _, part in _parts(subject.opened()))
+    if counts is not None and tuple(counts) != found:
+        yield f"its counts are {tuple(counts)}; opened, it has {found} training and held-out samples"
 
 
 def check_labels(subject: DataSubject) -> Iterator[str]:
@@ -163,6 +172,37 @@ def check_real_images(subject: DataSubject) -> Iterator[str]:
         yield "real images depend on the size of the batch"
 
 
+def check_files(subject: DataSubject) -> Iterator[str]:
+    """Files without a mistake are found to have none."""
+    for key in ("check_files", "check_all"):
+        if code := getattr(subject.family, key):
+            yield from (f"{key} reports of good files: {message}" for message in named(code)(subject.options, True))
+
+
+def check_stand_in(subject: DataSubject) -> Iterator[str]:
+    """A stand-in has the samples that were requested, in files of its folder, and differs in nothing else."""
+    family, options = subject.family, subject.options
+    if family.stand_in is None:
+        return
+    with TemporaryDirectory() as folder:
+        standing = named(family.stand_in)(options, Path(folder), STAND_IN)
+        files = list(family.files(standing, subject.is_comparable))
+        outside = [path for _, path in files if not Path(path).resolve().is_relative_to(Path(folder).resolve())]
+        if not files or outside:
+            yield f"expected files in its folder; saw {', '.join(outside) or 'none'}"
+        source = subject.opened(standing)
+        found = tuple(len(part) for _, part in _parts(source))
+        expected = STAND_IN, max(16, STAND_IN // 4)
+        if found != expected:
+            yield f"expected {expected} training and held-out samples; saw {found}"
+        if not outside:
+            stands_for = DataSubject(family, standing)
+            yield from (*check_shape(stands_for), *check_labels(stands_for), *check_real_images(stands_for))
+        shape = ("image_size", "channels", "num_classes", "picture_shape")
+        if any(getattr(standing, key) != getattr(options, key) for key in shape):
+            yield f"its options have another shape than those that it stands in for: {standing}"
+
+
 def _parts(source: DataSource) -> tuple[tuple[str, DataSplit], tuple[str, DataSplit]]:
     return ("train", source.train), ("held_out", source.held_out)
 
@@ -203,12 +243,15 @@ def _put(values: Any, place: Place, value: str) -> None:
 
 DATA_CHECKS: tuple[Callable[[DataSubject], Iterator[str]], ...] = (
     check_shape,
+    check_counts,
     check_labels,
     check_order,
     check_split,
     check_again,
     check_fingerprint,
     check_real_images,
+    check_files,
+    check_stand_in,
 )
 
 

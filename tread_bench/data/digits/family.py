@@ -25,6 +25,10 @@ class DigitsData(DataOptions):
         return 10
 
 
+def _counts(options: DigitsData) -> tuple[int, int]:
+    return 1438, 359
+
+
 DIGITS = DataFamily(
     name="digits",
     options=DigitsData,
@@ -32,6 +36,7 @@ DIGITS = DataFamily(
     files=no_files,
     not_comparable=always_comparable,
     extractor="digits-classifier",
+    counts=_counts,
     note=(
         "The data are scanned digits of 8×8 pixels and the network is small. At this size TREAD’s gain in quality is "
         "not expected, and results need not hold at a published size. The FIDs use a separate feature network, so they "

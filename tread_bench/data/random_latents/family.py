@@ -24,6 +24,11 @@ def _never_comparable(options: RandomLatentsData) -> str:
     return "data random_latents is noise, by which no sample can be judged: set metrics.generate: false"
 
 
+def _counts(options: RandomLatentsData) -> tuple[int, int]:
+    held_out = options.count // 5
+    return options.count - held_out, held_out
+
+
 RANDOM_LATENTS = DataFamily(
     name="random_latents",
     options=RandomLatentsData,
@@ -31,4 +36,5 @@ RANDOM_LATENTS = DataFamily(
     files=no_files,
     not_comparable=_never_comparable,
     extractor=None,
+    counts=_counts,
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +13,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from tread_bench.core.cache import cache_folder, one_at_a_time
 from tread_bench.core.files import write_atomically
-from tread_bench.core.locks import waited_for
 from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
@@ -42,8 +40,8 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
-        path = cache_folder() / f"{key}.safetensors"
-        with _one_at_a_time(key):
+        path = cache_folder("reference") / f"{key}.safetensors"
+        with one_at_a_time(key):
             statistics = _load(path, key)
             if statistics is None:
                 statistics = statistics_of(images, extractor)
@@ -68,23 +66,6 @@ def statistics_of(images: RealImages, extractor: Extractor) -> FeatureStatistics
         features, _ = extractor.features(pixels)
         statistics.add(features, kept=slice(-statistics.count % stride, None, stride))
     return statistics
-
-
-def cache_folder() -> Path:
-    """$XDG_CACHE_HOME/tread-bench/reference, or under ~/.cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "tread-bench" / "reference"
-
-
-@contextmanager
-def _one_at_a_time(key: str) -> Iterator[None]:
-    """The kernel releases the lock of a process that dies. Where locks do not work, no process waits."""
-    folder = cache_folder().with_name("locks")
-    with ExitStack() as turn:
-        with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            turn.enter_context(waited_for(folder / key))
-        yield
 
 
 def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
