@@ -19,10 +19,11 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.precision import full_float32
 from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
-from tread_bench.measure.quality.features import choose_extractor, full_float32
+from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier import network
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import (

@@ -11,9 +11,9 @@ from torch.export.passes import move_to_device_pass
 
 from tread_bench.core.data_sources import DataOptions, Decoding
 from tread_bench.core.errors import UserError
+from tread_bench.data.precision import full_float32
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program
-from tread_bench.measure.quality.features import full_float32
 
 BATCH = 16  # latents that a decoder takes at a time: always as many, so that no image depends on how many there are
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from tread_bench.core.plugins import named
+from tread_bench.data.precision import full_float32
 
 if TYPE_CHECKING:
     from tread_bench.core.config.data import DataChoice
@@ -59,21 +58,6 @@ class Extractor:
         with torch.no_grad(), full_float32(self.device):
             features, logits = self.network(pixels.to(self.device).expand(-1, 3, -1, -1))
         return features.cpu(), None if logits is None else logits.cpu()
-
-
-@contextmanager
-def full_float32(device: torch.device) -> Iterator[None]:
-    """No autocast, no TF32, no algorithm search: a metric must not depend on the precision of the training."""
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        with (
-            torch.autocast(device.type, enabled=False),
-            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-        ):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(precision)
 
 
 def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
