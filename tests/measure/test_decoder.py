@@ -9,17 +9,22 @@ import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.data.tiny_vae import LATENT, SIDE, write_vae
+from tread_bench.core.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
+from tread_bench.measure.quality.fingerprint import _decoding
 
 
 class SmallDecoder(nn.Module):
@@ -113,6 +118,80 @@ def test_an_open_batch_is_refused(module: nn.Module, tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.pt2: cannot read data\.decoder \(No such file"):
         Decoder(data(tmp_path / "none.pt2"))
+
+
+# Autoencoders of diffusers in folders
+
+
+@pytest.fixture(scope="module", params=tuple(LATENT))
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """A model, and the folder that it was written to."""
+    path = tmp_path_factory.mktemp("vae")
+    return write_vae(path, request.param), path
+
+
+def of_folder(folder: tuple[Any, Path], **choice: Any) -> LatentsData:
+    channels, side, _ = LATENT[type(folder[0]).__name__]
+    return data(folder[1], **{"channels": channels, "image_size": side, "decoded_size": SIDE, **choice})
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_an_autoencoder_decodes_as_diffusers_does_however_many_there_are(folder: tuple[Any, Path], count: int) -> None:
+    choice = of_folder(folder, scale=0.25)
+    latents = torch.randn(24, choice.channels, choice.image_size, choice.image_size)
+    decoder = Decoder(choice)
+    with torch.no_grad():
+        expected = torch.cat([folder[0].decode(part / 0.25).sample for part in latents.split(8)])
+    assert torch.equal(decoder(latents), expected)
+    assert torch.equal(decoder(latents[:count]), expected[:count])
+
+
+def test_an_autoencoder_of_other_latents_is_refused(folder: tuple[Any, Path]) -> None:
+    with pytest.raises(UserError, match=r"does not take latents \(16, 8, 8\), and data\.decoder must map"):
+        Decoder(of_folder(folder, channels=16))
+    with pytest.raises(UserError, match=r"maps latents .* to images \(3, 16, 16\), .* data\.decoded_size"):
+        Decoder(of_folder(folder, decoded_size=32))
+
+
+def test_the_files_of_an_autoencoder_are_those_that_a_run_watches(folder: tuple[Any, Path]) -> None:
+    choice = of_folder(folder)
+    read = [path for place, path in choice.family.files(choice, True) if place == ("decoder",)]
+    assert read == [str(folder[1] / name) for name in ("config.json", "diffusion_pytorch_model.safetensors")]
+    decoding = choice.family.decoding(choice)
+    assert decoding is not None and list(decoding.files) == read
+
+
+# Scale and shift
+
+
+def decoding_of(decoding: Decoding, monkeypatch: pytest.MonkeyPatch, path: Path) -> Decoder:
+    """The decoder of a data source that decodes so."""
+    choice = data(path)
+    monkeypatch.setattr(type(choice), "family", SimpleNamespace(decoding=lambda _: decoding))
+    return Decoder(choice)
+
+
+def test_scale_and_shift_of_each_channel_are_undone(
+    module: nn.Module, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scale, shift = (0.5, 1.0, 2.0, 4.0), (1.0, 0.0, -1.0, 3.0)
+    decoder = decoding_of(Decoding(str(path), scale, 8, shift), monkeypatch, path)
+    latents = torch.randn(BATCH, 4, 4, 4)
+    unscaled = latents / torch.tensor(scale)[:, None, None] + torch.tensor(shift)[:, None, None]
+    with torch.no_grad():
+        assert torch.equal(decoder(latents), module(unscaled))
+
+
+def test_what_decoding_depends_on_is_in_the_protocol(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = tmp_path / "shift.npy"
+    np.save(array, np.ones((4, 4, 4)))
+    one = _decoding(decoding_of(Decoding(str(path), 0.18215, 8), monkeypatch, path))
+    assert one["latent_scale"] == 0.18215 and one["decoding"] == "float32, latents / scale, 16 at a time"
+    shifted = _decoding(decoding_of(Decoding(str(path), 0.18215, 8, str(array)), monkeypatch, path))
+    assert shifted["decoding"] == "float32, latents / scale + shift, 16 at a time"
+    assert "sha256" in shifted["latent_shift"] and str(tmp_path) not in str(shifted)
 
 
 # Files that somebody else wrote
@@ -238,7 +317,7 @@ def test_a_file_that_would_run_something_is_refused_before_it_does(
         with zipfile.ZipFile(tmp_path / f"{name}.pt2", "w") as archive:
             for member, content in found.items():
                 archive.writestr(member, content)
-    assert Decoder(data(tmp_path / "same.pt2")).program
+    assert Decoder(data(tmp_path / "same.pt2")).sha256
     with pytest.raises(UserError, match=r"changed\.pt2: not a torch\.export program, or not safe to load"):
         Decoder(data(changed))
     assert not trap.marker.exists()

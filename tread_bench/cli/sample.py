@@ -142,7 +142,7 @@ def _refuse_another_decoder(job: Job, data: DataChoice) -> None:
     if decoding := data.family.decoding(data):
         record = job.folder.record(job.id)
         known = {**job.plan.files, **(record.data_files if record else {})}
-        DataFiles([decoding.path], known).hashed()
+        DataFiles(decoding.files, known).hashed()
 
 
 def _weak(job: Job, source: WeightsRef, cell: Cell) -> Trained | None:

@@ -6,6 +6,7 @@ know about it; nobody compares its name.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,6 +17,7 @@ from tread_bench.core.extractors import extractors
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
+VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
 _SHAPE = ("image_size", "channels", "num_classes")
 _ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes", "counts")  # of the options
 _CODE = ("check_files", "check_all", "stand_in")  # traits that name code, or None
@@ -49,19 +51,37 @@ class DataOptions(Model):
         return (3, decoding.image_size) if decoding else (self.channels, self.image_size)
 
 
+Factor = float | tuple[float, ...] | str  # one number, one per channel, or the path of an array that fits (C, H, W)
+
+
 @dataclass(frozen=True)
 class Decoding:
     """How generated latents are decoded to images.
 
     Args:
-        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1].
-        scale: the network learns scale * latent.
+        path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1], or a folder of
+            diffusers with an `AutoencoderKL` or `AutoencoderDC`.
+        scale: the network learns scale * (latent - shift); the path of an array is that of a .npy file.
         image_size: S.
+        shift: None: 0.
     """
 
     path: str
-    scale: float
+    scale: Factor
     image_size: int
+    shift: Factor | None = None
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Every file that decoding reads."""
+        return (*decoder_files(self.path), *(value for value in (self.scale, self.shift) if isinstance(value, str)))
+
+
+def decoder_files(path: str) -> tuple[str, ...]:
+    """Return the files of a decoder: the program, or configuration and weights in a folder of diffusers."""
+    if not os.path.isdir(path):
+        return (path,)
+    return tuple(os.path.join(path, name) for name in VAE_FILES)
 
 
 def no_files(options: Any, generates: bool) -> Iterable[tuple[Place, str]]:

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place
+from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
 
 
 class LatentsData(DataOptions):
@@ -24,7 +24,9 @@ class LatentsData(DataOptions):
     num_classes: Int = Field(1000, ge=0)
     scale: Float = Field(0.18215, gt=0, description="a network learns scale * latent; SD-VAE's is 0.18215")
     decoder: str | None = Field(
-        None, description="torch.export program of 16 unscaled latents to images in [-1, 1], for FID and pictures"
+        None,
+        description="torch.export program of 16 unscaled latents to images in [-1, 1], or a folder with a VAE of "
+        "diffusers, for FID and pictures",
     )
     images: tuple[str, ...] = Field((), description="Parquet files with the real images that FID is measured against")
     image_column: str = "image"
@@ -37,7 +39,7 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
     if generates:
         yield from ((("images", i), file) for i, file in enumerate(options.images))
         if options.decoder is not None:
-            yield ("decoder",), options.decoder
+            yield from ((("decoder",), file) for file in decoder_files(options.decoder))
 
 
 def _not_comparable(options: LatentsData) -> str:

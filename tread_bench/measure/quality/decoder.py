@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -11,48 +13,95 @@ from torch.export.passes import move_to_device_pass
 
 from tread_bench.core.data_sources import DataOptions, Decoding
 from tread_bench.core.errors import UserError
+from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32
+from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import to_uint8
 from tread_bench.measure.quality.export_file import load_program
 
-BATCH = 16  # latents that a decoder takes at a time: always as many, so that no image depends on how many there are
+BATCH = 16  # latents that an exported program takes at a time
+
+
+class DecoderNetwork(Protocol):
+    """Decoder of an autoencoder."""
+
+    sha256: str
+    chunk: int  # latents at a time: always as many, so that no image depends on how many there are
+
+    def decode(self, latents: Tensor) -> Tensor:
+        """Unscaled latents (B, C, H, W) -> images (B, 3, S, S) in [-1, 1]."""
 
 
 class Decoder:
     """Scaled latents (B, C, H, W) to images (B, 3, H', W') in [-1, 1], in float32 on the latents' device.
 
     Raises:
-        UserError: the file is not such a program.
+        UserError: the file is not such a program, or the folder is not such an autoencoder.
     """
 
     def __init__(self, data: DataOptions) -> None:
         decoding = data.family.decoding(data)
         assert decoding is not None
-        self.scale = decoding.scale
-        self.path = decoding.path
-        try:
-            content = Path(self.path).read_bytes()
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot read data.decoder ({error.strerror})") from None
-        self.sha256 = hashlib.sha256(content).hexdigest()
-        self.program = load_program(self.path, content)
-        _check_shapes(self.program, data, decoding)
-        self._modules: dict[torch.device, torch.nn.Module] = {}
+        self.decoding = decoding
+        latent = (data.channels, data.image_size, data.image_size)
+        self.scaling = Scaling(decoding.scale, decoding.shift, latent)
+        kind = _Autoencoder if os.path.isdir(decoding.path) else _Program
+        self.network: DecoderNetwork = kind(decoding, latent)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of its files."""
+        return self.network.sha256
 
     @torch.no_grad()
     def __call__(self, latents: Tensor) -> Tensor:
-        module = self._on(latents.device)
-        images = []
         with full_float32(latents.device):
-            for part in (latents.float() / self.scale).split(BATCH):
-                filled = torch.cat([part, part.new_zeros(BATCH - len(part), *part.shape[1:])])
-                images.append(module(filled)[: len(part)])
-        return torch.cat(images)
+            return self.network.decode(self.scaling.unscaled(latents.float()))
+
+
+class _Program:
+    """A torch.export program in a file."""
+
+    chunk = BATCH
+
+    def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
+        path = decoding.path
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise UserError(f"{path}: cannot read data.decoder ({error.strerror})") from None
+        self.sha256 = hashlib.sha256(content).hexdigest()
+        self.program = load_program(path, content)
+        _check_shapes(self.program, decoding, latent)
+        self._modules: dict[torch.device, torch.nn.Module] = {}
+
+    def decode(self, latents: Tensor) -> Tensor:
+        return in_chunks(self._on(latents.device), latents, BATCH)
 
     def _on(self, device: torch.device) -> torch.nn.Module:
         if device not in self._modules:
             self._modules[device] = move_to_device_pass(self.program, str(device)).module()
         return self._modules[device]
+
+
+class _Autoencoder:
+    """An autoencoder of diffusers in a folder."""
+
+    chunk = CHUNK
+
+    def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
+        self.vae = Vae(decoding.path)
+        self.sha256 = self.vae.sha256
+        images = (3, decoding.image_size, decoding.image_size)
+        if (found := self.vae.decoded_shape(latent)) != images:
+            gives = f"maps latents {latent} to images {found}" if found else f"does not take latents {latent}"
+            raise UserError(
+                f"{decoding.path}: {gives}, and data.decoder must map {latent} to {images}: set data.channels, "
+                "data.image_size or data.decoded_size, or name the autoencoder that encoded these latents"
+            )
+
+    def decode(self, latents: Tensor) -> Tensor:
+        return self.vae.to(latents.device).decode(latents)
 
 
 def open_decoder(data: DataOptions) -> Decoder | None:
@@ -73,12 +122,12 @@ def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
     return to_uint8(decoder(samples).cpu())
 
 
-def _check_shapes(program: torch.export.ExportedProgram, data: DataOptions, decoding: Decoding) -> None:
+def _check_shapes(program: torch.export.ExportedProgram, decoding: Decoding, latent: tuple[int, int, int]) -> None:
     values = {node.name: node.meta["val"] for node in program.graph.nodes if "val" in node.meta}
     takes = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_inputs])
     gives = _types_and_shapes([values.get(str(name)) for name in program.graph_signature.user_outputs])
-    latents = f"float32 ({BATCH}, {data.channels}, {data.image_size}, {data.image_size})"
-    images = f"float32 ({BATCH}, 3, {decoding.image_size}, {decoding.image_size})"
+    latents = f"float32 {(BATCH, *latent)}"
+    images = f"float32 {(BATCH, 3, decoding.image_size, decoding.image_size)}"
     if (takes, gives) != (latents, images):
         raise UserError(
             f"{decoding.path}: maps {takes} to {gives}, and data.decoder must map {latents} to {images}: export "

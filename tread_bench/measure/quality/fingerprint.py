@@ -6,11 +6,11 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from tread_bench.measure.quality.decoder import BATCH
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
+    from tread_bench.core.data_sources import Factor
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
@@ -58,12 +58,23 @@ def protocol(
 
 
 def _decoding(decoder: Decoder) -> dict[str, Any]:
+    factors = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
+    if decoder.decoding.shift is not None:
+        factors["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)
+    way_back = "latents / scale + shift" if "latent_shift" in factors else "latents / scale"
     return {
         "compared": "decoded samples with real images of data.images, which have not been through the autoencoder",
         "decoder_sha256": decoder.sha256,
-        "latent_scale": decoder.scale,
-        "decoding": f"float32, latents / scale, {BATCH} at a time",
+        **factors,
+        "decoding": f"float32, {way_back}, {decoder.network.chunk} at a time",
     }
+
+
+def _stated(given: Factor, found: Any) -> Any:
+    """A factor of latents as the page shows it: its numbers, or the hash of the array `found`."""
+    if isinstance(given, str):
+        return f"array {tuple(found.shape)}, sha256 {hashlib.sha256(found.numpy().tobytes()).hexdigest()}"
+    return list(given) if isinstance(given, tuple) else given
 
 
 def _caution(num_samples: int, dims: int) -> dict[str, str]:

@@ -1,0 +1,76 @@
+"""What a network learns of latents, per number, per channel and per position, and the way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tread_bench.core.errors import UserError
+from tread_bench.data.scaling import Scaling
+
+SHAPE = (3, 2, 2)
+RANDOM = np.random.default_rng(0)
+LATENTS = torch.from_numpy(RANDOM.normal(size=(5, *SHAPE)).astype(np.float32))
+
+
+def saved(path: Path, array: Any) -> str:
+    np.save(path, array)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift"),
+    [
+        (0.25, None),
+        (0.3611, 0.1159),
+        ((0.5, 2.0, 3.0), (1.0, -1.0, 0.0)),
+        (RANDOM.uniform(1, 2, (3, 1, 1)), RANDOM.normal(size=(3, 1, 1))),
+        (RANDOM.uniform(1, 2, SHAPE), 0.5),
+    ],
+    ids=["number", "shift", "channel", "channel array", "position"],
+)
+def test_what_is_learnt_is_scale_times_latent_less_shift(tmp_path: Path, scale: Any, shift: Any) -> None:
+    def given(name: str, value: Any) -> Any:
+        return saved(tmp_path / f"{name}.npy", value) if isinstance(value, np.ndarray) else value
+
+    def as_array(value: Any) -> Any:
+        return np.array(value)[:, None, None] if isinstance(value, tuple) else np.asarray(0 if value is None else value)
+
+    scaling = Scaling(given("scale", scale), given("shift", shift), SHAPE)
+    expected = (LATENTS.double().numpy() - as_array(shift)) * as_array(scale)
+    assert np.allclose(scaling.scaled(LATENTS), expected, rtol=1e-5, atol=1e-6)
+    assert torch.allclose(scaling.unscaled(scaling.scaled(LATENTS)), LATENTS, rtol=1e-5, atol=1e-6)
+
+
+def test_one_number_is_divided_by_as_it_is() -> None:
+    """On a GPU, a division by a tensor rounds otherwise than one by a number."""
+    assert Scaling(0.18215, None, SHAPE).scale == 0.18215
+    assert torch.equal(Scaling(0.18215, None, SHAPE).unscaled(LATENTS), LATENTS / 0.18215)
+
+
+@pytest.mark.parametrize(
+    ("scale", "told"),
+    [
+        ((1.0, 2.0), "scale: 2 numbers for latents of 3 channels"),
+        ((1.0, 2.0, 0.0), "contains 0"),
+        (np.zeros((3, 1, 1)), "contains 0"),
+        (np.ones((2, 1, 1)), r"an array of shape \(2, 1, 1\); save \(3, 1, 1\) or \(3, 2, 2\)"),
+        (np.full((3, 1, 1), np.nan), "contains NaN"),
+        (np.array([{}], dtype=object), r"not a readable \.npy file"),
+        (np.array(["a"]), "an array of <U1"),
+        (b"\x93NUMPY", r"not a readable \.npy file"),
+        (None, r"not a readable \.npy file \(No such file"),
+    ],
+)
+def test_what_does_not_fit_the_latents_is_refused(tmp_path: Path, scale: Any, told: str) -> None:
+    path = tmp_path / "scale.npy"
+    if isinstance(scale, np.ndarray):
+        np.save(path, scale, allow_pickle=True)
+    elif isinstance(scale, bytes):
+        path.write_bytes(scale)
+    with pytest.raises(UserError, match=told):
+        Scaling(scale if isinstance(scale, tuple) else str(path), None, SHAPE)

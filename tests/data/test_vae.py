@@ -1,0 +1,178 @@
+"""Autoencoders of diffusers from folders: the same numbers as diffusers gives, and nothing from anywhere else."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.data.tiny_vae import LATENT, SIDE, write_vae
+from tread_bench.core.errors import UserError
+from tread_bench.data.encode.vae import CHUNK, Vae
+
+KINDS = tuple(LATENT)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Vae]:
+    """A model, and the folder that it was written to, opened."""
+    folder = tmp_path_factory.mktemp("vae")
+    return write_vae(folder, request.param), Vae(folder)
+
+
+@pytest.mark.parametrize("count", [1, CHUNK, CHUNK + 3])
+def test_it_encodes_and_decodes_as_diffusers_however_many_there_are(pair: tuple[Any, Vae], count: int) -> None:
+    model, vae = pair
+    images = torch.rand(2 * CHUNK, 3, SIDE, SIDE) * 2 - 1
+    encoded = vae.encode(images)
+    assert torch.equal(vae.encode(images[:count]), encoded[:count])
+    with torch.no_grad():
+        found = model.encode(images[:CHUNK])
+    expected = found.latent_dist.parameters if vae.has_posterior else found.latent
+    assert torch.equal(encoded[:CHUNK], expected)
+    assert tuple(encoded.shape[1:]) == vae.encoded_shape((3, SIDE, SIDE))
+
+    latents = torch.randn(2 * CHUNK, *LATENT[vae.kind])
+    decoded = vae.decode(latents)
+    assert torch.equal(vae.decode(latents[:count]), decoded[:count])
+    with torch.no_grad():
+        assert torch.equal(decoded[:CHUNK], model.decode(latents[:CHUNK]).sample)
+    assert tuple(decoded.shape[1:]) == vae.decoded_shape(LATENT[vae.kind]) == (3, SIDE, SIDE)
+
+
+def test_shapes_that_it_does_not_take_have_none(pair: tuple[Any, Vae]) -> None:
+    _, vae = pair
+    channels, *sides = LATENT[vae.kind]
+    assert vae.encoded_shape((1, SIDE, SIDE)) is None
+    assert vae.decoded_shape((channels + 1, *sides)) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "scale", "shift"),
+    [
+        ({"scaling_factor": 0.18215}, 0.18215, None),
+        ({"scaling_factor": 1.5305, "shift_factor": 0.0609}, 1.5305, 0.0609),  # of Stable Diffusion 3
+        (
+            {"scaling_factor": 0.5, "latents_mean": [1.0, 2.0, 3.0, 4.0], "latents_std": [2.0, 4.0, 1.0, 0.5]},
+            (0.25, 0.125, 0.5, 1.0),
+            (1.0, 2.0, 3.0, 4.0),
+        ),  # (latent - mean) / std * scaling_factor, as pipelines with a playground-v2.5 autoencoder compute
+    ],
+)
+def test_scale_and_shift_are_those_of_diffusion_pipelines(
+    tmp_path: Path, settings: dict[str, Any], scale: Any, shift: Any
+) -> None:
+    write_vae(tmp_path, **settings)
+    vae = Vae(tmp_path)
+    assert (vae.scale, vae.shift) == (scale, shift)
+
+
+def test_weights_in_half_precision_are_computed_with_in_float32(tmp_path: Path) -> None:
+    write_vae(tmp_path).half().save_pretrained(tmp_path)
+    vae = Vae(tmp_path)
+    images = torch.rand(1, 3, SIDE, SIDE)
+    with torch.autocast("cpu", torch.bfloat16):
+        inside = vae.encode(images)
+    assert inside.dtype == torch.float32
+    assert torch.equal(inside, vae.encode(images))
+
+
+def test_its_hash_is_that_of_configuration_and_weights(tmp_path: Path) -> None:
+    write_vae(tmp_path / "a")
+    write_vae(tmp_path / "b")
+    write_vae(tmp_path / "c", seed=1)
+    write_vae(tmp_path / "d", scaling_factor=1.0)
+    first, same, *others = (Vae(tmp_path / name).sha256 for name in "abcd")
+    assert first == same
+    assert len({first, *others}) == 3
+
+
+# What is refused
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+
+
+def no_folder(folder: Path) -> None:
+    (folder / WEIGHTS).unlink()
+    (folder / "config.json").unlink()
+    folder.rmdir()
+
+
+def configured(**values: Any) -> Any:
+    def change(folder: Path) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return change
+
+
+def pickled(folder: Path) -> None:
+    torch.save(load_file(folder / WEIGHTS), folder / "diffusion_pytorch_model.bin")
+    (folder / WEIGHTS).unlink()
+
+
+def indexed(folder: Path) -> None:
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
+
+
+def one_weight_less(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    del weights["decoder.conv_out.weight"]
+    save_file(weights, folder / WEIGHTS, {"format": "pt"})
+
+
+def one_weight_more(folder: Path) -> None:
+    save_file({**load_file(folder / WEIGHTS), "more": torch.zeros(1)}, folder / WEIGHTS, {"format": "pt"})
+
+
+def truncated(folder: Path) -> None:
+    path = folder / WEIGHTS
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+REFUSED = [
+    (no_folder, r"config\.json cannot be read \(No such file .*its subfolder vae"),
+    (lambda folder: (folder / "config.json").write_text("{"), r"config\.json is not JSON"),
+    (lambda folder: (folder / "config.json").write_text("[]"), r"_class_name is None and must be AutoencoderKL or"),
+    (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
+    (configured(_class_name=["AutoencoderKL"]), r"_class_name is \['AutoencoderKL'\] and must be"),
+    (configured(norm_num_groups=3), r"not an AutoencoderKL that diffusers .* can load"),
+    (configured(latent_channels=5), r"not an AutoencoderKL that diffusers .* can load|mismatched keys"),
+    (configured(quantization_config={"quant_method": "none"}), r"not an AutoencoderKL that diffusers .* can load"),
+    (pickled, r"weights are read from one file, .* save_pretrained\(FOLDER, safe_serialization=True\)"),
+    (indexed, r"weights are read from one file"),
+    (one_weight_less, r"1 missing keys, such as decoder\.conv_out\.weight"),
+    (one_weight_more, r"1 unexpected keys, such as more"),
+    (truncated, r"not an AutoencoderKL that diffusers .* can load"),
+]
+
+
+@pytest.mark.parametrize(("damage", "told"), REFUSED)
+def test_a_folder_without_a_whole_autoencoder_is_refused(tmp_path: Path, damage: Any, told: str) -> None:
+    write_vae(tmp_path / "vae")
+    damage(tmp_path / "vae")
+    with pytest.raises(UserError, match=told):
+        Vae(tmp_path / "vae")
+
+
+def test_without_diffusers_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"_class_name": "AutoencoderKL"}))
+    monkeypatch.setitem(sys.modules, "diffusers", None)
+    with pytest.raises(UserError, match=r"needs diffusers .*: pip install 'tread-bench\[vae\]'"):
+        Vae(tmp_path)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_numbers_are_the_same_but_for_rounding(pair: tuple[Any, Vae]) -> None:
+    _, vae = pair
+    images, latents = torch.rand(3, 3, SIDE, SIDE), torch.randn(3, *LATENT[vae.kind])
+    encoded, decoded = vae.encode(images), vae.decode(latents)
+    vae.to("cuda")
+    assert torch.allclose(vae.encode(images.cuda()).cpu(), encoded, atol=1e-4)
+    assert torch.allclose(vae.decode(latents.cuda()).cpu(), decoded, atol=1e-4)
+    vae.to("cpu")

@@ -1,0 +1,1 @@
+"""Images to latents, by an autoencoder of diffusers."""

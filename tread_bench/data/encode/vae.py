@@ -1,0 +1,173 @@
+"""Autoencoders of diffusers, from local folders: nothing is downloaded, and no file can run code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from tread_bench.core.data_sources import VAE_FILES, Factor, decoder_files
+from tread_bench.core.errors import UserError
+from tread_bench.data.precision import full_float32
+from tread_bench.data.source import files_sha256
+
+CHUNK = 8  # images or latents at a time
+_HAS_POSTERIOR = {"AutoencoderKL": True, "AutoencoderDC": False}  # encodes to the moments of a distribution
+_INDEX = f"{VAE_FILES[1]}.index.json"  # of weights in several files, which diffusers would read instead
+
+Shape = tuple[int, ...]
+
+
+def in_chunks(compute: Callable[[Tensor], Tensor], values: Tensor, size: int) -> Tensor:
+    """`compute` of (B, ...), always `size` at a time, so that no result depends on how many there are.
+
+    The last ones are filled up with zeros.
+    """
+    found = []
+    for part in values.split(size):
+        filled = torch.cat([part, part.new_zeros(size - len(part), *part.shape[1:])])
+        found.append(compute(filled)[: len(part)])
+    return torch.cat(found)
+
+
+class Vae:
+    """An `AutoencoderKL` or `AutoencoderDC` of diffusers, computed in float32.
+
+    Args:
+        folder: with config.json and diffusion_pytorch_model.safetensors, as `save_pretrained` writes it.
+
+    Raises:
+        UserError: diffusers is not installed, or the folder does not contain such a model with all its weights.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.kind = _kind(self.folder)
+        self.network = _load(self.folder, self.kind).eval().requires_grad_(False)
+        self.sha256 = files_sha256(decoder_files(str(folder)))
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same autoencoder, on that device."""
+        self.network.to(device)
+        return self
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its settings, by name."""
+        return dict(self.network.config)
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether it encodes to the moments of a distribution, not to a latent."""
+        return _HAS_POSTERIOR[self.kind]
+
+    @property
+    def scale(self) -> Factor:
+        """What latents are multiplied by for a diffusion model, once `shift` is subtracted."""
+        factor, std = float(self.config["scaling_factor"]), self.config.get("latents_std")
+        return factor if std is None else tuple(factor / float(one) for one in std)
+
+    @property
+    def shift(self) -> Factor | None:
+        """What is subtracted from latents for a diffusion model."""
+        shift, mean = self.config.get("shift_factor"), self.config.get("latents_mean")
+        return shift if mean is None else tuple(map(float, mean))
+
+    @torch.no_grad()
+    def encode(self, images: Tensor) -> Tensor:
+        """Images (B, C, S, S) in [-1, 1] -> mean and log variance (B, 2C, H, W), or latents (B, C, H, W)."""
+        with full_float32(images.device):
+            return in_chunks(lambda part: self._encoded(self.network, part), images, CHUNK)
+
+    @torch.no_grad()
+    def decode(self, latents: Tensor) -> Tensor:
+        """Unscaled latents (B, C, H, W) -> images (B, C, S, S) in [-1, 1]."""
+        with full_float32(latents.device):
+            return in_chunks(lambda part: self._decoded(self.network, part), latents, CHUNK)
+
+    def encoded_shape(self, image: Shape) -> Shape | None:
+        """Shape of the result of `encode` for an image (C, S, S); None: it does not take such images."""
+        return self._shape(self._encoded, image)
+
+    def decoded_shape(self, latent: Shape) -> Shape | None:
+        """Shape of the image that `decode` makes of a latent (C, H, W); None: it does not take such latents."""
+        return self._shape(self._decoded, latent)
+
+    def _encoded(self, network: Any, images: Tensor) -> Tensor:
+        found = network.encode(images)
+        return found.latent_dist.parameters if self.has_posterior else found.latent
+
+    def _decoded(self, network: Any, latents: Tensor) -> Tensor:
+        return network.decode(latents).sample
+
+    @cached_property
+    def _outline(self) -> Any:
+        """The network without weights, for shapes."""
+        with torch.device("meta"):
+            return type(self.network).from_config(self.config).eval()
+
+    @torch.no_grad()
+    def _shape(self, compute: Callable[[Any, Tensor], Tensor], shape: Shape) -> Shape | None:
+        try:
+            return tuple(compute(self._outline, torch.empty(1, *shape, device="meta")).shape[1:])
+        except RuntimeError:  # a convolution that takes other channels, or more than one pixel
+            return None
+
+
+def _kind(folder: Path) -> str:
+    """The class of the model in a folder, as its configuration states it. Raises UserError."""
+    way_out = "give a folder that `save_pretrained` of diffusers wrote (of a pipeline, its subfolder vae)"
+    path = folder / VAE_FILES[0]
+    try:
+        config = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {way_out}") from None
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is not JSON; {way_out}") from None
+    kind = config.get("_class_name") if isinstance(config, dict) else None
+    if not isinstance(kind, str) or kind not in _HAS_POSTERIOR:
+        raise UserError(f"{path}: _class_name is {kind!r} and must be {' or '.join(_HAS_POSTERIOR)}; {way_out}")
+    return kind
+
+
+def _load(folder: Path, kind: str) -> Any:
+    """The model, with every weight from the folder's safetensors file. Raises UserError."""
+    try:
+        import diffusers
+    except ImportError as error:
+        raise UserError(f"{folder}: needs diffusers ({error}): pip install 'tread-bench[vae]'") from None
+
+    # One file that is not pickled.
+    path = folder / VAE_FILES[1]
+    if not path.is_file() or (folder / _INDEX).exists():
+        raise UserError(
+            f"{folder}: weights are read from one file, {path.name}; load the model with diffusers and write it again "
+            "with save_pretrained(FOLDER, safe_serialization=True)"
+        )
+
+    # Read by diffusers, which knows the names of older versions.
+    try:
+        network, about = getattr(diffusers, kind).from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            low_cpu_mem_usage=False,
+            torch_dtype=torch.float32,
+            output_loading_info=True,
+        )
+    except MemoryError:
+        raise
+    except Exception as error:  # of any kind, where a file is damaged
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        raise UserError(f"{folder}: not an {kind} that diffusers {diffusers.__version__} can load ({reason})") from None
+
+    # Weights that are not in the file would be random.
+    for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        if names := sorted(map(str, about[what])):
+            raise UserError(f"{path}: {len(names)} {what.replace('_', ' ')}, such as {names[0]}; download it again")
+    return network
