@@ -19,7 +19,15 @@ from tread_bench.cli.display import Lines
 from tread_bench.core import data_files
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.files import files_of
-from tread_bench.core.data_files import ENDS_BYTES, ChangedDataError, DataFiles, content_sha256, look_at
+from tread_bench.core.data_files import (
+    ENDS_BYTES,
+    ChangedDataError,
+    DataFiles,
+    check_unchanged,
+    content_sha256,
+    look_at,
+)
+from tread_bench.core.data_paths import folder_name
 from tread_bench.core.documents import Choices
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
@@ -184,6 +192,62 @@ def test_a_file_that_changes_while_it_is_read_is_found_in_the_end(large):
     flip(large, 2 * ENDS_BYTES)
     with pytest.raises(ChangedDataError, match=f"{large} has changed since this cell began"):
         files.hashed()
+
+
+@pytest.fixture
+def pictures(tmp_path) -> str:
+    """A folder of small files, read as a whole."""
+    for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+        path = tmp_path / "pictures" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
+        os.utime(path, (1e9, 1e9))
+    return folder_name(str(tmp_path / "pictures"))
+
+
+NAMES = "same size, other names or sizes of files"
+FOLDER_CHANGES = {
+    "one more": (lambda cat: (cat / "3.png").touch(), "it had 3 files, now 4"),
+    "one less": (lambda cat: (cat / "2.png").unlink(), "it had 3 files, now 2"),
+    "longer": (lambda cat: (cat / "2.png").write_bytes(bytes(3 * ENDS_BYTES + 1)), "bytes, now"),
+    "other name": (lambda cat: (cat / "2.png").rename(cat / "4.png"), NAMES),
+    "other class": (
+        lambda cat: (cat / "2.png").rename(cat / "../dog/2.png"),
+        "same size, other names or sizes of files",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", FOLDER_CHANGES)
+def test_a_folder_that_changed_is_named_without_opening_its_files(pictures, change, monkeypatch):
+    monkeypatch.setattr(data_files, "_file_sha256", lambda path: pytest.fail(f"{path} was read"))
+    before = look_at([pictures])
+    assert before == look_at([pictures]) and before[pictures].files == 3
+    harm, how = FOLDER_CHANGES[change]
+    harm(Path(pictures) / "cat")
+    with pytest.raises(ChangedDataError, match=f"{pictures} has changed since then .*{how}"):
+        check_unchanged(before, look_at([pictures]), "then")
+
+
+def test_another_content_under_the_same_names_and_sizes_is_found_by_the_hash_of_a_folder(pictures):
+    before = DataFiles([pictures], {}).hashed()
+    assert DataFiles([pictures], before).verified() == before
+    flip(Path(pictures) / "cat" / "2.png", ENDS_BYTES + 5)
+    with pytest.raises(ChangedDataError, match="same size and header, other content"):
+        DataFiles([pictures], before).verified()
+
+
+def test_the_hash_of_a_folder_is_cached_until_a_time_changes_and_is_not_that_of_its_place(pictures, monkeypatch):
+    hashed = []
+    whole = data_files._hashed
+    monkeypatch.setattr(data_files, "_hashed", lambda path: (hashed.append(path), whole(path))[1])
+    first = content_sha256(pictures)
+    assert content_sha256(pictures) == look_at([pictures])[pictures].sha256 == first
+    assert len(hashed) == 1
+    os.utime(Path(pictures) / "dog" / "1.png", (1e9, 1e9 + 1))
+    assert content_sha256(pictures) == first and len(hashed) == 2
+    moved = folder_name(shutil.move(pictures, pictures.removesuffix("pictures/") + "moved"))
+    assert content_sha256(moved) == first
 
 
 @pytest.fixture

@@ -2,6 +2,9 @@
 
 A look reads the size and the first and last bytes, where formats keep their headers. The content is hashed in the
 background, and the hash is cached by path, size and time.
+
+A folder that is read as a whole (`data_paths.folder_name`) counts as one file: a look reads the names and sizes of all
+files below it and opens none, and its hash is over names and contents.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tread_bench.core.cache import cache_folder
+from tread_bench.core.data_paths import entries_below, is_folder_name, named_where_unreadable
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import read_plain, write_atomically
 from tread_bench.core.locks import waited_for
@@ -33,12 +37,19 @@ class ChangedDataError(UserError):
     """A file that changed since the run, or the cell, began."""
 
 
-class _Entry(Part):
-    """An entry of the cache."""
+class FileState(Part):
+    """What changes when a file, or one in a folder, is written to: what is known of a content is cached by it."""
 
     path: str
     bytes: int
-    mtime_ns: int
+    mtime_ns: int  # the latest of a folder
+    times_sha256: str = ""  # of a folder: hash of the names, sizes and times of its files
+
+
+class _Entry(Part):
+    """An entry of the cache."""
+
+    state: FileState
     sha256: str
 
 
@@ -46,21 +57,53 @@ def look_at(paths: Iterable[str]) -> dict[str, DataFile]:
     """Read the size and ends of each file, and the hash of its content if that is cached.
 
     Raises:
-        UserError: a file cannot be read.
+        UserError: a file or folder cannot be read.
     """
     return {path: _look(path) for path in paths}
 
 
 def _look(path: str) -> DataFile:
-    try:
-        with open(path, "rb") as file:
-            about = os.fstat(file.fileno())
-            digest = hashlib.sha256(file.read(ENDS_BYTES))
-            file.seek(max(0, about.st_size - ENDS_BYTES))
-            digest.update(file.read(ENDS_BYTES))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}); put it back, or correct the suite") from None
-    return DataFile(bytes=about.st_size, ends_sha256=digest.hexdigest(), sha256=_cached(path, about))
+    with named_where_unreadable(path):
+        return _look_at_folder(path) if is_folder_name(path) else _look_at_file(path)
+
+
+def _look_at_file(path: str) -> DataFile:
+    with open(path, "rb") as file:
+        about = os.fstat(file.fileno())
+        digest = hashlib.sha256(file.read(ENDS_BYTES))
+        file.seek(max(0, about.st_size - ENDS_BYTES))
+        digest.update(file.read(ENDS_BYTES))
+    return DataFile(bytes=about.st_size, ends_sha256=digest.hexdigest(), sha256=_cached(_file_state(path, about)))
+
+
+def _look_at_folder(path: str) -> DataFile:
+    state, count, names_sha256 = _folder_state(path)
+    return DataFile(bytes=state.bytes, files=count, ends_sha256=names_sha256, sha256=_cached(state))
+
+
+def state_of(path: str) -> FileState:
+    """Return the state of a file, or of a folder's files together. Raises OSError."""
+    return _folder_state(path)[0] if is_folder_name(path) else _file_state(path, os.stat(path))
+
+
+def _file_state(path: str, about: os.stat_result) -> FileState:
+    return FileState(path=os.path.realpath(path), bytes=about.st_size, mtime_ns=about.st_mtime_ns)
+
+
+def _folder_state(path: str) -> tuple[FileState, int, str]:
+    """The state of the files in a folder, how many there are, and a hash of their names and sizes. Opens none."""
+    size, count, latest = 0, 0, 0
+    names, times = hashlib.sha256(), hashlib.sha256()
+    for entry in entries_below(path):
+        about = entry.stat()
+        size += about.st_size
+        count += 1
+        latest = max(latest, about.st_mtime_ns)
+        line = os.fsencode(f"{entry.path.removeprefix(path)}\0{about.st_size}\0")
+        names.update(line)
+        times.update(line + b"%d\0" % about.st_mtime_ns)
+    state = FileState(path=os.path.realpath(path), bytes=size, mtime_ns=latest, times_sha256=times.hexdigest())
+    return state, count, names.hexdigest()
 
 
 def check_unchanged(before: Files, now: Files, since: str) -> None:
@@ -78,10 +121,12 @@ def check_unchanged(before: Files, now: Files, since: str) -> None:
 
 
 def _difference(before: DataFile, now: DataFile) -> str:
+    if before.files != now.files:
+        return f"it had {before.files or 0:,} files, now {now.files or 0:,}"
     if before.bytes != now.bytes:
         return f"it had {before.bytes:,} bytes, now {now.bytes:,}"
     if before.ends_sha256 != now.ends_sha256:
-        return "same size, other header"
+        return "same size, other header" if now.files is None else "same size, other names or sizes of files"
     if before.sha256 and now.sha256 and before.sha256 != now.sha256:
         return "same size and header, other content"
     return ""
@@ -149,36 +194,50 @@ class DataFiles:
 
 
 def content_sha256(path: str) -> str:
-    """Return the hash of the whole file; concurrent processes hash it only once. Raises OSError."""
+    """Return the hash of a whole file, or of the names and contents of a folder's; processes hash it only once.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     entry = _entry_path(path)
     try:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with waited_for(entry.with_suffix(".lock")):
-            return _cached(path, os.stat(path)) or _hashed(path)
+            return _cached(state_of(path)) or _hashed(path)
     except OSError:  # a cache that cannot be written costs time, not results
         return _hashed(path)
 
 
 def _hashed(path: str) -> str:
-    with open(path, "rb") as file:
-        about = os.fstat(file.fileno())
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        is_same = os.fstat(file.fileno()).st_mtime_ns == about.st_mtime_ns
-    if is_same and time.time() - about.st_mtime > SETTLED_S:
-        entry = _Entry(path=os.path.realpath(path), bytes=about.st_size, mtime_ns=about.st_mtime_ns, sha256=sha256)
+    before = state_of(path)
+    sha256 = _folder_sha256(path) if is_folder_name(path) else _file_sha256(path)
+    is_settled = time.time() - before.mtime_ns / 1e9 > SETTLED_S
+    if is_settled and state_of(path) == before:
         with suppress(OSError):
-            write_atomically(_entry_path(path), entry.model_dump_json())
+            write_atomically(_entry_path(path), _Entry(state=before, sha256=sha256).model_dump_json())
     return sha256
 
 
-def _cached(path: str, about: os.stat_result) -> str:
+def _file_sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder_sha256(path: str) -> str:
+    """Hash of the names below the folder, each with the hash of its content."""
+    digest = hashlib.sha256()
+    for entry in entries_below(path):
+        digest.update(os.fsencode(f"{entry.path.removeprefix(path)}\0{_file_sha256(entry.path)}\0"))
+    return digest.hexdigest()
+
+
+def _cached(state: FileState) -> str:
     """Return the cached hash, or "" if it is not known."""
     try:
-        entry = _Entry.model_validate(json.loads(read_plain(_entry_path(path))))
+        entry = _Entry.model_validate(json.loads(read_plain(_entry_path(state.path))))
     except (OSError, ValueError, ValidationError):
         return ""
-    known = (os.path.realpath(path), about.st_size, about.st_mtime_ns)
-    return entry.sha256 if (entry.path, entry.bytes, entry.mtime_ns) == known else ""
+    return entry.sha256 if entry.state == state else ""
 
 
 def _entry_path(path: str) -> Path:

@@ -212,7 +212,8 @@ class DataFile(Part):
     """What distinguishes a file from others of the same name; see data_files.py."""
 
     bytes: int
-    ends_sha256: str  # hash of the first and last bytes, where formats keep their headers
+    files: int | None = None  # number of files in a folder that is read as a whole; None: a file
+    ends_sha256: str  # hash of the first and last bytes, where formats keep their headers; a folder's: names and sizes
     sha256: str = ""  # hash of the content; "": not known
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
-from tread_bench.core.data_files import SETTLED_S
+from tread_bench.core.data_files import SETTLED_S, FileState, state_of
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
@@ -82,17 +81,15 @@ def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
         return found
 
 
-def _state(options: DataOptions, generates: bool) -> list[tuple[str, int, int]]:
-    """Place, size and time of each file that is there."""
+def _state(options: DataOptions, generates: bool) -> list[FileState]:
+    """That of each file that is there."""
     found = []
     for _, path in options.family.files(options, generates):
         with suppress(OSError):
-            about = os.stat(path)
-            found.append((os.path.realpath(path), about.st_size, about.st_mtime_ns))
+            found.append(state_of(path))
     return found
 
 
-def _is_settled(files: list[tuple[str, int, int]]) -> bool:
+def _is_settled(files: list[FileState]) -> bool:
     """Whether no file was written so recently that it may change again with the same time stamp."""
-    latest_ns = max((mtime_ns for _, _, mtime_ns in files), default=0)
-    return time.time() - latest_ns / 1e9 > SETTLED_S
+    return time.time() - max((file.mtime_ns for file in files), default=0) / 1e9 > SETTLED_S

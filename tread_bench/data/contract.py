@@ -11,6 +11,7 @@ A few hundred samples are enough: every one is read several times.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tread_bench.core.data_paths import is_folder_name
 from tread_bench.core.data_sources import DataFamily, DataOptions, Place
 from tread_bench.core.plugins import named
 from tread_bench.core.violations import Violation, run_checks
@@ -223,15 +225,36 @@ def _range(images: Tensor) -> str:
 
 
 def _copied(family: DataFamily, options: DataOptions, folder: Path) -> DataOptions:
-    """The options with copies of their files, each at the same place whatever its content."""
+    """The options with copies of their files and folders, each at the same place whatever its content.
+
+    Where one place names several files, as a folder or a glob does, it becomes a folder with all of them.
+    """
     values = options.model_dump(mode="json")
-    for number, (place, path) in enumerate(family.files(options, True)):
-        copy = folder / str(number) / f"data{Path(path).suffix}"
-        copy.parent.mkdir(exist_ok=True)
-        copy.unlink(missing_ok=True)  # what is mapped into memory stays as it is
-        shutil.copyfile(path, copy)
-        _put(values, place, str(copy))
+    paths_of: dict[Place, list[str]] = {}
+    for place, path in family.files(options, True):
+        paths_of.setdefault(place, []).append(path)
+    for number, (place, paths) in enumerate(paths_of.items()):
+        there = folder / str(number)
+        shutil.rmtree(there, ignore_errors=True)  # what is mapped into memory stays as it is
+        there.mkdir()
+        if len(paths) == 1:
+            copy = there / f"data{Path(paths[0]).suffix}"
+            _copy(paths[0], copy)
+            _put(values, place, str(copy))
+            continue
+        above = os.path.commonpath(paths)
+        for path in paths:
+            _copy(path, there / os.path.relpath(path, above))
+        _put(values, place, str(there))
     return family.options.model_validate(values)
+
+
+def _copy(path: str, copy: Path) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    if is_folder_name(path):
+        shutil.copytree(path, copy)
+    else:
+        shutil.copyfile(path, copy)
 
 
 def _put(values: Any, place: Place, value: str) -> None:

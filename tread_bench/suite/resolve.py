@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.data_paths import is_folder_name, is_missing
 from tread_bench.core.families import BackboneSpec, Family, make_spec
 from tread_bench.core.guidance import iteration_at
 from tread_bench.core.metrics import MetricOptions, Needs
@@ -373,6 +373,7 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 def _missing_files(cell: Cell) -> Iterator[Problem]:
     for loc, file in files_of(cell):
-        if not os.path.isfile(file):  # unlike Path.is_file, accepts names that are too long
+        if is_missing(file):
+            kind = "folder" if is_folder_name(file) else "file"
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
-            yield Problem(f"no such file: {file}; correct the path{way_out}", loc)
+            yield Problem(f"no such {kind}: {file}; correct the path{way_out}", loc)
