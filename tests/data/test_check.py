@@ -48,15 +48,15 @@ def test_every_damaged_file_is_named_in_one_go(good: str, tmp_path: Path) -> Non
     wrong_label = write(
         tmp_path / "label.parquet", [png(image) for image in COLOUR], [0, 1, 2, 0, 9]
     )  # in the last group
-    large = write(tmp_path / "large.parquet", [png(np.zeros((9, 9, 3), np.uint8))] * 3, [0, 1, 2])
+    small = write(tmp_path / "small.parquet", [png(np.zeros((3, 9, 3), np.uint8))] * 3, [0, 1, 2])
     twice = tmp_path / "twice.parquet"
     table = pq.read_table(good)
     pq.write_table(pa.Table.from_arrays([*table.columns, table["label"]], ["image", "label", "label"]), twice)
-    found = data_problems([(images(good, str(cut), wrong_label, large, held_out=str(twice)), True)])
+    found = data_problems([(images(good, str(cut), wrong_label, small, held_out=str(twice)), True)])
     assert [message.split(":")[0] for message in found] == [
         str(cut),
         f"{wrong_label}, row 4",
-        f"{large}, row 0",
+        f"{small}, row 0",
         str(twice),
     ]
 

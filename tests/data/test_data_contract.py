@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.announced import announce
+from tests.data.image_sets import write_dataset, write_folder
 from tests.data.test_parquet import png, write
 from tread_bench.contract import DATA_CHECKS, check_data
 from tread_bench.core import data_sources as registry
@@ -48,6 +49,10 @@ def options_of(name, folder, seed):
         return latent_files(folder, seed)
     if name == "parquet":
         return image_files(folder, seed)
+    if name in ("image_folder", "hf_dataset"):
+        write = write_folder if name == "image_folder" else write_dataset
+        train, held_out = write(folder / f"train{seed}", 70, seed), write(folder / f"held_out{seed}", 9, 10 + seed)
+        return {"train": [train], "held_out": [held_out], "image_size": 4, "num_classes": 3}
     return {"count": 100 + 10 * seed, "image_size": 4} if name == "random_latents" else {}
 
 

@@ -16,10 +16,10 @@ from tests.model.methods.subjects import cell_of
 from tread_bench.cell.open import Job
 from tread_bench.core import decoded
 from tread_bench.data.digits.family import DigitsData
+from tread_bench.data.images import kept
 from tread_bench.data.open import open_data
-from tread_bench.data.parquet import decoded as kept
 from tread_bench.data.parquet import source as parquet
-from tread_bench.data.parquet.family import ParquetData, decoded_bytes
+from tread_bench.data.parquet.family import ParquetData
 from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 
@@ -50,8 +50,8 @@ def run(tmp_path) -> RunFolder:
 def decodings(monkeypatch) -> list[int]:
     """Grows with every image that is decoded."""
     done: list[int] = []
-    decode = parquet._decode
-    monkeypatch.setattr(parquet, "_decode", lambda *arguments: done.append(1) or decode(*arguments))
+    decode = parquet.decode
+    monkeypatch.setattr(parquet, "decode", lambda *arguments: done.append(1) or decode(*arguments))
     return done
 
 
@@ -123,7 +123,7 @@ def test_what_decoding_depends_on_is_in_the_name(choice, run, decodings, tmp_pat
 
 def test_one_decodes_and_the_others_wait(choice, run, monkeypatch):
     reading, is_second_there, sources, decoded_now = threading.Event(), threading.Event(), [], []
-    decode = parquet._decode
+    decode = parquet.decode
 
     def slow(*arguments):
         decoded_now.append(1)
@@ -132,7 +132,7 @@ def test_one_decodes_and_the_others_wait(choice, run, monkeypatch):
         others[1].join(0.05)  # time to decode as well, if it did not wait
         return decode(*arguments)
 
-    monkeypatch.setattr(parquet, "_decode", slow)
+    monkeypatch.setattr(parquet, "decode", slow)
     others = [threading.Thread(target=lambda: sources.append(open_data(choice, run.decoded))) for _ in range(2)]
     others[0].start()
     assert reading.wait(20)
@@ -145,7 +145,7 @@ def test_one_decodes_and_the_others_wait(choice, run, monkeypatch):
 
 
 def test_what_exceeds_the_limit_is_not_kept_and_that_is_said_once(choice, run, monkeypatch, caplog):
-    size = decoded_bytes(choice)
+    size = choice.family.decoded_bytes(choice)
     assert size == 5 * (3 * 4 * 4 + 8)
     monkeypatch.setattr(decoded, "MOST_BYTES", size - 1)
     assert open_data(choice, run.decoded).sha256 == open_data(choice).sha256
@@ -157,7 +157,7 @@ def test_what_exceeds_the_limit_is_not_kept_and_that_is_said_once(choice, run, m
 def test_the_limit_is_one_of_the_run(choice, run, monkeypatch):
     open_data(choice, run.decoded)
     (path,) = files(run)
-    monkeypatch.setattr(decoded, "MOST_BYTES", path.stat().st_size + decoded_bytes(choice) - 1)
+    monkeypatch.setattr(decoded, "MOST_BYTES", path.stat().st_size + choice.family.decoded_bytes(choice) - 1)
     open_data(choice.model_copy(update={"num_classes": 4}), run.decoded)
     assert files(run) == [path]
 
@@ -172,14 +172,14 @@ def test_a_full_disk_costs_time_alone(choice, run, monkeypatch):
 
 
 def test_files_that_change_while_they_are_decoded_are_not_kept(choice, run, monkeypatch, tmp_path):
-    decode, other = parquet._decode, write(tmp_path / "other.parquet", [png(COLOUR[0])], [0])
+    decode, other = parquet.decode, write(tmp_path / "other.parquet", [png(COLOUR[0])], [0])
 
     def change(*arguments):
         if os.path.exists(other):
             os.replace(other, tmp_path / "held_out.parquet")
         return decode(*arguments)
 
-    monkeypatch.setattr(parquet, "_decode", change)
+    monkeypatch.setattr(parquet, "decode", change)
     open_data(choice, run.decoded)
     assert not files(run)
 

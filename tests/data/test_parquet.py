@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from PIL import Image
 from tread_bench.core.errors import UserError
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.parquet.source import _decode
 from tread_bench.data.source import DataSource
 
 SIDE = 4
@@ -77,6 +75,33 @@ def test_without_labels_no_label_column_is_needed(tmp_path: Path) -> None:
     assert data.train.labels(np.array([0, 4])).tolist() == [0, 0]
 
 
+def test_images_of_any_size_are_cut_to_their_centre(tmp_path: Path) -> None:
+    wide = np.zeros((SIDE, SIDE + 4, 3), np.uint8)
+    wide[:, 2:-2] = COLOUR[0]
+    path = write(tmp_path / "a.parquet", [png(COLOUR[0]), png(wide), png(COLOUR[0][1:])], [0, 1, 2])
+    with pytest.raises(UserError, match=r"row 2: image of 4x3 pixels .* set data\.enlarge: true"):
+        read(path)
+    pixels = read(path, enlarge=True).train.pixels
+    assert np.array_equal(pixels[1], pixels[0]) and pixels.shape == (3, 3, SIDE, SIDE)
+
+
+def test_folders_and_globs_of_files(tmp_path: Path) -> None:
+    for number, image in enumerate(COLOUR[:3]):
+        (tmp_path / "train" / str(number % 2)).mkdir(parents=True, exist_ok=True)
+        write(tmp_path / "train" / str(number % 2) / f"{number}.parquet", [png(image)], [number])
+    for entry in ("train", "train/*/*.parquet"):
+        data = read(str(tmp_path / entry))
+        assert data.train.classes.tolist() == [0, 2, 1]
+        assert np.array_equal(data.train.pixels[1], COLOUR[2].transpose(2, 0, 1))
+
+
+def test_a_set_that_does_not_fit_into_memory_is_refused_with_a_way_out(tmp_path: Path, monkeypatch: Any) -> None:
+    path = write(tmp_path / "a.parquet", [png(image) for image in COLOUR], [0] * 5)
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=2 * 5 * 56 - 1))
+    with pytest.raises(UserError, match=r"10 decoded images need 0\.0 GiB of memory.*data hf_dataset.*image_folder"):
+        read(path)
+
+
 def test_other_column_names(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", [png(COLOUR[0])], [1], image_column="img")
     assert len(read(path, image_column="img").train) == 1
@@ -85,7 +110,7 @@ def test_other_column_names(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "size": (png(np.zeros((SIDE, SIDE + 1, 3), np.uint8)), 0, "image of 5x4 pixels where data.image_size is 4"),
+    "small": (png(np.zeros((SIDE - 1, SIDE + 1, 3), np.uint8)), 0, "image of 5x3 pixels where data.image_size is 4"),
     "alpha": (png(np.zeros((SIDE, SIDE, 4), np.uint8)), 0, "image mode RGBA; data.channels 3 takes RGB"),
     "no image": ({"bytes": b"no image", "path": None}, 0, "not a readable image"),
     "cut off": ({"bytes": png(COLOUR[0])["bytes"][:60], "path": None}, 0, "not a readable image"),
@@ -139,31 +164,6 @@ def test_a_corrupt_page_is_named_with_its_file_and_rows(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"a\.parquet, rows from 2 on: cannot be read"):
         read(str(path))
-
-
-def damaged_tiffs() -> Iterator[bytes]:
-    """A TIFF whose tags are each given every type in turn, and one value more or less."""
-    buffer = io.BytesIO()
-    Image.fromarray(COLOUR[0]).save(buffer, "TIFF")
-    whole = buffer.getvalue()
-    first = int.from_bytes(whole[4:8], "little")
-    tags = range(first + 2, first + 2 + 12 * int.from_bytes(whole[first : first + 2], "little"), 12)
-    for tag, kind, count in product(tags, range(14), (0, 1, 2, 3)):
-        content = bytearray(whole)
-        content[tag + 2], content[tag + 4] = kind, count
-        yield bytes(content)
-
-
-@pytest.mark.filterwarnings("ignore")  # Pillow warns of what it reads all the same
-def test_a_tiff_is_read_or_named_whatever_is_wrong_with_it(tmp_path: Path) -> None:
-    choice = ParquetData(name="parquet", train=("a",), held_out=("a",), image_size=SIDE, num_classes=0)
-    told = 0
-    for content in damaged_tiffs():
-        try:
-            assert _decode(choice, {"bytes": content}, "data.image_size").shape == (3, SIDE, SIDE)
-        except ValueError:
-            told += 1
-    assert told
 
 
 def test_a_colour_image_is_not_made_grey_quietly(tmp_path: Path) -> None:

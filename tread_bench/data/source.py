@@ -74,8 +74,37 @@ class RealImages(Protocol):
         """All images in their order, (B, C, H, W) uint8, `size` at a time."""
 
 
+class Pixels:
+    """Images of one split, uint8. A subclass has their `shape`, `classes`, `uint8` and `sha256`.
+
+    `classes` are (N,) int64 in 0 .. num_classes - 1; all 0 where num_classes is 0 (y == num_classes is no label).
+    """
+
+    classes: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def uint8(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) uint8, as the feature networks take them."""
+        raise NotImplementedError
+
+    def images(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) float32 in [-1, 1]."""
+        return from_uint8(self.uint8(index))
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """All images in their order, (B, C, H, W) uint8, `size` at a time."""
+        for first in range(0, len(self), size):
+            yield self.uint8(np.arange(first, min(first + size, len(self))))
+
+    def labels(self, index: NDArray[np.int64]) -> Tensor:
+        """(B,) int64."""
+        return torch.from_numpy(self.classes[index])
+
+
 @dataclass(frozen=True)
-class ImageSet:
+class ImageSet(Pixels):
     """Images of one split, in memory.
 
     Args:
@@ -86,30 +115,14 @@ class ImageSet:
     pixels: NDArray[np.uint8]
     classes: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.pixels)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """(C, H, W)."""
         return self.pixels.shape[1:]
 
-    def batches(self, size: int) -> Iterator[Tensor]:
-        """All images in their order, (B, C, H, W) uint8, `size` at a time."""
-        for first in range(0, len(self), size):
-            yield self.uint8(np.arange(first, min(first + size, len(self))))
-
-    def images(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) float32 in [-1, 1]."""
-        return from_uint8(self.uint8(index))
-
     def uint8(self, index: NDArray[np.int64]) -> Tensor:
         """(B, C, H, W) uint8, as the feature networks take them."""
         return torch.from_numpy(self.pixels[index])
-
-    def labels(self, index: NDArray[np.int64]) -> Tensor:
-        """(B,) int64."""
-        return torch.from_numpy(self.classes[index])
 
     @cached_property
     def sha256(self) -> str:
@@ -145,7 +158,7 @@ class DataSource:
         """Raises UserError where the data have no real images."""
         if self.real_images is not None:
             return self.real_images
-        if isinstance(self.train, ImageSet):
+        if isinstance(self.train, Pixels):
             return self.train
         raise UserError("the data have no real images to compare samples with: set metrics.generate: false")
 

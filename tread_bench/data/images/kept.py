@@ -22,13 +22,13 @@ from tread_bench.core.decoded import LOCK, MOST_BYTES, is_kept
 from tread_bench.core.files import replacing
 from tread_bench.core.locks import waited_for
 from tread_bench.core.outputs import OutputError
-from tread_bench.data.parquet.family import ParquetData, decoded_bytes
+from tread_bench.data.images.family import ImageOptions
 from tread_bench.data.source import DataSource, ImageSet
 
 log = logging.getLogger(__name__)
 
 
-def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], DataSource]) -> DataSource:
+def kept_or_decoded(choice: ImageOptions, folder: Path, decode: Callable[[], DataSource]) -> DataSource:
     """Images that were decoded before, mapped into memory, or the result of `decode`, kept for later cells.
 
     Raises:
@@ -44,7 +44,7 @@ def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], Data
         return found
 
     # One process decodes, others wait here for its file.
-    size = decoded_bytes(choice)
+    size = choice.family.decoded_bytes(choice)
     with waited_for(folder.with_name(LOCK)):
         found = _load(path, choice)
         if found is not None:
@@ -65,9 +65,9 @@ def kept_or_decoded(choice: ParquetData, folder: Path, decode: Callable[[], Data
     return decode()
 
 
-def _key(choice: ParquetData) -> str:
+def _key(choice: ImageOptions) -> str:
     """Hash of the files' contents, and of all that decoded pixels depend on."""
-    files = [[content_sha256(path) for path in paths] for paths in (choice.train, choice.held_out)]
+    files = [(place[0], content_sha256(path)) for place, path in choice.family.files(choice, False)]
     read = choice.model_dump(exclude={"train", "held_out", "horizontal_flip"})
     decoders = (PIL.__version__, *(features.version(name) for name in ("jpg", "zlib", "webp", "libtiff")))
     return hashlib.sha256(repr((files, read, decoders)).encode()).hexdigest()
@@ -86,7 +86,7 @@ def _save(source: DataSource, path: Path) -> None:
             save_file(tensors, temporary, {"key": path.stem, "content": source.sha256})
 
 
-def _load(path: Path, choice: ParquetData) -> DataSource | None:
+def _load(path: Path, choice: ImageOptions) -> DataSource | None:
     """None where there is no such file, or where its content is not what was written."""
     try:
         with safe_open(path, framework="pt") as file:  # which maps, where NumPy's would copy

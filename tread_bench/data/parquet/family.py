@@ -7,45 +7,46 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.config.base import Int
-from tread_bench.core.data_sources import DataFamily, DataOptions, Place, always_comparable
+from tread_bench.core.data_paths import expanded
+from tread_bench.core.data_sources import DataFamily, Place, always_comparable
+from tread_bench.data.images.family import TableOptions, is_flipped, pixel_bytes
 
-_LABEL_BYTES = 8
+SUFFIXES = (".parquet", ".pq")
 
 
-class ParquetData(DataOptions):
+class ParquetData(TableOptions):
     """Images in local Parquet files of Hugging Face's image schema (a struct of `bytes` and `path`, and a label)."""
 
     name: Literal["parquet"] = "parquet"
-    train: tuple[str, ...] = Field(min_length=1, description="Parquet files with the training images")
-    held_out: tuple[str, ...] = Field(min_length=1, description="Parquet files with the held-out images")
-    image_size: Int = Field(ge=1, description="side of the images in pixels; images of another size are an error")
-    channels: Literal[1, 3] = 3
-    num_classes: Int = Field(ge=0)
-    image_column: str = "image"
-    label_column: str = "label"
-    horizontal_flip: bool = Field(False, description="mirror half of the training images, drawn by sample index")
+    train: tuple[str, ...] = Field(
+        min_length=1, description="Parquet files with the training images, folders of such files, or globs"
+    )
+    held_out: tuple[str, ...] = Field(min_length=1, description="the same with the held-out images")
 
 
 def _files(options: ParquetData, generates: bool) -> Iterator[tuple[Place, str]]:
-    yield from ((("train", i), file) for i, file in enumerate(options.train))
-    yield from ((("held_out", i), file) for i, file in enumerate(options.held_out))
+    for key in ("train", "held_out"):
+        for index, entry in enumerate(getattr(options, key)):
+            yield from (((key, index), file) for file in expanded([entry], SUFFIXES))
 
 
-def _is_flipped(options: ParquetData) -> bool:
-    return options.horizontal_flip
-
-
-def decoded_bytes(options: ParquetData) -> int:
-    """Of both splits with their labels, by the files' footers; 0 where a file cannot be read."""
+def _counts(options: ParquetData) -> tuple[int, int] | None:
+    """Rows of both splits, by the files' footers; None where a file cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        count = sum(pq.read_metadata(path).num_rows for path in (*options.train, *options.held_out))
+        train, held_out = (
+            sum(pq.read_metadata(path).num_rows for path in expanded(paths, SUFFIXES))
+            for paths in (options.train, options.held_out)
+        )
     except (OSError, pa.ArrowException):
-        return 0
-    return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
+        return None
+    return train, held_out
+
+
+def _decoded_bytes(options: ParquetData) -> int:
+    return pixel_bytes(options, sum(_counts(options) or ()))
 
 
 PARQUET = DataFamily(
@@ -55,7 +56,10 @@ PARQUET = DataFamily(
     files=_files,
     not_comparable=always_comparable,
     extractor=None,
+    counts=_counts,
     check_files="tread_bench.data.parquet.source:file_problems",
-    is_flipped=_is_flipped,
-    decoded_bytes=decoded_bytes,
+    check_all="tread_bench.data.parquet.source:image_problems",
+    stand_in="tread_bench.data.images.stand_in:write_parquet",
+    is_flipped=is_flipped,
+    decoded_bytes=_decoded_bytes,
 )

@@ -1,54 +1,72 @@
 """Local Parquet files in Hugging Face's image schema: a struct column of `bytes` and `path`, and an integer label.
 
 For training, every image is decoded once into one uint8 array: N * C * H * W bytes stay in memory (CIFAR-10: 184 MB),
-plus 512 encoded images while reading; the cells of a run share the decoded array (`decoded.py`). Real images that
-samples of latents are compared with are decoded as they are needed.
+plus 512 encoded images while reading; the cells of a run share the decoded array (`images/kept.py`). Rows of a Parquet
+file cannot be read one by one, so a set that does not fit into memory is refused. Real images that samples of latents
+are compared with are decoded as they are needed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 from torch import Tensor
 
+from tread_bench.core.data_paths import expanded
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import message_of
-from tread_bench.data.parquet.decoded import kept_or_decoded
-from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.images.decode import Wanted, decode, opened
+from tread_bench.data.images.family import pixel_bytes
+from tread_bench.data.images.headers import shortened
+from tread_bench.data.images.kept import kept_or_decoded
+from tread_bench.data.images.table import check_schema, columns, image_file, label_of, labels_of
+from tread_bench.data.parquet.family import SUFFIXES, ParquetData
 from tread_bench.data.source import DataSource, ImageSet, files_sha256
 
 _ROWS_AT_A_TIME = 512
 _PAGE_BYTES = 2**16  # read at a time where a few rows are looked at
-_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
-_MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
 
 
 def read_parquet(choice: ParquetData, decoded: Path | None = None) -> DataSource:
     """Both splits, read from `decoded` if they were decoded before. Raises UserError naming file, row (from 0)
     and rule.
     """
-    train_files = [_open(choice, path) for path in choice.train]
-    held_out_files = [_open(choice, path) for path in choice.held_out]
+    train, held_out = (_opened(choice, paths) for paths in (choice.train, choice.held_out))
+    if decoded is None:
+        return decode_all(choice, train, held_out)
+    return kept_or_decoded(choice, decoded, lambda: decode_all(choice, train, held_out))
 
-    def decode() -> DataSource:
-        train = _read_split(choice, train_files, choice.train)
-        held_out = _read_split(choice, held_out_files, choice.held_out)
-        return DataSource(train, held_out, choice.num_classes)
 
-    return decode() if decoded is None else kept_or_decoded(choice, decoded, decode)
+Files = list[tuple[str, pq.ParquetFile]]
+
+
+def _opened(choice: ParquetData, entries: tuple[str, ...]) -> Files:
+    return [(path, _open(choice, path)) for path in expanded(entries, SUFFIXES)]
+
+
+def decode_all(choice: ParquetData, train: Files, held_out: Files) -> DataSource:
+    """Both splits in memory. Raises UserError."""
+    count = sum(file.metadata.num_rows for _, file in (*train, *held_out))
+    need, free = pixel_bytes(choice, count), psutil.virtual_memory().available
+    if need > free:
+        raise UserError(
+            f"data parquet: {count:,} decoded images need {need / 2**30:,.1f} GiB of memory, and "
+            f"{free / 2**30:,.1f} GiB are free. Save them as a data set of Hugging Face (data hf_dataset) or as files "
+            "(data image_folder), which are read as they are needed"
+        )
+    return DataSource(_read_split(choice, train), _read_split(choice, held_out), choice.num_classes)
 
 
 class ParquetImages:
@@ -64,47 +82,49 @@ class ParquetImages:
     """
 
     def __init__(self, paths: tuple[str, ...], image_size: int, column: str) -> None:
+        self.paths = tuple(expanded(paths, SUFFIXES))
+        self.wanted = Wanted(image_size, 3, enlarge=False, key="data.decoded_size", way_out="take it out")
         self.choice = ParquetData(
-            train=paths, held_out=paths, image_size=image_size, num_classes=0, image_column=column
+            train=self.paths, held_out=self.paths, image_size=image_size, num_classes=0, image_column=column
         )
 
     @cached_property
-    def files(self) -> list[pq.ParquetFile]:
-        found = [_open(self.choice, path) for path in self.choice.train]
-        if not sum(file.metadata.num_rows for file in found):
-            raise UserError(f"{', '.join(self.choice.train)}: no rows; data.images needs at least one image")
+    def files(self) -> Files:
+        found = _opened(self.choice, self.paths)
+        if not sum(file.metadata.num_rows for _, file in found):
+            raise UserError(f"{', '.join(self.paths)}: no rows; data.images needs at least one image")
         return found
 
     def __len__(self) -> int:
-        return sum(file.metadata.num_rows for file in self.files)
+        return sum(file.metadata.num_rows for _, file in self.files)
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the files, and of the column that is read."""
-        return hashlib.sha256(f"{self.choice.image_column} {files_sha256(self.choice.train)}".encode()).hexdigest()
+        return hashlib.sha256(f"{self.choice.image_column} {files_sha256(self.paths)}".encode()).hexdigest()
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """All images in their order, (B, 3, H, W) uint8, `size` at a time."""
-        pairs = zip(self.files, self.choice.train, strict=True)
-        rows = (image for file, path in pairs for image, _ in _rows(self.choice, file, path, "data.decoded_size"))
+        rows = (image for path, file in self.files for image, _ in _rows(self.choice, file, path, self.wanted))
         while batch := list(islice(rows, size)):
             yield torch.from_numpy(np.stack(batch))
 
     def problems(self) -> Iterator[str]:
         """A message for each file that cannot be used."""
-        for path in self.choice.train:
-            yield from message_of(check_ends, self.choice, path, "data.decoded_size")
+        for path in self.paths:
+            yield from message_of(check_ends, self.choice, path, self.wanted)
 
 
-def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[str, ...]) -> ImageSet:
-    count = sum(file.metadata.num_rows for file in files)
+def _read_split(choice: ParquetData, files: Files) -> ImageSet:
+    count = sum(file.metadata.num_rows for _, file in files)
     if not count:
-        raise UserError(f"{', '.join(paths)}: no rows; a split needs at least one image")
-    pixels = np.empty((count, choice.channels, choice.image_size, choice.image_size), dtype=np.uint8)
+        raise UserError(f"{', '.join(path for path, _ in files)}: no rows; a split needs at least one image")
+    wanted = Wanted.of(choice)
+    pixels = np.empty((count, *wanted.shape), dtype=np.uint8)
     classes = np.zeros(count, dtype=np.int64)
     place = 0
-    for file, path in zip(files, paths, strict=True):
-        for image, label in _rows(choice, file, path):
+    for path, file in files:
+        for image, label in _rows(choice, file, path, wanted):
             pixels[place] = image
             classes[place] = label
             place += 1
@@ -112,12 +132,53 @@ def _read_split(choice: ParquetData, files: list[pq.ParquetFile], paths: tuple[s
 
 
 def file_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
-    """A message for each file that cannot be used."""
-    for path in (*choice.train, *choice.held_out):
-        yield from message_of(check_ends, choice, path)
+    """A message for each file that cannot be used: its columns, all labels, and images at its ends."""
+    for key in ("train", "held_out"):
+        paths = expanded(getattr(choice, key), SUFFIXES)
+        labels = []
+        for path in paths:
+            try:
+                check_ends(choice, path, Wanted.of(choice))
+                labels.append(_labels(choice, path))
+            except UserError as error:
+                yield str(error)
+        if generates and key == "train" and len(labels) == len(paths):
+            yield from absent_classes(np.concatenate(labels), choice.num_classes)
 
 
-def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size") -> None:
+def _labels(choice: ParquetData, path: str) -> NDArray[np.int64]:
+    """All labels of a file; none where there are no classes."""
+    if not choice.num_classes:
+        return np.zeros(0, dtype=np.int64)
+    with _damage_reported(path, 0):
+        column = _open(choice, path).read(columns=[choice.label_column]).column(choice.label_column)
+    return labels_of(choice, path, column)
+
+
+def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
+    """A message for each of the first three images of a file that cannot be used, by its header, and their number."""
+    wanted = Wanted.of(choice)
+    for path in expanded((*choice.train, *choice.held_out), SUFFIXES):
+        with suppress(UserError):  # which `file_problems` reports
+            file = _open(choice, path)
+            messages = (
+                f"{path}, row {row}: {problem}"
+                for row, record in enumerate(_records(choice, file, path))
+                if (problem := _header_problem(choice, record, wanted))
+            )
+            yield from shortened(messages, file.metadata.num_rows)
+
+
+def _header_problem(choice: ParquetData, record: dict[str, Any], wanted: Wanted) -> str:
+    """Why a row's image cannot be used; "" if it can."""
+    try:
+        opened(image_file(choice, record[choice.image_column]), wanted)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def check_ends(choice: ParquetData, path: str, wanted: Wanted) -> None:
     """Columns of a file, and its first row and the first of its last row group. Raises UserError."""
     file = _open(choice, path, buffer_bytes=_PAGE_BYTES)  # page by page: a row group may be large
     groups = sorted({0, file.num_row_groups - 1}) if file.metadata.num_rows else []
@@ -125,13 +186,12 @@ def check_ends(choice: ParquetData, path: str, size_key: str = "data.image_size"
         # Read the first row of the group.
         first = sum(file.metadata.row_group(earlier).num_rows for earlier in range(group))
         with _damage_reported(path, first):
-            batches = file.iter_batches(1, row_groups=[group], columns=_columns(choice))
+            batches = file.iter_batches(1, row_groups=[group], columns=columns(choice))
             record = next(iter(batches)).to_pylist()[0]
 
         # Decode it.
         try:
-            _decode(choice, record[choice.image_column], size_key)
-            _label(choice, record)
+            _decoded(choice, record, wanted)
         except ValueError as error:
             raise UserError(f"{path}, row {first}: {error}") from None
 
@@ -145,56 +205,32 @@ def _open(choice: ParquetData, path: str, buffer_bytes: int = 0) -> pq.ParquetFi
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}: not a readable Parquet file: {error}") from None
 
-    # Each column exists once, and has the right type.
-    schema = file.schema_arrow
-    for column, key in zip(_columns(choice), ("image_column", "label_column"), strict=False):
-        if column not in schema.names:
-            raise UserError(f"{path}: no column {column!r}; it has {', '.join(schema.names)}: set data.{key}")
-        count = schema.names.count(column)
-        if count > 1:
-            raise UserError(f"{path}: {count} columns are called {column!r}; give each column its own name")
-    kind = schema.field(choice.image_column).type
-    if not _holds_images(kind):
-        raise UserError(
-            f"{path}: column {choice.image_column!r} is {kind}, not Hugging Face's image schema "
-            "struct<bytes: binary, path: string>"
-        )
-    if choice.num_classes:
-        kind = schema.field(choice.label_column).type
-        if not pa.types.is_integer(kind):
-            raise UserError(f"{path}: column {choice.label_column!r} is {kind}, not integers: set data.label_column")
+    check_schema(choice, path, file.schema_arrow)
     return file
 
 
-def _holds_images(kind: pa.DataType) -> bool:
-    """Whether a column is a struct with one field `bytes` of bytes."""
-    if not pa.types.is_struct(kind):
-        return False
-    place = kind.get_field_index("bytes")
-    if place < 0:
-        return False
-    return pa.types.is_binary(kind[place].type) or pa.types.is_large_binary(kind[place].type)
-
-
-def _columns(choice: ParquetData) -> list[str]:
-    return [choice.image_column, choice.label_column] if choice.num_classes else [choice.image_column]
-
-
 def _rows(
-    choice: ParquetData, file: pq.ParquetFile, path: str, size_key: str = "data.image_size"
+    choice: ParquetData, file: pq.ParquetFile, path: str, wanted: Wanted
 ) -> Iterator[tuple[NDArray[np.uint8], int]]:
+    """Image (C, H, W) and label of each row."""
     for row, record in enumerate(_records(choice, file, path)):
         try:
-            yield _decode(choice, record[choice.image_column], size_key), _label(choice, record)
+            yield _decoded(choice, record, wanted)
         except ValueError as error:
             raise UserError(f"{path}, row {row}: {error}") from None
+
+
+def _decoded(choice: ParquetData, record: dict[str, Any], wanted: Wanted) -> tuple[NDArray[np.uint8], int]:
+    """Image (C, H, W) and label of a row. Raises ValueError."""
+    image = decode(image_file(choice, record[choice.image_column]), wanted)
+    return image, label_of(choice, record.get(choice.label_column))
 
 
 def _records(choice: ParquetData, file: pq.ParquetFile, path: str) -> Iterator[dict[str, Any]]:
     """The rows of a file, as many as its footer declares."""
     first = 0
     for group in range(file.num_row_groups):
-        batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=_columns(choice))
+        batches = file.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=columns(choice))
         while True:
             with _damage_reported(path, first):
                 batch = next(batches, None)
@@ -214,42 +250,3 @@ def _damage_reported(path: str, first: int) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"{path}, rows from {first} on: cannot be read: {error}; write the file again") from None
-
-
-def _decode(choice: ParquetData, cell: dict[str, Any] | None, size_key: str) -> NDArray[np.uint8]:
-    """(C, H, W) uint8."""
-    if not cell or not cell["bytes"]:
-        raise ValueError(f"{choice.image_column} has no image bytes; images must be stored inside the file")
-    side = choice.image_size
-    target, accepted = _MODES[choice.channels]
-
-    # Read the header, and check size and mode before any pixel is decoded.
-    with _decoder_errors_reported():
-        image = Image.open(io.BytesIO(cell["bytes"]), formats=_FORMATS)
-    if image.size != (side, side):
-        raise ValueError(f"image of {image.width}x{image.height} pixels where {size_key} is {side}")
-    if image.mode not in accepted:
-        raise ValueError(f"image mode {image.mode}; data.channels {choice.channels} takes {', '.join(accepted)}")
-
-    # Decode the pixels.
-    with _decoder_errors_reported():
-        array = np.asarray(image.convert(target))
-    return array.reshape(side, side, choice.channels).transpose(2, 0, 1)
-
-
-@contextmanager
-def _decoder_errors_reported() -> Iterator[None]:
-    """Raises ValueError for whatever a decoder raises: damaged bytes may raise any exception."""
-    try:
-        yield
-    except Exception as error:
-        raise ValueError(f"not a readable image: {error}") from None
-
-
-def _label(choice: ParquetData, record: dict[str, Any]) -> int:
-    if not choice.num_classes:
-        return 0
-    label = record[choice.label_column]
-    if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < choice.num_classes:
-        raise ValueError(f"label {label!r} where data.num_classes allows 0 to {choice.num_classes - 1}")
-    return label

@@ -17,7 +17,7 @@ from tread_bench.core.draws import integers, permuted
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.data.open import open_data
-from tread_bench.data.source import DataSource, DataSplit, ImageSet
+from tread_bench.data.source import DataSource, DataSplit, Pixels
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
     return classifier, accuracy(classifier, held_out)
 
 
-def _images(split: DataSplit) -> ImageSet:
-    if not isinstance(split, ImageSet):
+def _images(split: DataSplit) -> Pixels:
+    if not isinstance(split, Pixels):
         raise UserError(
             "a feature network takes images, and these data are latents: train it with a suite of data parquet on the "
             "images of data.images"
@@ -81,7 +81,7 @@ def _images(split: DataSplit) -> ImageSet:
     return split
 
 
-def _standardise(classifier: Classifier, images: ImageSet) -> None:
+def _standardise(classifier: Classifier, images: Pixels) -> None:
     """Give every feature unit variance over the training images; the logits stay the same.
 
     The last batch norm is scaled, which commutes with ReLU and mean, and the head compensates. Distances between
@@ -95,13 +95,13 @@ def _standardise(classifier: Classifier, images: ImageSet) -> None:
     classifier.head.weight.mul_(deviation)
 
 
-def _outputs(classifier: Classifier, images: ImageSet) -> Iterator[tuple[Tensor, Tensor]]:
+def _outputs(classifier: Classifier, images: Pixels) -> Iterator[tuple[Tensor, Tensor]]:
     """Features and logits of all images in their order, batch by batch."""
     for first in range(0, len(images), _BATCH):
         yield classifier(images.uint8(np.arange(first, min(first + _BATCH, len(images)))))
 
 
-def _batch(images: ImageSet, seed: int, first: int) -> tuple[Tensor, Tensor]:
+def _batch(images: Pixels, seed: int, first: int) -> tuple[Tensor, Tensor]:
     index = permuted(seed, "features/order", first, _BATCH, len(images))
     return _shifted(images.uint8(index), seed, first), images.labels(index)
 
@@ -120,7 +120,7 @@ def _places(seed: int, stream: str, first: int, side: int, reach: int) -> Tensor
     return torch.from_numpy((np.arange(side) + shift[:, None]).clip(0, side - 1))
 
 
-def accuracy(classifier: Classifier, images: ImageSet) -> float:
+def accuracy(classifier: Classifier, images: Pixels) -> float:
     """Share of images whose highest logit is their label."""
     with torch.no_grad():
         predicted = torch.cat([logits.argmax(1) for _, logits in _outputs(classifier, images)])

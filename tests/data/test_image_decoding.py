@@ -1,0 +1,99 @@
+"""What becomes of an image file: ADM's centre crop, modes, and one clear rule for each file that cannot be used."""
+
+from __future__ import annotations
+
+import io
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tread_bench.data.images.decode import Wanted, center_crop, decode
+
+RANDOM = np.random.default_rng(0)
+BOX, BICUBIC = Image.Resampling.BOX, Image.Resampling.BICUBIC
+
+
+def picture(width: int, height: int) -> Image.Image:
+    return Image.fromarray(RANDOM.integers(0, 256, (height, width, 3), dtype=np.uint8))
+
+
+def encoded(image: Image.Image, kind: str = "PNG") -> io.BytesIO:
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return buffer
+
+
+def wanted(side: int, **more: Any) -> Wanted:
+    return Wanted(side, **{"channels": 3, "enlarge": False, **more})
+
+
+CROPS = {  # what ADM does to images of these sizes, for 16 pixels, step by step
+    "the same": (16, 16, lambda image: image),
+    "wide": (23, 16, lambda image: image.crop((3, 0, 19, 16))),
+    "less than twice": (31, 31, lambda image: image.resize((16, 16), BICUBIC)),
+    "twice": (32, 32, lambda image: image.resize((16, 16), BOX)),
+    "halved once": (64, 37, lambda image: image.resize((32, 18), BOX).resize((28, 16), BICUBIC).crop((6, 0, 22, 16))),
+    "halved twice": (70, 141, lambda image: image.resize((35, 70), BOX).resize((17, 35), BOX)
+        .resize((16, 33), BICUBIC).crop((0, 8, 16, 24))),
+    "enlarged": (8, 12, lambda image: image.resize((16, 24), BICUBIC).crop((0, 4, 16, 20))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("width", "height", "steps"), CROPS.values(), ids=CROPS.keys())
+def test_the_centre_is_cut_out_as_adm_does_it(width: int, height: int, steps: Any) -> None:
+    image = picture(width, height)
+    assert np.array_equal(np.asarray(center_crop(image, 16)), np.asarray(steps(image)))
+
+
+def test_colours_are_converted_before_they_are_mixed() -> None:
+    image = picture(64, 40)
+    paletted = image.quantize(7)
+    expected = np.asarray(center_crop(paletted.convert("RGB"), 16)).transpose(2, 0, 1)
+    assert np.array_equal(decode(encoded(paletted), wanted(16)), expected)
+
+
+@pytest.mark.parametrize("mode", ["L", "1", "P", "CMYK", "RGB"])
+def test_colour_and_grey_images_become_colour(mode: str) -> None:
+    pixels = decode(encoded(picture(16, 16).convert(mode), "TIFF"), wanted(16))
+    assert pixels.shape == (3, 16, 16) and pixels.dtype == np.uint8
+
+
+WRONG = {
+    "small": (picture(16, 15), {}, "image of 16x15 pixels where data.image_size is 16: smaller ones are not enlarged"),
+    "narrow": (picture(1, 3000), {"side": 256, "enlarge": True}, "1x3000 pixels: too narrow to be enlarged"),
+    "alpha": (picture(16, 16).convert("RGBA"), {}, "image mode RGBA; data.channels 3 takes RGB"),
+    "colour": (picture(16, 16), {"channels": 1}, "image mode RGB; data.channels 1 takes L, 1"),
+}
+
+
+@pytest.mark.parametrize(("image", "more", "message"), WRONG.values(), ids=WRONG.keys())
+def test_an_image_that_cannot_be_used_is_refused_by_its_rule(image: Any, more: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode(encoded(image), wanted(**{"side": 16, **more}))
+
+
+def damaged_tiffs() -> list[bytes]:
+    """A TIFF whose tags are each given every type in turn, and one value more or less."""
+    whole = encoded(picture(4, 4), "TIFF").getvalue()
+    first = int.from_bytes(whole[4:8], "little")
+    tags = range(first + 2, first + 2 + 12 * int.from_bytes(whole[first : first + 2], "little"), 12)
+    found = []
+    for tag, kind, count in product(tags, range(14), (0, 1, 2, 3)):
+        content = bytearray(whole)
+        content[tag + 2], content[tag + 4] = kind, count
+        found.append(bytes(content))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")  # Pillow warns of what it reads all the same
+def test_a_tiff_is_read_or_refused_whatever_is_wrong_with_it() -> None:
+    refused = 0
+    for content in damaged_tiffs():
+        try:
+            assert decode(io.BytesIO(content), wanted(4, enlarge=True)).shape == (3, 4, 4)
+        except ValueError:
+            refused += 1
+    assert refused

@@ -1,0 +1,175 @@
+"""Class folders of image files: labels, the split, decoding once or on demand, and every mistake with its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.data.image_sets import write_folder
+from tread_bench.contract import check_data
+from tread_bench.core.data_files import look_at
+from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
+from tread_bench.data.image_folder.family import ImageFolderData
+from tread_bench.data.images import encoded
+from tread_bench.data.open import open_data
+from tread_bench.data.source import ImageSet
+
+IMAGE_FOLDER = find_data_source("image_folder")
+
+
+def choice(*train: str, **more: Any) -> ImageFolderData:
+    return ImageFolderData(train=train, **{"image_size": 4, "num_classes": 3, **more})
+
+
+@pytest.fixture
+def pets(tmp_path: Path) -> str:
+    return write_folder(tmp_path / "pets", 33)
+
+
+def one_colour(path: Path, grey: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4), (grey, grey, grey)).save(path)
+
+
+def test_labels_are_the_places_of_the_sorted_class_names(tmp_path: Path) -> None:
+    for grey, name in enumerate(("dog/b.png", "cat/z/deep.PNG", "dog/a.bmp", "cat/1.png", "cat/.x.png")):
+        one_colour(tmp_path / "pets" / name, grey)
+    (tmp_path / "pets" / "cat" / "notes.txt").touch()
+    data = open_data(choice(str(tmp_path / "pets"), held_out=(str(tmp_path / "pets"),), num_classes=2))
+    assert data.train.uint8(np.arange(4))[:, 0, 0, 0].tolist() == [3, 1, 2, 0]  # by class, then by name
+    assert data.train.labels(np.arange(4)).tolist() == [0, 0, 1, 1]
+
+
+def test_every_tenth_image_is_held_out_where_nothing_else_is_named(pets: str) -> None:
+    whole = open_data(choice(pets, held_out=(pets,))).train
+    data = open_data(choice(pets))
+    assert (len(data.train), len(data.held_out)) == (30, 3)
+    assert torch.equal(data.held_out.uint8(np.arange(3)), whole.uint8(np.array([9, 19, 29])))
+    assert data.held_out.labels(np.arange(3)).tolist() == whole.labels(np.array([9, 19, 29])).tolist()
+
+
+def test_folders_and_globs_of_folders_are_one_set(tmp_path: Path) -> None:
+    for number in (1, 2):
+        one_colour(tmp_path / f"part-{number}" / "cat" / "a.png", number)
+        one_colour(tmp_path / f"part-{number}" / "dog" / "a.png", 10 + number)
+    shards = open_data(choice(str(tmp_path / "part-*"), held_out=(str(tmp_path / "part-1"),), num_classes=2)).train
+    assert shards.uint8(np.arange(4))[:, 0, 0, 0].tolist() == [1, 11, 2, 12]
+    assert shards.labels(np.arange(4)).tolist() == [0, 1, 0, 1]
+
+
+def test_without_classes_images_may_be_anywhere(tmp_path: Path) -> None:
+    for grey in range(12):
+        one_colour(tmp_path / "all" / ("deep" if grey % 2 else ".") / f"{grey}.png", grey)
+    data = open_data(choice(str(tmp_path / "all"), num_classes=0))
+    assert len(data.train) == 11 and not data.train.classes.any()
+
+
+def test_a_large_set_is_decoded_on_demand_and_is_the_same(pets: str, monkeypatch: Any) -> None:
+    at_once = open_data(choice(pets))
+    monkeypatch.setattr(encoded, "MOST_BYTES", 0)
+    on_demand = open_data(choice(pets))
+    assert isinstance(at_once.train, ImageSet) and not isinstance(on_demand.train, ImageSet)
+    index = np.array([28, 3, 3, 0])
+    for name in ("train", "held_out"):
+        one, other = getattr(at_once, name), getattr(on_demand, name)
+        assert torch.equal(one.images(index % len(one)), other.images(index % len(one)))
+        assert torch.equal(one.labels(index % len(one)), other.labels(index % len(one)))
+    assert [len(batch) for batch in on_demand.reference.batches(16)] == [16, 14]
+
+
+@pytest.mark.parametrize("held_out", [True, False])
+def test_sets_that_are_decoded_on_demand_keep_the_contract(tmp_path: Path, monkeypatch: Any, held_out: bool) -> None:
+    monkeypatch.setattr(encoded, "MOST_BYTES", 0)
+    options, changed = (
+        {
+            "train": [write_folder(tmp_path / f"train{seed}", 70, seed)],
+            "held_out": [write_folder(tmp_path / f"held_out{seed}", 9, seed + 10)] if held_out else [],
+            "image_size": 4,
+            "num_classes": 3,
+        }
+        for seed in (0, 1)
+    )
+    assert check_data(IMAGE_FOLDER, options, changed=changed) == []
+
+
+def test_a_run_looks_at_the_folder_as_a_whole(pets: str) -> None:
+    ((place, path),) = IMAGE_FOLDER.files(choice(pets), True)
+    assert place == ("train", 0) and look_at([path])[path].files == 33
+
+
+def empty_class(folder: Path) -> None:
+    for path in (folder / "cat").iterdir():
+        path.unlink()
+
+
+def loose(folder: Path, count: int = 1) -> None:
+    for number in range(count):
+        one_colour(folder / f"loose-{number}.png", number)
+
+
+def no_class(folder: Path) -> None:
+    for name in ("cat", "dog", "eel"):
+        (folder / name).rename(folder / f".{name}")
+    loose(folder, 20)
+
+
+def damaged(folder: Path) -> None:
+    (folder / "eel" / "032.png").write_bytes(b"no image")
+
+
+def small(folder: Path) -> None:
+    Image.new("RGB", (9, 3)).save(folder / "cat" / "000.png")
+
+
+HARMS: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "gone": (lambda folder: folder.rename(folder.with_name("moved")), {}, "no such folder: {pets}; data.train"),
+    "count of classes": (
+        lambda folder: None, {"num_classes": 5},
+        "{pets}: 3 class folders (cat, dog, eel) where data.num_classes is 5: set data.num_classes: 3",
+    ),
+    "empty class": (empty_class, {}, "{pets}: no images in cat, and images are generated of every class"),
+    "loose": (loose, {}, "{pets}/loose-0.png: in no class folder; move them into one, or set data.num_classes: 0"),
+    "no class": (no_class, {}, "{pets}: no class folders, and data.num_classes is 3: put the images of each class"),
+    "damaged": (damaged, {}, "{pets}/eel/032.png: not a readable image"),
+    "small": (small, {}, "{pets}/cat/000.png: image of 9x3 pixels where data.image_size is 4: smaller ones are not"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("harm", "more", "message"), HARMS.values(), ids=HARMS.keys())
+def test_a_mistake_is_named_before_anything_is_trained(pets: str, harm: Any, more: Any, message: str) -> None:
+    harm(Path(pets))
+    (found,) = data_problems([(choice(pets, **more), True)])
+    assert found.startswith(message.format(pets=pets)), found
+
+
+def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
+    held_out = write_folder(tmp_path / "held_out", 3)
+    os.rename(f"{held_out}/cat", f"{held_out}/cow")
+    small(Path(pets))
+    damaged(Path(pets))
+    found = data_problems([(choice(pets, num_classes=2, held_out=(held_out,)), True)])
+    assert [message.split(": ")[0] for message in found] == [
+        pets, held_out, f"{pets}/cat/000.png", f"{pets}/eel/032.png"
+    ]  # fmt: skip
+    assert "class folders cow, which the training images lack" in found[1]
+
+
+def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"6 images, where every tenth is held out: name others under data\.held_out"):
+        open_data(choice(write_folder(tmp_path / "few", 6)))
+
+
+def test_an_image_that_fails_in_training_is_named(pets: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(encoded, "MOST_BYTES", 0)
+    data = open_data(choice(pets))
+    Path(pets, "dog", "001.png").unlink()
+    with pytest.raises(UserError, match=r"dog/001\.png: cannot be read \(No such file or directory\)"):
+        data.train.images(np.arange(30))

@@ -1,0 +1,1 @@
+"""Local data sets of Hugging Face's `datasets`."""

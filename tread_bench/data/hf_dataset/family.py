@@ -1,0 +1,67 @@
+"""Local data sets of Hugging Face's `datasets`, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.data_paths import folder_name, matches
+from tread_bench.core.data_sources import DataFamily, Place, always_comparable
+from tread_bench.core.errors import UserError
+from tread_bench.data.hf_dataset.arrow import arrow_files
+from tread_bench.data.images.family import TableOptions, is_flipped, pixel_bytes, split_counts
+
+
+class HfDatasetData(TableOptions):
+    """Images in local folders that `save_to_disk` of Hugging Face's `datasets` wrote."""
+
+    name: Literal["hf_dataset"] = "hf_dataset"
+    train: tuple[str, ...] = Field(min_length=1, description="folders of data sets, or globs of such folders")
+    held_out: tuple[str, ...] = Field(
+        (), description="the same with the held-out images; empty: every tenth training image is held out"
+    )
+
+
+def folders(entries: tuple[str, ...]) -> list[str]:
+    """Those that the entries of a suite name."""
+    return [path for entry in entries for path in matches(entry)]
+
+
+def _files(options: HfDatasetData, generates: bool) -> Iterator[tuple[Place, str]]:
+    for key in ("train", "held_out"):
+        for index, entry in enumerate(getattr(options, key)):
+            yield from (((key, index), folder_name(path)) for path in matches(entry))
+
+
+def _counts(options: HfDatasetData) -> tuple[int, int] | None:
+    """Rows of both splits; None where a file cannot be read."""
+    try:
+        train, held_out = (
+            sum(table.num_rows for path in folders(entries) for _, table in arrow_files(path))
+            for entries in (options.train, options.held_out)
+        )
+    except UserError:
+        return None
+    return split_counts(train, held_out if options.held_out else None)
+
+
+def _decoded_bytes(options: HfDatasetData) -> int:
+    return pixel_bytes(options, sum(_counts(options) or ()))
+
+
+HF_DATASET = DataFamily(
+    name="hf_dataset",
+    options=HfDatasetData,
+    builder="tread_bench.data.hf_dataset.source:open_dataset",
+    files=_files,
+    not_comparable=always_comparable,
+    extractor=None,
+    counts=_counts,
+    check_files="tread_bench.data.hf_dataset.source:file_problems",
+    check_all="tread_bench.data.hf_dataset.source:image_problems",
+    stand_in="tread_bench.data.images.stand_in:write_dataset",
+    is_flipped=is_flipped,
+    decoded_bytes=_decoded_bytes,
+)

@@ -1,0 +1,127 @@
+"""Local data sets of Hugging Face's `datasets`, mapped into memory.
+
+See `images/encoded.py` for when images are decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tread_bench.core.data_files import content_sha256
+from tread_bench.core.data_paths import folder_name
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.hf_dataset.arrow import arrow_files
+from tread_bench.data.hf_dataset.family import HfDatasetData, folders
+from tread_bench.data.images.decode import Wanted
+from tread_bench.data.images.encoded import decoded, open_images
+from tread_bench.data.images.headers import header_problems
+from tread_bench.data.images.table import check_schema, image_file, labels_of
+from tread_bench.data.source import DataSource
+
+
+def open_dataset(choice: HfDatasetData, folder: Path | None = None) -> DataSource:
+    """Both splits. Raises UserError naming file, row (from 0) and rule."""
+    train = DatasetImages(choice, choice.train)
+    held_out = DatasetImages(choice, choice.held_out) if choice.held_out else None
+    return open_images(choice, train, held_out, folder)
+
+
+class DatasetImages:
+    """The rows of data sets, one after the other.
+
+    Raises:
+        UserError: naming file, row (from 0) and rule.
+    """
+
+    def __init__(self, choice: HfDatasetData, entries: tuple[str, ...]) -> None:
+        self._choice = choice
+        self._folders = folders(entries)
+        self._paths: list[str] = []  # of each chunk
+        self._first_rows: list[int] = []  # of each chunk in its file
+        self._chunks: list[pa.StructArray] = []
+        labels = [np.zeros(0, dtype=np.int64)]
+        for folder in self._folders:
+            for path, table in arrow_files(folder):
+                check_schema(choice, path, table.schema)
+                self._add(path, table)
+                labels.append(_labels(choice, path, table))
+        self._ends = np.cumsum([len(chunk) for chunk in self._chunks])
+        self.classes = np.concatenate(labels)
+        if not len(self.classes):
+            raise UserError(f"{', '.join(self._folders)}: no rows; a split needs at least one image")
+
+    def _add(self, path: str, table: pa.Table) -> None:
+        row = 0
+        for chunk in table.column(self._choice.image_column).chunks:
+            try:
+                chunk.validate(full=True)  # places of images in the file; the images themselves are not read
+            except pa.ArrowException as error:
+                raise UserError(f"{path}, rows from {row} on: cannot be read: {error}; write the file again") from None
+            self._paths.append(path)
+            self._first_rows.append(row)
+            self._chunks.append(chunk)
+            row += len(chunk)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the data sets' files, and of the columns that are read."""
+        read = [self._choice.image_column, self._choice.label_column, self._choice.num_classes]
+        found = [content_sha256(folder_name(folder)) for folder in self._folders]
+        return hashlib.sha256(repr((read, found)).encode()).hexdigest()
+
+    def open(self, item: int) -> BinaryIO:
+        """An image file. Raises ValueError."""
+        number, row = self._place(item)
+        return image_file(self._choice, self._chunks[number][row].as_py())
+
+    def name(self, item: int) -> str:
+        """File and row of an image."""
+        number, row = self._place(item)
+        return f"{self._paths[number]}, row {self._first_rows[number] + row}"
+
+    def _place(self, item: int) -> tuple[int, int]:
+        """Number of the chunk, and the row in it."""
+        number = int(np.searchsorted(self._ends, item, side="right"))
+        return number, item - (int(self._ends[number - 1]) if number else 0)
+
+
+def _labels(choice: HfDatasetData, path: str, table: pa.Table) -> NDArray[np.int64]:
+    """(N,); all 0 where there are no classes."""
+    if not choice.num_classes:
+        return np.zeros(table.num_rows, dtype=np.int64)
+    return labels_of(choice, path, table.column(choice.label_column))
+
+
+def file_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
+    """A message for each data set that cannot be used: its columns, all labels, and its first and last image."""
+    for key in ("train", "held_out"):
+        entries = folders(getattr(choice, key))
+        labels = []
+        for entry in entries:
+            try:
+                images = DatasetImages(choice, (entry,))
+            except UserError as error:
+                yield str(error)
+                continue
+            labels.append(images.classes)
+            for item in sorted({0, len(images.classes) - 1}):
+                yield from message_of(decoded, images, item, Wanted.of(choice))
+        if generates and key == "train" and len(labels) == len(entries):
+            yield from absent_classes(np.concatenate(labels), choice.num_classes)
+
+
+def image_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
+    """A message for each image that cannot be used, by its header; see `header_problems`."""
+    for entry in folders((*choice.train, *choice.held_out)):
+        with suppress(UserError):  # which `file_problems` reports
+            yield from header_problems(DatasetImages(choice, (entry,)), Wanted.of(choice))

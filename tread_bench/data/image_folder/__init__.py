@@ -1,0 +1,1 @@
+"""Image files in class folders."""

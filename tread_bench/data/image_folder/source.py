@@ -1,0 +1,149 @@
+"""Image files in class folders. Names and labels stay in memory; see `images/encoded.py` for when files are decoded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from tread_bench.core.data_files import content_sha256
+from tread_bench.core.data_paths import folder_name
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import message_of
+from tread_bench.data.image_folder.family import ImageFolderData
+from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
+from tread_bench.data.images.decode import Wanted
+from tread_bench.data.images.encoded import decoded, open_images
+from tread_bench.data.images.family import HELD_OUT_EVERY
+from tread_bench.data.images.headers import header_problems
+from tread_bench.data.source import DataSource
+
+
+def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSource:
+    """Both splits. Raises UserError naming the file or folder and the rule."""
+    train, held_out = _listed(choice)
+    for problem in _problems(choice, train, held_out):
+        raise UserError(problem)
+    held_out_images = None if held_out is None else FolderImages(held_out, train.classes)
+    return open_images(choice, FolderImages(train, train.classes), held_out_images, folder)
+
+
+def _listed(choice: ImageFolderData) -> tuple[Listing, Listing | None]:
+    return listed(choice.train), listed(choice.held_out) if choice.held_out else None
+
+
+class FolderImages:
+    """Image files with the classes of their folders.
+
+    Args:
+        classes: names of the class folders; a label is the place of a name. Images in no class have label 0.
+    """
+
+    def __init__(self, listing: Listing, classes: list[str]) -> None:
+        self._listing = listing
+        labels = {name: label for label, name in enumerate(classes)}
+        self.classes = np.array([labels.get(name, 0) for name in listing.class_of], dtype=np.int64)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the names and contents of the files, and of the labels."""
+        digest = hashlib.sha256(self.classes.astype("<i8").tobytes())
+        for folder in self._listing.folders:
+            digest.update(content_sha256(folder_name(folder)).encode())
+        return digest.hexdigest()
+
+    def open(self, item: int) -> BinaryIO:
+        """An image file. Raises ValueError."""
+        try:
+            return open(self._listing.paths[item], "rb")
+        except OSError as error:
+            raise ValueError(f"cannot be read ({error.strerror})") from None
+
+    def name(self, item: int) -> str:
+        """An image's path."""
+        return self._listing.paths[item]
+
+
+def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
+    """A message for each mistake in folders and labels, and for the first and last image if it cannot be used."""
+    # Folders.
+    try:
+        train, held_out = _listed(choice)
+    except UserError as error:
+        yield str(error)
+        return
+    yield from _problems(choice, train, held_out)
+
+    # Labels.
+    seen = set(train.class_of)
+    empty = [name for name in train.classes if name not in seen]
+    if generates and choice.num_classes and empty:
+        yield (
+            f"{_names(train.folders)}: no images in {_names(empty)}, and images are generated of every class; "
+            "remove the empty folders and correct data.num_classes, or set metrics.generate: false"
+        )
+
+    # Images.
+    for split in filter(None, (train, held_out)):
+        images = FolderImages(split, train.classes)
+        for item in sorted({0, len(split.paths) - 1} if split.paths else ()):
+            yield from message_of(decoded, images, item, Wanted.of(choice))
+
+
+def image_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
+    """A message for each image that cannot be used, by its header; see `header_problems`."""
+    with suppress(UserError):  # which `file_problems` reports
+        for split in filter(None, _listed(choice)):
+            yield from header_problems(FolderImages(split, split.classes), Wanted.of(choice))
+
+
+def _problems(choice: ImageFolderData, train: Listing, held_out: Listing | None) -> Iterator[str]:
+    """A message for each mistake in the names of files and folders."""
+    for split in filter(None, (train, held_out)):
+        yield from _split_problems(choice, split)
+    if held_out is None and 0 < len(train.paths) < HELD_OUT_EVERY:
+        yield (
+            f"{_names(train.folders)}: {len(train.paths)} images, where every tenth is held out: name others under "
+            "data.held_out"
+        )
+    if not choice.num_classes or not train.classes:
+        return
+    found = len(train.classes)
+    if found != choice.num_classes:
+        yield (
+            f"{_names(train.folders)}: {found} class folders ({_names(train.classes)}) where data.num_classes is "
+            f"{choice.num_classes}: set data.num_classes: {found}, or 0 for none, or name another folder"
+        )
+    if held_out and (others := sorted({*held_out.classes} - {*train.classes})):
+        yield (
+            f"{_names(held_out.folders)}: class folders {_names(others)}, which the training images lack; "
+            "name them as there, or take them out"
+        )
+
+
+def _split_problems(choice: ImageFolderData, split: Listing) -> Iterator[str]:
+    where = _names(split.folders)
+    if not split.paths:
+        yield f"{where}: no image files ({', '.join(SUFFIXES)}); name a folder that has some"
+    elif choice.num_classes and not split.classes:
+        yield (
+            f"{where}: no class folders, and data.num_classes is {choice.num_classes}: put the images of each class "
+            "into a folder of its own, or set data.num_classes: 0"
+        )
+    elif choice.num_classes and (loose := _in_no_class(split)):
+        yield f"{_names(loose)}: in no class folder; move them into one, or set data.num_classes: 0"
+
+
+def _in_no_class(split: Listing) -> list[str]:
+    return [path for path, name in zip(split.paths, split.class_of, strict=True) if not name]
+
+
+def _names(names: list[str]) -> str:
+    """The first three, and how many more there are."""
+    rest = len(names) - 3
+    return ", ".join(names[:3]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -1,0 +1,1 @@
+"""What all sources of image files share."""

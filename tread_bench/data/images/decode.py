@@ -1,0 +1,97 @@
+"""From an image file to pixels: formats, modes and ADM's centre crop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tread_bench.data.images.family import ImageOptions
+
+_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
+_MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
+_MOST_PIXELS = 2**27  # of an image that is enlarged; for what is stored, Pillow has a limit of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What images become.
+
+    Args:
+        side: pixels of the square.
+        channels: 1 or 3.
+        enlarge: whether images with a shorter side than that are enlarged; else they are an error.
+        key: the setting that says `side`, for messages.
+        way_out: what to do about an image that is too small.
+    """
+
+    side: int
+    channels: int
+    enlarge: bool
+    key: str = "data.image_size"
+    way_out: str = "take it out, or set data.enlarge: true"
+
+    @classmethod
+    def of(cls, choice: ImageOptions) -> Wanted:
+        return cls(choice.image_size, choice.channels, choice.enlarge)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W)."""
+        return self.channels, self.side, self.side
+
+
+def decode(file: BinaryIO, wanted: Wanted) -> NDArray[np.uint8]:
+    """The centre of an image, (C, H, W) uint8. Raises ValueError with the rule."""
+    image = opened(file, wanted)
+    mode, _ = _MODES[wanted.channels]
+    with _decoder_errors_reported():
+        array = np.asarray(center_crop(image.convert(mode), wanted.side))
+    return array.reshape(wanted.side, wanted.side, wanted.channels).transpose(2, 0, 1)
+
+
+def opened(file: BinaryIO, wanted: Wanted) -> Image.Image:
+    """An image whose header was read and checked, and none of its pixels. Raises ValueError with the rule."""
+    with _decoder_errors_reported():
+        image = Image.open(file, formats=_FORMATS)
+    size = f"image of {image.width}x{image.height} pixels"
+    shorter = min(image.size)
+    if shorter < wanted.side and not wanted.enlarge:
+        raise ValueError(f"{size} where {wanted.key} is {wanted.side}: smaller ones are not enlarged; {wanted.way_out}")
+    if wanted.side**2 * max(image.size) / shorter > _MOST_PIXELS:
+        raise ValueError(f"{size}: too narrow to be enlarged to {wanted.key} {wanted.side}; take it out")
+    _, accepted = _MODES[wanted.channels]
+    if image.mode not in accepted:
+        raise ValueError(f"image mode {image.mode}; data.channels {wanted.channels} takes {', '.join(accepted)}")
+    return image
+
+
+def center_crop(image: Image.Image, side: int) -> Image.Image:
+    """The centre square of an image, resized to `side` pixels, as ADM does it.
+
+    While the shorter side is at least twice as long as wanted, the image is halved by a box filter; a bicubic filter
+    does the rest. An image of the wanted size stays as it is.
+
+    Source: Dhariwal and Nichol 2021, guided_diffusion/image_datasets.py, `center_crop_arr`.
+    """
+    while min(image.size) >= 2 * side:
+        image = image.resize((image.width // 2, image.height // 2), Image.Resampling.BOX)
+    scale = side / min(image.size)
+    image = image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.BICUBIC)
+    left = (image.width - side) // 2
+    top = (image.height - side) // 2
+    return image.crop((left, top, left + side, top + side))
+
+
+@contextmanager
+def _decoder_errors_reported() -> Iterator[None]:
+    """Raises ValueError for whatever a decoder raises: damaged bytes may raise any exception."""
+    try:
+        yield
+    except Exception as error:
+        raise ValueError(f"not a readable image: {error}") from None

@@ -1,0 +1,135 @@
+"""Images as their files hold them, decoded all at once and kept, or one by one as they are needed.
+
+A set whose decoded images fit into what a run may keep (`core.decoded.MOST_BYTES`) is decoded once. Images of a larger
+set are decoded for each batch anew, in the threads that prepare batches; only labels and names stay in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.decoded import MOST_BYTES
+from tread_bench.core.errors import UserError
+from tread_bench.data.images.decode import Wanted, decode
+from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes
+from tread_bench.data.images.kept import kept_or_decoded
+from tread_bench.data.source import DataSource, ImageSet, Pixels
+
+
+class Encoded(Protocol):
+    """Images of one split as their files hold them."""
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """(N,) labels."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of content and labels in their order."""
+
+    def open(self, item: int) -> BinaryIO:
+        """An image file. Raises ValueError with the rule."""
+
+    def name(self, item: int) -> str:
+        """Where an image is, for messages."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the images, in an order of their own."""
+
+    whole: Encoded
+    items: NDArray[np.int64]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        return self.whole.classes[self.items]
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.whole.sha256.encode() + self.items.astype("<i8").tobytes()).hexdigest()
+
+    def open(self, item: int) -> BinaryIO:
+        return self.whole.open(int(self.items[item]))
+
+    def name(self, item: int) -> str:
+        return self.whole.name(int(self.items[item]))
+
+
+class OnDemand(Pixels):
+    """Images of one split, each read and decoded when it is needed.
+
+    Raises:
+        UserError: from its methods, naming the image and the rule.
+    """
+
+    def __init__(self, encoded: Encoded, wanted: Wanted) -> None:
+        self.encoded = encoded
+        self.wanted = wanted
+        self.classes = encoded.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return self.wanted.shape
+
+    def uint8(self, index: NDArray[np.int64]) -> Tensor:
+        """(B, C, H, W) uint8, as the feature networks take them."""
+        pixels = np.empty((len(index), *self.shape), dtype=np.uint8)
+        for place, item in enumerate(index.tolist()):
+            pixels[place] = decoded(self.encoded, item, self.wanted)
+        return torch.from_numpy(pixels)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the files, and of what is made of them."""
+        return hashlib.sha256(f"{self.wanted.shape} {self.encoded.sha256}".encode()).hexdigest()
+
+
+def decoded(encoded: Encoded, item: int, wanted: Wanted) -> NDArray[np.uint8]:
+    """One image, (C, H, W). Raises UserError naming it and the rule."""
+    try:
+        with encoded.open(item) as file:
+            return decode(file, wanted)
+    except ValueError as error:
+        raise UserError(f"{encoded.name(item)}: {error}") from None
+
+
+def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, folder: Path | None) -> DataSource:
+    """Both splits; without held-out images, every tenth of the others is held out.
+
+    Args:
+        folder: where a run keeps decoded images, or None.
+
+    Raises:
+        UserError: naming the image and the rule.
+    """
+    # Split.
+    if held_out is None:
+        items = np.arange(len(train.classes))
+        is_held_out = items % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+        train, held_out = Part(train, items[~is_held_out]), Part(train, items[is_held_out])
+
+    # Decode as images are needed, or all of them at once.
+    wanted = Wanted.of(choice)
+    first, second = OnDemand(train, wanted), OnDemand(held_out, wanted)
+    if pixel_bytes(choice, len(first) + len(second)) > MOST_BYTES:
+        return DataSource(first, second, choice.num_classes)
+
+    def decode_all() -> DataSource:
+        return DataSource(_in_memory(first), _in_memory(second), choice.num_classes)
+
+    return decode_all() if folder is None else kept_or_decoded(choice, folder, decode_all)
+
+
+def _in_memory(split: Pixels) -> ImageSet:
+    return ImageSet(split.uint8(np.arange(len(split))).numpy(), split.classes)

@@ -1,0 +1,54 @@
+"""Settings that all sources of image files share, without torch."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tread_bench.core.config.base import Int, is_unused
+from tread_bench.core.data_sources import DataOptions
+
+HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
+_LABEL_BYTES = 8
+
+
+class ImageOptions(DataOptions):
+    """Settings of a source of image files."""
+
+    image_size: Int = Field(
+        ge=1, description="side in pixels; of other images ADM's centre crop is taken: the centre square, resized"
+    )
+    channels: Literal[1, 3] = 3
+    num_classes: Int = Field(ge=0, description="0: without labels")
+    horizontal_flip: bool = Field(False, description="mirror half of the training images, drawn by sample index")
+    enlarge: bool = Field(
+        False,
+        exclude_if=is_unused,
+        description="enlarge images whose shorter side is below image_size, as ADM does; without it they are an error",
+    )
+
+
+class TableOptions(ImageOptions):
+    """Settings of a table with a column of images, as Hugging Face's libraries write it."""
+
+    image_column: str = "image"
+    label_column: str = "label"
+
+
+def split_counts(train: int, held_out: int | None) -> tuple[int, int]:
+    """Training and held-out images; without held-out ones (None), every tenth of the others is held out."""
+    if held_out is None:
+        held_out = train // HELD_OUT_EVERY
+        train -= held_out
+    return train, held_out
+
+
+def pixel_bytes(options: ImageOptions, count: int) -> int:
+    """Of that many decoded images with their labels."""
+    return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
+
+
+def is_flipped(options: Any) -> bool:
+    """Whether a suite requests flips."""
+    return bool(options.horizontal_flip)

@@ -1,0 +1,80 @@
+"""Random images that stand in for files which are not there, in the same layouts on disk."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from PIL import Image
+
+from tread_bench.data.hf_dataset.family import HfDatasetData
+from tread_bench.data.image_folder.family import ImageFolderData
+from tread_bench.data.images.family import ImageOptions, TableOptions
+from tread_bench.data.parquet.family import ParquetData
+
+_DETAIL = 8  # independent values along a side
+
+
+def write_folders(options: ImageFolderData, folder: Path, count: int) -> ImageFolderData:
+    """Class folders."""
+    for split, seed, images in _splits(count):
+        names = [f"class-{label:04d}" for label in range(options.num_classes)] or ["images"]
+        for name in names:
+            (folder / split / name).mkdir(parents=True)
+        for number, (content, label) in enumerate(random_images(options, images, seed)):
+            (folder / split / names[label] / f"{number:05d}.png").write_bytes(content)
+    return options.model_copy(update=_named(folder, ""))
+
+
+def write_dataset(options: HfDatasetData, folder: Path, count: int) -> HfDatasetData:
+    """A folder as `save_to_disk` of Hugging Face's `datasets` writes it."""
+    for split, seed, images in _splits(count):
+        (folder / split).mkdir(parents=True)
+        name = "data-00000-of-00001.arrow"
+        table = _table(options, images, seed)
+        with pa.OSFile(str(folder / split / name), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+        (folder / split / "state.json").write_text(json.dumps({"_data_files": [{"filename": name}]}))
+    return options.model_copy(update=_named(folder, ""))
+
+
+def write_parquet(options: ParquetData, folder: Path, count: int) -> ParquetData:
+    """A Parquet file for each split."""
+    for split, seed, images in _splits(count):
+        pq.write_table(_table(options, images, seed), folder / f"{split}.parquet")
+    return options.model_copy(update=_named(folder, ".parquet"))
+
+
+def random_images(options: ImageOptions, count: int, seed: int) -> Iterator[tuple[bytes, int]]:
+    """PNG files with labels in turn; every second one is larger than the suite wants."""
+    generator = np.random.default_rng(seed)
+    mode = "L" if options.channels == 1 else "RGB"
+    for number in range(count):
+        shape = (_DETAIL, _DETAIL, options.channels)
+        noise = Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8).squeeze(), mode)
+        side = options.image_size + number % 2
+        buffer = io.BytesIO()
+        noise.resize((side, side), Image.Resampling.NEAREST).save(buffer, "PNG")
+        yield buffer.getvalue(), number % max(options.num_classes, 1)
+
+
+def _splits(count: int) -> Iterator[tuple[str, int, int]]:
+    """Name, seed and number of images."""
+    yield "train", 0, count
+    yield "held_out", 1, max(16, count // 4)
+
+
+def _named(folder: Path, suffix: str) -> dict[str, tuple[str]]:
+    return {split: (str(folder / f"{split}{suffix}"),) for split in ("train", "held_out")}
+
+
+def _table(options: TableOptions, count: int, seed: int) -> pa.Table:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = list(random_images(options, count, seed))
+    images = pa.array([{"bytes": content, "path": None} for content, _ in rows], kind)
+    return pa.table({options.image_column: images, options.label_column: pa.array([label for _, label in rows])})
