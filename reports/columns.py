@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from tread_bench.core.columns import AFTER_FIGURES, BEFORE_FIGURES, SFID, Column
+from tread_bench.core.columns import AFTER_FIGURES, BEFORE_FIGURES, SFID, Column, columns_of_route
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.metrics import Figure, known_figures
 from tread_bench.core.records import Record
+from tread_bench.core.routes import parse_routes
 
 
 def _column(figure: Figure) -> Column:
@@ -25,9 +26,11 @@ def further_figures(records: Iterable[Record]) -> list[Figure]:
     return [known.get(name) or Figure.unknown(name) for name in sorted(set().union(*measured))]
 
 
-def columns_of(records: Iterable[Record]) -> tuple[Column, ...]:
-    """`COLUMNS`, and behind them those of metrics that suites added."""
-    return (*COLUMNS, *map(_column, further_figures(records)))
+def columns_of(records: Sequence[Record]) -> tuple[Column, ...]:
+    """`COLUMNS`, and behind them those of further routes and of metrics that suites added."""
+    most_routes = max((len(parse_routes(record.routes)) for record in records), default=0)
+    of_routes = (column for number in range(2, most_routes + 1) for column in columns_of_route(number))
+    return (*COLUMNS, *of_routes, *map(_column, further_figures(records)))
 
 
 def title_of(name: str) -> str:

@@ -60,6 +60,16 @@ def iterations(record: Record) -> int:
     return int(record.config.get("training", {}).get("iterations") or 0)
 
 
+def training(record: Record, name: str) -> Any:
+    """One setting of the optimisation; None where the record does not say."""
+    return record.config.get("training", {}).get(name)
+
+
+def sampling(record: Record, name: str) -> Any:
+    """One setting of the generation of images; None where the record does not say."""
+    return record.config.get("sampling", {}).get(name)
+
+
 def macs_of(record: Record) -> str:
     """The row to whose training MACs this one is trained; "" without a budget, and for one that trains nothing."""
     if is_evaluated_only(record):

@@ -68,8 +68,10 @@ def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataF
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write UTF-8, shortest exact floats, empty where nothing applies; atomically."""
-    write_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
+    """Write UTF-8, shortest exact floats, no formulas, empty where nothing applies; atomically."""
+    texts = frame.select_dtypes(exclude="number").columns
+    inert = frame.assign(**{name: frame[name].map(_inert) for name in texts})
+    write_atomically(path, inert.to_csv(index=False, lineterminator="\n").encode("utf-8", "replace"))
 
 
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
@@ -94,16 +96,51 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
         "kernels": flat(conditions.get("kernels")),
         "threads": record.conditions.threads,
         "device": flat(record.conditions.device),
+        **_settings(record),
     }
-    return {name: _inert(value) for name, value in line.items()}
+    return {name: _storable(value) for name, value in line.items()}
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    """What was requested of a cell, each setting alone, for a reader that groups and filters by them."""
+    # Network and training.
+    found = {
+        "num_blocks": record.num_blocks,
+        "dense_tokens": record.cost.dense_tokens if record.cost else None,
+        "batch": requested.training(record, "batch"),
+        "learning_rate": requested.training(record, "learning_rate"),
+    }
+
+    # Routes and their schedule.
+    routes = parse_routes(record.routes)
+    found["num_routes"] = len(routes)
+    for number, route in enumerate(routes, start=1):
+        name = "route" if number == 1 else f"route_{number}"
+        found |= {f"{name}_start": int(route.start), f"{name}_end": int(route.end), f"{name}_rate": route.rate}
+    if routes:
+        schedule = requested.schedule(record)
+        found |= {"route_warmup": schedule.warmup, "dense_from": schedule.until}
+
+    # Sampling, and what computed all this.
+    return found | {
+        "guidance_rule": requested.guidance(record)["name"],
+        "sampler": requested.sampling(record, "sampler"),
+        "sampling_steps": requested.sampling(record, "steps"),
+        "matmul_precision": record.conditions.matmul_precision,
+        "autocast": record.conditions.autocast,
+        "hardware": record.conditions.device_name,
+    }
+
+
+def _storable(value: object) -> object:
+    """The value; of a text what survives a UTF-8 file of lines."""
+    return value.encode("utf-8", "replace").decode().replace("\r", " ") if isinstance(value, str) else value
 
 
 def _inert(value: object) -> object:
     """The value; a text that a spreadsheet would compute has an apostrophe in front (CWE-1236)."""
-    if not isinstance(value, str):
-        return value
-    text = value.encode("utf-8", "replace").decode().replace("\r", " ")  # neither survives a UTF-8 file of lines
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t")) else text
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t"))
+    return f"'{value}" if is_formula else value
 
 
 def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +219,7 @@ def _columns_of_csv(header: str, entries: Sequence[Entry]) -> Iterator[tuple[str
 
 def _of_csv(text: str) -> str:
     """Inert in a spreadsheet, unless it is a number."""
-    return text if _NUMBER.fullmatch(text) else str(_inert(text))
+    return text if _NUMBER.fullmatch(text) else str(_inert(_storable(text)))
 
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d+)?([eE][+-]?\d+)?|inf|nan)")

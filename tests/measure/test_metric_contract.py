@@ -120,6 +120,7 @@ def other_figure(**changes):
         ({"protocol": ""}, "its protocol must be a Callable, not ''"),
         (other_figure(name="device"), "'device': the name of a figure must be a column of results.csv that is not"),
         (other_figure(name="sfid"), "'sfid': the name of a figure must be a column of results.csv that is not"),
+        (other_figure(name="route_3_rate"), "'route_3_rate': the name of a figure must be a column of results.csv"),
         (other_figure(name="My figure"), "'My figure': the name of a figure must be a column"),
         (other_figure(title=None), "figure other: its title must be a str, not None"),
         (other_figure(lower_is_better="yes"), "figure other: its lower_is_better must be a bool, not 'yes'"),

@@ -69,6 +69,36 @@ def test_figures_of_one_cell():
     assert results_frame([record("dense", "", 0, 20.0)]).iloc[0].tokens_kept == ""
 
 
+def test_every_setting_has_a_column_of_its_own():
+    config = {
+        "data": {"name": "digits"},
+        "training": {"iterations": 1200, "batch": 64, "learning_rate": 3e-4},
+        "schedule": {"warmup": 0.1, "until": 0.8},
+        "sampling": {"sampler": "heun", "steps": 20, "guidance": {"name": "sparse", "strong": 0.5, "weak": 0.9}},
+    }
+    two = record("two", "2:4@0.5,6:8@0.25", 0, 20.0, config=config)
+    frame = results_frame([record("dense", "", 0, 18.0), two])
+    routed, dense = frame[frame.row == "two"].iloc[-1], frame[frame.row == "dense"].iloc[-1]
+    assert (routed.batch, routed.learning_rate, routed.sampler, routed.sampling_steps) == (64, 3e-4, "heun", 20)
+    assert (routed.num_routes, routed.route_start, routed.route_end, routed.route_rate) == (2, 2, 4, 0.5)
+    assert (routed.route_2_start, routed.route_2_end, routed.route_2_rate) == (6, 8, 0.25)
+    assert (routed.num_blocks, routed.dense_tokens) == (12, 16)
+    assert (routed.route_warmup, routed.dense_from, routed.guidance_rule) == (0.1, 0.8, "sparse")
+    assert (routed.autocast, routed.matmul_precision) == ("none", "highest")
+    assert dense.num_routes == 0 and dense[["route_start", "route_2_end", "route_rate", "dense_from"]].isna().all()
+    assert [str(frame[name].dtype) for name in ("route_start", "route_2_end", "batch")] == ["Int64"] * 3
+
+
+def test_a_run_of_single_routes_has_no_columns_for_further_ones(records):
+    assert tuple(results_frame(records).columns) == tuple(column.name for column in COLUMNS)
+
+
+def test_a_text_is_protected_from_spreadsheets_in_the_file_alone(tmp_path):
+    frame = results_frame([record("-dense", "", 0, 18.0)])
+    write_csv(frame, tmp_path / "a.csv")
+    assert set(frame.row) == {"-dense"} and (tmp_path / "a.csv").read_text().count(",'-dense,") == len(frame)
+
+
 def test_the_file_is_the_same_for_any_order_and_reads_back_exactly(records, tmp_path):
     shuffled = list(records)
     random.Random(0).shuffle(shuffled)

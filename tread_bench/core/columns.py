@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 
@@ -82,5 +83,37 @@ AFTER_FIGURES = (
     Column("macs_of", "", "row to whose training MACs this one is trained; empty: a number of iterations of its own"),
     Column("training_macs", "MACs", "of the training up to this iteration, all images"),
     Column("paired_seconds", "s", "the same in time: iterations times step and wait for data, paired and timed alone"),
+    Column("num_blocks", "blocks", "of the backbone: what routes index", True),
+    Column("dense_tokens", "tokens", "of one image, with prefix tokens, where none is routed", True),
+    Column("batch", "images", "per optimiser step, over all processes", True),
+    Column("learning_rate", "", "of the training, before its warm-up and schedule apply"),
+    Column("num_routes", "", "routes of the row; 0: dense", True),
+    Column("route_start", "block", "first block that the first route bypasses; of the next: route_2_start", True),
+    Column("route_end", "block", "last block that the first route bypasses", True),
+    Column("route_rate", "", "share of the tokens that bypasses the first route's blocks"),
+    Column("route_warmup", "", "share of the iterations over which the rates of routes rise; empty: dense"),
+    Column("dense_from", "", "share of the iterations after which training is dense; 1: never; empty: dense"),
+    Column("guidance_rule", "", "name of the rule of guidance, without its settings"),
+    Column("sampler", "", "what generates the images"),
+    Column("sampling_steps", "", "steps of the sampler", True),
+    Column("matmul_precision", "", "precision of float32 products"),
+    Column("autocast", "", "type of the network's forward pass in training"),
+    Column("hardware", "", "name of the CPU or GPU"),
 )
-TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))  # not for metrics' figures
+_FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
+_TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))
+
+
+def columns_of_route(number: int) -> tuple[Column, Column, Column]:
+    """The columns of a row's second route, or of a later one."""
+    start, end, rate = (column for column in AFTER_FIGURES if column.name in ("route_start", "route_end", "route_rate"))
+    return (
+        Column(f"route_{number}_start", start.unit, f"first block that route {number} bypasses", start.whole),
+        Column(f"route_{number}_end", end.unit, f"last block that route {number} bypasses", end.whole),
+        Column(f"route_{number}_rate", rate.unit, f"share of the tokens that bypasses the blocks of route {number}"),
+    )
+
+
+def is_taken(name: str) -> bool:
+    """Whether a figure of a metric cannot have this name, since a column of results.csv has it."""
+    return name in _TAKEN or bool(_FURTHER_ROUTE.fullmatch(name))

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Self
 
-from tread_bench.core.columns import TAKEN
+from tread_bench.core.columns import is_taken
 from tread_bench.core.config.base import Model
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 from tread_bench.core.problems import shortened
@@ -130,7 +130,7 @@ def _wrong_needs(metric: MetricFamily) -> str:
 def _wrong_figure(figure: object) -> str:
     if not isinstance(figure, Figure):
         return f"its figures must be tread_bench.Figure, not {shortened(figure)}"
-    if not (isinstance(figure.name, str) and re.fullmatch(_PATTERN, figure.name)) or figure.name in TAKEN:
+    if not (isinstance(figure.name, str) and re.fullmatch(_PATTERN, figure.name)) or is_taken(figure.name):
         rule = "the name of a figure must be a column of results.csv that is not taken, in lower case"
         return f"{shortened(figure.name)}: {rule}, such as coverage"
     if wrong := wrong_traits(figure, title=str, definition=str, unit=str, by_linear_algebra=bool):
