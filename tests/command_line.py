@@ -23,7 +23,13 @@ VARIABLE = (
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "tread_bench", *map(str, arguments)]
+    return [sys.executable, "-m", "tread_bench", *_on_cpu(arguments)]
+
+
+def _on_cpu(arguments: tuple[object, ...]) -> list[str]:
+    """Runs compute on the CPU, whose figures are compared bit for bit, unless a test names a device."""
+    typed = [str(one) for one in arguments]
+    return [*typed, "--device", "cpu"] if typed[:1] == ["run"] and "--device" not in typed else typed
 
 
 def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -31,7 +37,7 @@ def tread_bench(*arguments: object, cwd: Path | None = None, **environment: str)
     with TemporaryDirectory() as folder:
         about = {"limit_s": 300, "streams": Path(folder) / "told", "environment": environment}
         try:
-            ended = _warm()(*arguments, cwd=cwd or Path.cwd(), **about)
+            ended = _warm()(*_on_cpu(arguments), cwd=cwd or Path.cwd(), **about)
         except BaseException:  # the test's own time limit, say: the answer to this command is not that to the next one
             _warm().process.kill()
             end_what_is_warm()

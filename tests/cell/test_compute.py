@@ -12,7 +12,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
-from tread_bench.cell import compiling
+from tread_bench.cell import compiling, numerics
 from tread_bench.cell.build import build_network
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
@@ -471,9 +471,24 @@ def test_what_does_not_work_here_is_refused_before_anything_is_trained(monkeypat
         check_step_options(StepOptions(compile=True), "cpu")
 
 
+@pytest.mark.parametrize(("has_cuda", "device"), [(True, "cuda"), (False, "cpu")])
+def test_auto_is_cuda_where_torch_sees_a_device(has_cuda, device, monkeypatch):
+    class LookedError(Exception):
+        """The device is chosen."""
+
+    def look(options, chosen):
+        assert chosen == device
+        raise LookedError
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_cuda)
+    monkeypatch.setattr(numerics, "check_step_options", look)
+    with pytest.raises(LookedError):
+        resolve_numerics(Compute(), "auto")
+
+
 def test_numerical_choices_hold_every_option_of_a_step():
     compute = Compute(autocast="float16", gradient_checkpointing=True, micro_batch=3)
-    numerics = resolve_numerics(compute, "cpu")
-    assert step_options(numerics) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
-    assert numerics.tf32 is False
+    resolved = resolve_numerics(compute, "cpu")
+    assert step_options(resolved) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
+    assert resolved.tf32 is False
     assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before

@@ -36,6 +36,9 @@ class Executor:
     def sized(self, numerics):
         return self
 
+    def may_have_gpus(self):
+        return False
+
     def __call__(self, tasks):
         for task in tasks:
             if task.key == "numerics":
@@ -71,12 +74,12 @@ class Remembered:
 def run(tmp_path, monkeypatch):
     """Run the smoke suite with an executor that ends tasks by `end`; the result and the folder."""
 
-    def do(end, *settings: str, told: list[str] | None = None):
+    def do(end, *settings: str, told: list[str] | None = None, **options: object):
         monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
         plan = load_plan(find_suite("smoke"), ["seeds=1", *settings])
         lines = [] if told is None else told
         display = Lines(lambda text, **style: lines.append(text))
-        return runner.run(plan, "", tmp_path, Options(), display), RunFolder(tmp_path)
+        return runner.run(plan, "", tmp_path, Options(**options), display), RunFolder(tmp_path)
 
     return do
 
@@ -90,6 +93,38 @@ def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
 
     result, folder = run(end, "timing.pairs=0")
     assert [record.status for record in result.records] == ["done", "done"] and result.finished_now == 2
+
+
+def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_rest(run, tmp_path):
+    begun = []
+
+    def end(task):
+        folder = RunFolder(tmp_path)
+        request = folder.existing_request(task.key)
+        begun.append(request.row)
+        record = initial_record(request, folder.plan(), status="done")
+        return Ended(task.key, value=record)
+
+    result, folder = run(end, "timing.pairs=0", rows=("tread-1:2",))
+    assert begun == ["tread-1:2"] and [record.row for record in result.records] == begun
+    assert len(folder.existing_plan().cells) == 2
+    result, _ = run(end, "timing.pairs=0")
+    assert begun == ["tread-1:2", "dense"] and len(result.records) == 2
+
+
+def test_a_run_says_which_device_it_has_taken(run, tmp_path):
+    def end(task):
+        return Ended(task.key, failure="no need")
+
+    for options, said in (
+        ({"device": "cpu"}, None),
+        ({"device": "auto", "retry_failed": True}, f"device: cpu, on which {tmp_path} was begun"),
+        ({"device": "auto", "fresh": True}, "device: cpu (), since no CUDA device was found"),
+        ({"device": "auto"}, None),  # nothing to do
+    ):
+        told = []
+        run(end, "limits.retries=0", told=told, **options)
+        assert [line for line in told if line.startswith("device: ")] == ([said] if said else []), options
 
 
 def test_a_cell_that_another_process_still_works_on_gets_no_row_until_that_has_ended(run, tmp_path):

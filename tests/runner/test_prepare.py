@@ -16,7 +16,7 @@ from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import git_state, resolve_choices, write_plan
+from tread_bench.runner.prepare import device_of, git_state, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
 from tread_bench.suite.load import find_suite, load_plan
 
@@ -113,6 +113,16 @@ def test_a_shard_has_the_choices_of_the_run_and_no_shard_takes_its_permission_ba
     assert resolved(tmp_path, There(), shard=first).accept_other_numerics
     with pytest.raises(StoreError, match="give all shards the same --device"):
         resolved(tmp_path, There(device="cuda"), shard=second, device="cuda", accept_other_numerics=True)
+
+
+@pytest.mark.parametrize("begun", ["cpu", "cuda"])
+def test_a_run_resumes_on_the_device_that_it_was_begun_on_unless_one_is_requested(tmp_path, begun):
+    folder = RunFolder(tmp_path)
+    assert device_of(folder, Options(device="auto")) == "auto"
+    resolved(tmp_path, There(device=begun), device=begun)
+    assert device_of(folder, Options(device="auto")) == begun
+    assert device_of(folder, Options(device="auto", fresh=True)) == "auto"
+    assert device_of(folder, Options(device="cpu")) == "cpu"
 
 
 def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):

@@ -400,3 +400,47 @@ def test_a_matrix_of_choices_with_different_names_is_labelled_by_the_names(tmp_p
     )
     rows = list(expand(load_suite(path)).rows)
     assert rows == ["DiT batch=4", "DiT batch=8", "SiT batch=4", "SiT batch=8"]
+
+
+# Rows to run
+
+
+GUIDED = {
+    "dense": {},
+    "guide": {"training.iterations": 50},
+    "routed": TREAD,
+    "judged": {
+        "evaluate": {"row": "routed"},
+        "sampling": {"guidance": {"name": "autoguidance", "row": "guide"}, "guidance_scale": 2},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "rows"),
+    [
+        ((), ["dense", "guide", "routed", "judged"]),
+        (("routed",), ["routed"]),
+        (("routed, dense",), ["dense", "routed"]),
+        (("routed", "dense"), ["dense", "routed"]),
+        (("judged",), ["guide", "routed", "judged"]),
+    ],
+)
+def test_chosen_rows_bring_the_rows_whose_weights_they_read(names, rows):
+    plan = plan_of(rows=GUIDED, seeds=[0, 1])
+    assert [(cell.row, cell.seed) for cell in plan.chosen(names)] == [(row, seed) for row in rows for seed in (0, 1)]
+
+
+def test_a_row_of_the_suite_is_all_rows_that_its_matrix_makes_and_a_name_may_contain_commas():
+    routes = ["2:8@0.5", "1:2@0.5,4:5@0.5"]
+    plan = plan_of(rows={"dense": {}, "routed": {"method": "tread", "matrix": {"routes": routes}}})
+    one, several = (f"routed routes={text}" for text in routes)
+    assert [cell.row for cell in plan.chosen(["routed"])] == [one, several]
+    assert [cell.row for cell in plan.chosen([several])] == [several]
+
+
+def test_all_unknown_rows_are_reported_with_the_nearest():
+    with pytest.raises(SuiteError) as caught:
+        plan_of(rows=GUIDED).chosen(["rooted,dense,nothing"])
+    first, second = str(caught.value).splitlines()
+    assert "--rows: unknown row 'rooted'; did you mean 'routed'?" in first and "unknown row 'nothing'" in second

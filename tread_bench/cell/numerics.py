@@ -41,7 +41,7 @@ def matmul_error(precision: str, device: str) -> float:
 
 
 def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
-    """Every choice resolved, and the machine it was resolved on.
+    """Every choice resolved, and the machine it was resolved on; `device` "auto" is CUDA where there is one.
 
     `matmul_precision: auto` is "medium" on a CPU where that keeps float32's accuracy (it selects a faster library
     there), else "highest"; on a GPU "high" and "medium" are TF32.
@@ -51,8 +51,13 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
             where they do not work.
     """
     # Refuse what does not work here.
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device cuda: torch sees no CUDA device here; use --device cpu, or see `tread-bench doctor`")
+        raise UserError(
+            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
+            "a machine with one), or see `tread-bench doctor`"
+        )
     check_step_options(compute, device)
 
     # The precision of float32 products.

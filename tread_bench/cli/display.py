@@ -34,6 +34,9 @@ class Lines:
         self.labels: Mapping[str, str] = {}
         self.shares: dict[str, float] = {}  # of each cell that has started: how much of it is done
 
+    def note(self, text: str) -> None:
+        self._say(text)
+
     def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None:
         self.labels, self.shares = labels, {}
         self.since = self.spoke = self.clock()
@@ -74,6 +77,9 @@ class Bars:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.progress: Progress | None = None
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
 
     def begin(self, phase: str, labels: Mapping[str, str], at_once: int | None) -> None:
         self.end()

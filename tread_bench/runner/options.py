@@ -9,13 +9,16 @@ from tread_bench.runner.shards import Shard
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """No option changes a figure, except numerics that are accepted.
+    """No option changes a figure, except the device and numerics that are accepted.
 
+    `device`: "auto" is the device that the run folder was begun on and, where a run begins, CUDA where there is one.
+    `rows`: names of the rows to run now, with those whose weights they read; none: all.
     `shard`: this runner trains and evaluates a part of the cells, beside runners of the other parts. Speed, which is
     measured alone, and the records that wait for it are left to a runner without a shard.
     """
 
     device: str = "cpu"
+    rows: tuple[str, ...] = ()
     executor: str = "local"
     workers: int | None = None
     shard: Shard | None = None

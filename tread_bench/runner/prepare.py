@@ -33,6 +33,17 @@ from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_byt
 MIB = 2**20
 
 
+def device_of(folder: RunFolder, options: Options) -> str:
+    """The requested device; for "auto" that which the folder was begun on, or "auto" where a run begins.
+
+    Raises StoreError where plan.json cannot be read.
+    """
+    if options.device != "auto":
+        return options.device
+    begun = None if options.fresh else folder.plan()
+    return begun.numerics.device if begun is not None else "auto"
+
+
 def resolve_choices(
     plan: Plan, folder: RunFolder, site: Site, options: Options, untrained: Iterable[PlannedCell] = ()
 ) -> Choices:

@@ -19,7 +19,15 @@ from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
 from tread_bench.runner.folder import RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
-from tread_bench.runner.prepare import check_owners, check_space, data_files, references, resolve_choices, write_plan
+from tread_bench.runner.prepare import (
+    check_owners,
+    check_space,
+    data_files,
+    device_of,
+    references,
+    resolve_choices,
+    write_plan,
+)
 from tread_bench.runner.speed_phase import complete
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -51,13 +59,15 @@ def run(
     Raises:
         StoreError: the folder is in use, damaged, not a run folder, or was started under other numerical choices; its
             disk is full.
+        SuiteError: `options.rows` are not those of the plan.
     """
     # Refuse a folder that is not ours, and find the missing cells in one that is.
     end_where_the_script_is_imported()
+    chosen = plan.chosen(options.rows)
     folder = RunFolder(root.absolute())
     folder.refuse_foreign()
     with folder.lock(str(options.shard or "")), disk_errors_reported(root), signals_interrupt():
-        mine = options.shard.of_cells(plan.cells, _macs(plan.cells)) if options.shard else list(plan.cells)
+        mine = options.shard.of_cells(chosen, _macs(chosen)) if options.shard else chosen
         folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
         forgotten = _to_forget(mine, folder, options)
         missing = _missing(mine, plan, folder, options, forgotten)
@@ -69,14 +79,18 @@ def run(
         folder.refuse_links(cell.id for cell in mine)
         if options.fresh and (begun := _begun(missing, folder)):
             agree(f"--fresh removes what these cells have:\n{begun}")
-        site = _site(plan, folder, options)
         try:
             with folder.turn():
+                device = device_of(folder, options)
+                site = _site(plan, folder, options, device)
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
                 files = data_files(plan, untrained, folder, options.fresh)
-                choices = _resolved(plan, untrained, folder, site, options, display)
-                site = replace(site, executor=site.executor.sized(choices.numerics))
+                choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
+                if options.device == "auto":
+                    display.note(_taken(device, choices, folder))
+                gpus = _gpus(plan, choices.numerics.device == "cuda")
+                site = replace(site, executor=site.executor.sized(choices.numerics), gpus=gpus)
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:
@@ -93,10 +107,24 @@ def run(
         return replace(_result(mine, plan, folder, options, len(trained)), taken=len(missing) - len(trained))
 
 
-def _site(plan: Plan, folder: RunFolder, options: Options) -> Site:
+def _site(plan: Plan, folder: RunFolder, options: Options, device: str) -> Site:
     executor = executor_named(options.executor, options.workers, folder.root)
-    gpus = plan.suite.limits.gpus_per_cell if options.device == "cuda" else 0
-    return Site(executor, plan.suite.limits, plan.suite.compute.threads, gpus)
+    uses_gpus = device == "cuda" or (device == "auto" and executor.may_have_gpus())
+    return Site(executor, plan.suite.limits, plan.suite.compute.threads, _gpus(plan, uses_gpus))
+
+
+def _gpus(plan: Plan, uses_gpus: bool) -> int:
+    """How many GPUs the process of a cell sees."""
+    return plan.suite.limits.gpus_per_cell if uses_gpus else 0
+
+
+def _taken(device: str, choices: Choices, folder: RunFolder) -> str:
+    """Which device was taken, and why; `device` is "auto" where the run begins."""
+    if device != "auto":
+        return f"device: {device}, on which {folder.root} was begun"
+    taken = f"device: {choices.numerics.device} ({choices.numerics.device_name})"
+    is_gpu = choices.numerics.device == "cuda"
+    return f"{taken}; --device cpu selects the CPU" if is_gpu else f"{taken}, since no CUDA device was found"
 
 
 def _resolved(
@@ -201,7 +229,8 @@ def _is_what_was_requested(written: RunPlan | None, plan: Plan, options: Options
     """Whether plan.json says what this call requests."""
     if written is None:
         return False
-    requested = (references(plan), plan.suite.timing, options.device, plan.is_smoke)
+    device = written.numerics.device if options.device == "auto" else options.device
+    requested = (references(plan), plan.suite.timing, device, plan.is_smoke)
     return requested == (written.references, written.timing, written.numerics.device, written.smoke)
 
 

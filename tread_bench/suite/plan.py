@@ -16,7 +16,8 @@ from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.documents import Reads, WeightsRef
 from tread_bench.core.families import BackboneSpec, Family
 from tread_bench.core.identity import Identity, canonical_json, cell_id
-from tread_bench.core.problems import Loc, Problem, SuiteError
+from tread_bench.core.names import unknown
+from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.suite.budgets import Budgets, need
@@ -97,6 +98,34 @@ class Plan:
         for cell in self.cells:
             rows.setdefault(cell.row, []).append(cell)
         return rows
+
+    def chosen(self, names: Sequence[str]) -> list[PlannedCell]:
+        """Return the cells of some rows, and of rows whose weights they read; all of them if no row is named.
+
+        Args:
+            names: rows, or rows of the suite whose matrix makes several of them, each text with one or, separated by
+                commas, more.
+
+        Raises:
+            SuiteError: rows that the plan does not have, all of them.
+        """
+        # Which rows these names are of.
+        separate = [part.strip() for name in names for part in ([name] if name in self.rows else name.split(","))]
+        found = {name: [row for row in self.rows if f"{row} ".startswith(f"{name} ")] for name in separate}
+        absent = [name for name, rows in found.items() if not rows]
+        if absent:
+            raise SuiteError([Problem(unknown("row", name, self.rows), place=Place("--rows")) for name in absent])
+
+        # With the cells that they read, and those that these read.
+        by_id = {cell.id: cell for cell in self.cells}
+        wanted = {row for rows in found.values() for row in rows} if names else set(self.rows)
+        chosen = {cell.id for cell in self.cells if cell.row in wanted}
+        unread = [*chosen]
+        while unread:
+            read = {source.cell for source in by_id[unread.pop()].sources.values() if not source.run}
+            unread += read - chosen
+            chosen |= read
+        return [cell for cell in self.cells if cell.id in chosen]
 
 
 def digest(text: str) -> str:

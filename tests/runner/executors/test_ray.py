@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tests.command_line import command, tread_bench, wait_for
 from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
+from tread_bench.runner.executors import ray as ray_executor
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.tasks import Ended, Task
 from tread_bench.runner.folder import RunFolder
@@ -92,3 +94,18 @@ def test_a_cluster_that_does_not_answer_is_one_message(tmp_path):
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     done = tread_bench("run", "smoke", "--executor", "ray", "--out", tmp_path / "r", RAY_ADDRESS="127.0.0.1:1")
     assert done.returncode == 2 and "RAY_ADDRESS" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("nodes", "has_some"),
+    [
+        ([{"CPU": 8.0}, {"CPU": 8.0, "GPU": 2.0}], True),
+        ([{"CPU": 8.0}], False),
+        ([], False),
+    ],
+)
+def test_gpus_are_those_of_the_nodes_that_are_alive(nodes, has_some, monkeypatch):
+    found = [{"Alive": True, "Resources": resources} for resources in nodes]
+    gone = {"Alive": False, "Resources": {"GPU": 8.0}}
+    monkeypatch.setattr(ray_executor, "_connected", lambda: SimpleNamespace(nodes=lambda: [*found, gone]))
+    assert Ray().may_have_gpus() is has_some

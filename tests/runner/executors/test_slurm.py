@@ -102,6 +102,17 @@ def test_a_partition_s_limit_is_read(limit, minutes, tmp_path, monkeypatch):
 
 
 @needs_submitit
+@pytest.mark.parametrize(("partition", "has_some"), [("", False), ("gpus", True), ("cpus", False), ("cpus,gpus", True)])
+def test_gpus_are_those_of_the_partition_that_the_jobs_go_to(partition, has_some, tmp_path, monkeypatch):
+    for name in ("sbatch", "squeue", "scancel", "sinfo"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'cpus* (null)'\necho 'gpus (null)'\necho 'gpus gpu:h100:8'\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("SBATCH_PARTITION", partition)
+    assert Slurm(tmp_path / "jobs").may_have_gpus() is has_some
+
+
+@needs_submitit
 def test_without_slurm_there_is_one_message(tmp_path):
     done = tread_bench("run", "smoke", "--executor", "slurm", "--out", tmp_path / "r", PATH=str(tmp_path))
     assert done.returncode == 2 and "sbatch, squeue" in done.stderr and "Traceback" not in done.stderr, done.stderr

@@ -70,6 +70,9 @@ class Local:
     def at_once(self) -> int:
         return self.workers or 1
 
+    def may_have_gpus(self) -> bool:
+        return True  # a task that looks sees all there are
+
     def sized(self, numerics: RunNumerics) -> Local:
         slices = [name for name in _named_gpus() if name.startswith("MIG-")]  # CUDA counts the first alone
         gpus = (len(slices) or numerics.device_count) if numerics.device == "cuda" else 0

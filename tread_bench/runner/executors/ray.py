@@ -24,6 +24,9 @@ class Ray:
 
     at_once: int | None = None
 
+    def may_have_gpus(self) -> bool:
+        return any(node["Resources"].get("GPU", 0) for node in _connected().nodes() if node["Alive"])
+
     def sized(self, numerics: RunNumerics) -> Ray:
         return self
 

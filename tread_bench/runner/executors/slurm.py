@@ -38,6 +38,10 @@ class Slurm:
     at_once: int | None = None
     cluster: Literal["slurm", "local"] = "slurm"
 
+    def may_have_gpus(self) -> bool:
+        _submitit(self.cluster)  # or say what is missing
+        return self.cluster == "slurm" and any("gpu" in resources for resources in _of_partition("%G"))
+
     def sized(self, numerics: RunNumerics) -> Slurm:
         return self
 
@@ -164,11 +168,15 @@ class _Queue:
 
 def longest_job_minutes() -> float:
     """What the jobs' partition allows; a job that requests more would wait forever."""
-    output = subprocess.run(["sinfo", "--noheader", "--format=%P %l"], capture_output=True, text=True).stdout
-    limits = dict(line.split() for line in output.splitlines() if len(line.split()) == 2)
+    return min(map(_minutes, _of_partition("%l")), default=math.inf)
+
+
+def _of_partition(field: str) -> list[str]:
+    """A field of `sinfo` for the jobs' partition, once for each value that its nodes have."""
+    output = subprocess.run(["sinfo", "--noheader", f"--format=%P {field}"], capture_output=True, text=True).stdout
+    found = [line.split() for line in output.splitlines() if len(line.split()) == 2]
     named = os.environ.get("SBATCH_PARTITION", "").split(",")
-    chosen = [limit for name, limit in limits.items() if name.rstrip("*") in named or (named == [""] and "*" in name)]
-    return min(map(_minutes, chosen), default=math.inf)
+    return [value for name, value in found if name.rstrip("*") in named or (named == [""] and "*" in name)]
 
 
 def _minutes(limit: str) -> float:

@@ -80,6 +80,14 @@ class Executor(Protocol):
         """The most tasks that run at a time; None: as many as a cluster has room for."""
         ...
 
+    def may_have_gpus(self) -> bool:
+        """Whether a task that requests GPUs may get some, as far as is known here.
+
+        Raises:
+            UserError: there is no such cluster.
+        """
+        ...
+
     def __call__(self, tasks: Sequence[Task]) -> Generator[Event, None, None]:
         """Start tasks in their order as room becomes free, and yield what happens until all have ended.
 
