@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +18,12 @@ import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
+from tread_bench import __version__ as tread_bench_version
+from tread_bench import load
+from tread_bench.cli import listing
+from tread_bench.core.families import find_family
 from tread_bench.runner.folder import MADE
+from tread_bench.suite.load import shipped_suites
 
 TIMINGS = {
     "images_per_s", "step_time_ms", "speedup", "speedup_low", "speedup_high", "train_seconds", "peak_memory_mib",
@@ -50,6 +57,38 @@ def test_help_is_instant_and_lists_the_commands():
     assert cpu_seconds() - before < 1.5  # half a second on a quiet machine; tests share theirs
     for name in ("run", "plan", "profile", "report", "status", "clean", "list", "schema", "doctor"):
         assert name in done.stdout
+
+
+@pytest.mark.parametrize("command", [(), ("run",), ("list",)])
+def test_h_is_help_of_every_command(command):
+    short, long = (tread_bench(*command, name) for name in ("-h", "--help"))
+    assert short.returncode == 0 and short.stdout == long.stdout and "Usage:" in short.stdout
+
+
+def test_the_version_is_that_of_the_package():
+    done = tread_bench("--version")
+    assert (done.returncode, done.stdout) == (0, f"tread-bench {tread_bench_version}\n")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("tread-bench st", ["status"]),
+        ("tread-bench run route_pl", ["route_placement"]),
+        ("tread-bench plan imagenet256/", [name for name in shipped_suites() if name.startswith("imagenet256/")]),
+        ("tread-bench run --retry", ["--retry-failed"]),
+        ("tread-bench run my_own.y", []),  # the shell completes files
+    ],
+)
+def test_a_shell_completes_commands_options_and_suites(typed, offered):
+    words = {"COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    done = tread_bench(_TREAD_BENCH_COMPLETE="complete_bash", **words)
+    assert (done.returncode, done.stdout.split()) == (0, offered), done.stderr
+
+
+def test_the_script_for_a_shell_is_printed():
+    done = tread_bench("--show-completion", "bash")
+    assert done.returncode == 0 and "_TREAD_BENCH_COMPLETE=complete_bash" in done.stdout
 
 
 def test_run_leaves_a_whole_folder_and_prints_table_and_path(finished):
@@ -94,6 +133,29 @@ def test_second_run_does_nothing_says_so_and_is_quick(toy, finished):
     assert done.returncode == 0
     assert "nothing to do" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in out.rglob("record.json")} == before
+
+
+def test_a_run_as_json_has_the_lines_of_results_csv(toy, finished):
+    out, _ = finished
+    done = tread_bench("run", toy, "--out", out, "--json")
+    document = json.loads(done.stdout)
+    about = {"suite": "toy", "folder": str(out), "page": str(out / "index.html"), "smoke": False, "device": "cpu"}
+    counts = {"cells": 4, "finished_now": 0, "failed": 0, "taken": 0}
+    assert {key: value for key, value in document.items() if key != "results"} == about | counts
+    with open(out / "results.csv", encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    written = [{name: "" if v is None else str(v) for name, v in line.items()} for line in document["results"]]
+    assert written == lines and len(lines) == 8
+
+
+def test_the_frame_of_a_run_and_of_its_export_is_results_csv(finished, tmp_path):
+    out, _ = finished
+    frame = load(out).frame()
+    assert frame.to_csv(index=False) == (out / "results.csv").read_text()
+    assert frame.route_start.tolist() == [pd.NA] * 4 + [1] * 4 and frame.seed.dtype == "Int64"
+    assert tread_bench("export", out, "--out", tmp_path / "toy.json").returncode == 0
+    exported = load(tmp_path / "toy.json")
+    assert exported.page is None and exported.frame().fid.tolist() == frame.fid.tolist()
 
 
 @pytest.mark.slow
@@ -298,6 +360,17 @@ def test_everything_that_can_be_named_is_listed(what):
     assert listed
     assert all("name" in entry for entry in listed)
     assert tread_bench("list", what).returncode == 0
+
+
+def test_a_family_without_published_sizes_is_listed_by_its_name(monkeypatch, capsys):
+    unpublished = replace(find_family("DiT")[0], name="Mine", aliases=(), published={})
+    monkeypatch.setattr(listing, "families", lambda: {"Mine": unpublished})
+    listing.show_list("backbones", as_json=True)
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["name"], row["family"], row["token_order"]) == ("Mine", "Mine", "set")
+    assert row["params"] is row["num_blocks"] is None
+    listing.show_list("backbones", as_json=False)
+    assert "—" in capsys.readouterr().out
 
 
 def test_schema_is_json_schema():

@@ -63,8 +63,25 @@ app = typer.Typer(
     help="Decide whether, where and how to route tokens in a diffusion backbone.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from tread_bench import __version__
+
+        typer.echo(f"tread-bench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 def _number(name: str, about: str, least: int = 1) -> Any:
@@ -72,7 +89,17 @@ def _number(name: str, about: str, least: int = 1) -> Any:
     return typer.Option(name, min=least, max=LARGEST, help=about)
 
 
-SuiteArgument = Annotated[str, typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite")]
+def _suites(incomplete: str) -> list[str]:
+    """Names of shipped suites, for shell completion; where none begins so, the shell completes files."""
+    from tread_bench.suite.load import shipped_suites
+
+    return [name for name in shipped_suites() if name.startswith(incomplete)]
+
+
+SuiteArgument = Annotated[
+    str,
+    typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite", autocompletion=_suites),
+]
 SetOption = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
 ]
@@ -100,6 +127,14 @@ GuidanceOption = Annotated[
 class Device(StrEnum):
     """Where to compute."""
 
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class RunDevice(StrEnum):
+    """Where the cells of a run compute."""
+
+    AUTO = "auto"
     CPU = "cpu"
     CUDA = "cuda"
 
@@ -138,7 +173,18 @@ def run(
     overrides: SetOption = [],  # noqa: B006  (typer reads it once)
     seeds: SeedsOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="run folder; default: runs/<suite>")] = None,
-    device: DeviceOption = Device.CPU,
+    rows: Annotated[
+        list[str],
+        typer.Option(
+            "--rows", metavar="A,B", help="run these rows of the suite, and rows whose weights they read; default: all"
+        ),
+    ] = [],  # noqa: B006
+    device: Annotated[
+        RunDevice,
+        typer.Option(
+            "--device", help="auto: that of a begun run folder; in a new one, or with --fresh, CUDA if there is one"
+        ),
+    ] = RunDevice.AUTO,
     executor: Annotated[
         Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = Where.LOCAL,
@@ -172,6 +218,7 @@ def run(
     accept_other_numerics: Annotated[
         bool, typer.Option("--accept-other-numerics", help="continue after numerical choices changed; records say so")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. The same command again resumes a run."""
     from tread_bench.cli.run import run_suite
@@ -180,6 +227,7 @@ def run(
 
     options = Options(
         device=device.value,
+        rows=tuple(rows),
         executor=executor.value,
         workers=workers,
         shard=Shard.parse(shard) if shard else None,
@@ -189,7 +237,7 @@ def run(
         accept_other_numerics=accept_other_numerics,
     )
     try:
-        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options)
+        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options, as_json)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to resume", file=sys.stderr)
         status = INTERRUPTED

@@ -34,26 +34,35 @@ def show_list(what: str, as_json: bool) -> None:
         return
     table = Table(*rows[0]) if rows else Table(what)
     for row in rows:
-        table.add_row(
-            *(f"{v:,}" if isinstance(v, int) else ", ".join(v) if isinstance(v, list) else str(v) for v in row.values())
-        )
+        table.add_row(*map(_shown, row.values()))
     stdout_console().print(table)
 
 
+def _shown(value: object) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, list):
+        return ", ".join(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def _backbones() -> list[dict[str, Any]]:
-    """Every published size, at its family's default input."""
-    return [
-        {
-            "name": name,
-            "family": family.name,
-            "token_order": family.token_order.value,
-            "params": cost_of(family, family.spec(**sizes)).params,
-            "num_blocks": family.num_blocks(family.spec(**sizes)),
-            "source": family.source,
-        }
-        for family in families().values()
-        for name, sizes in family.published.items()
-    ]
+    """Every published size, at its family's default input, and every family that has none, without figures."""
+    rows = []
+    for family in families().values():
+        for name, sizes in family.published.items() or [(family.name, None)]:
+            spec = family.spec(**sizes) if sizes is not None else None
+            rows.append(
+                {
+                    "name": name,
+                    "family": family.name,
+                    "token_order": family.token_order.value,
+                    "params": cost_of(family, spec).params if spec else None,
+                    "num_blocks": family.num_blocks(spec) if spec else None,
+                    "source": family.source,
+                }
+            )
+    return rows
 
 
 def _suites() -> list[dict[str, Any]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -18,8 +21,9 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.records import Record
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.runner import run
+from tread_bench.runner.runner import Result, run
 from tread_bench.suite.load import find_suite, load_plan
+from tread_bench.suite.plan import Plan
 
 # What --smoke sets in every cell: everything runs once, nothing long enough to be meaningful.
 SMOKE_TIMING = ("timing.pairs=2", "timing.warmup=1")
@@ -41,8 +45,64 @@ PRINTED = ("FID", "Δ FID", "Speed-up", "Ideal")  # the page has every column
 PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
 
 
-def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> int:
-    """Run, report, print the table; the exit status: 0 all cells done, 1 some failed."""
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run brought up to date.
+
+    `stale`: derived files that were missing or older than the records, and were made again.
+    """
+
+    plan: Plan
+    root: Path
+    options: Options
+    result: Result
+    stale: list[str]
+
+    @property
+    def page(self) -> Path:
+        return self.root / "index.html"
+
+    @property
+    def failed(self) -> list[Record]:
+        """Records of the requested cells that failed."""
+        requested = {cell.id for cell in self.plan.chosen(self.options.rows)}
+        return [record for record in self.result.records if record.status == "failed" and record.cell in requested]
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0 all requested cells are done, 1 some failed or are another process's."""
+        return 1 if self.failed or self.result.taken else 0
+
+
+def run_suite(
+    name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options, as_json: bool = False
+) -> int:
+    """Run, report, print the table, or all of it as JSON; the exit status."""
+    done = bring_up_to_date(name, overrides, out, smoke, options)
+    result = done.result
+    if result.taken:
+        typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
+    if as_json:
+        typer.echo(json.dumps(_as_json(done), indent=2))
+        return done.status
+    if options.shard is not None:
+        which = "smoke run, " if smoke else ""
+        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished this time{_again(done.failed)}")
+        typer.echo("when all shards have finished, run the command without --shard: it measures speed and compares")
+        return done.status
+
+    # What there was to do, and the table of what is new.
+    if not result.finished_now and not result.taken:
+        stale = f"made again, since missing or older than the records: {_few(done.stale)}"
+        typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
+    if result.finished_now or done.stale:
+        _print_table(result.records, smoke)
+    typer.echo(str(done.page))
+    return done.status
+
+
+def bring_up_to_date(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> Done:
+    """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records."""
     # Run the plan.
     path = find_suite(name)
     plan = load_plan(path, [*overrides, *(shortened(path, overrides) if smoke else ())], is_smoke=smoke)
@@ -51,28 +111,37 @@ def run_suite(name: str, overrides: list[str], out: Path | None, smoke: bool, op
     agree = partial(_agree, options.agreed)
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
 
-    # Say what is left; a part draws no page.
-    page = root / "index.html"
-    failed = [record for record in result.records if record.status == "failed"]
-    if result.taken:
-        typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
-    if options.shard is not None:
-        which = "smoke run, " if smoke else ""
-        typer.echo(f"{which}shard {options.shard}: {result.finished_now} cells finished this time{_again(failed)}")
-        typer.echo("when all shards have finished, run the command without --shard: it measures speed and compares")
-        return 1 if failed or result.taken else 0
-
-    # The page and the table, where they are missing or not of these records.
-    stale = RunFolder(root).stale()
-    if not result.finished_now:
-        made = f"made again, since missing or older than the records: {_few(stale)}" if stale else "nothing to do"
-        which = " of this smoke run" if smoke else ""
-        typer.echo(f"{made}: all {len(result.records)} cells{which} have their records" + _again(failed))
-    if stale or result.finished_now:
+    # Draw the page.
+    stale = RunFolder(root).stale() if options.shard is None else []
+    if stale or (result.finished_now and options.shard is None):
         render_report(root)
-        _print_table(result.records, smoke)
-    typer.echo(str(page))
-    return 1 if failed or result.taken else 0
+    return Done(plan, root, options, result, stale)
+
+
+def _all_there(done: Done) -> str:
+    """That no requested cell is missing."""
+    which = " of this smoke run" if done.plan.is_smoke else ""
+    which += " of the requested rows" if done.options.rows else ""
+    return f"all {len(done.plan.chosen(done.options.rows))} cells{which} have their records"
+
+
+def _as_json(done: Done) -> dict[str, Any]:
+    """What the run has, as one document; `results` has the lines of results.csv, with null where nothing applies."""
+    from tread_bench.reports.tables import results_frame
+
+    frame = results_frame(done.result.records, done.plan.is_smoke).astype(object)
+    return {
+        "suite": done.plan.suite.name,
+        "folder": str(done.root),
+        "page": str(done.page) if done.options.shard is None else None,
+        "smoke": done.plan.is_smoke,
+        "device": RunFolder(done.root).existing_plan().numerics.device,
+        "cells": len(done.plan.chosen(done.options.rows)),
+        "finished_now": done.result.finished_now,
+        "failed": len(done.failed),
+        "taken": done.result.taken,
+        "results": frame.where(frame.notna(), None).to_dict("records"),
+    }
 
 
 def shortened(path: Path, overrides: list[str]) -> tuple[str, ...]:
