@@ -27,7 +27,8 @@ from tread_bench.core.selectors import selectors
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
-AT_THE_ROOT = {"__init__.py", "__main__.py", "contract.py", "py.typed", "backbones", "reports", "suites", *ROOMS}
+FILES = ("__init__.py", "__main__.py", "api.py", "contract.py", "py.typed")
+AT_THE_ROOT = {*FILES, "backbones", "reports", "suites", *ROOMS}
 LIGHT = (
     "tread_bench",
     "tread_bench.cli.app",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tread_bench.core.old_names import redirect_old_names
 
 if TYPE_CHECKING:
+    from tread_bench.api import Results, load, run
     from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
     from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
+    "api": ("Results", "load", "run"),
     "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
     "core.extractors": ("ExtractorFamily", "ExtractorOptions"),
     "core.families": (
@@ -140,6 +142,7 @@ __all__ = [
     "ObjectiveOptions",
     "Prediction",
     "Problem",
+    "Results",
     "Route",
     "RoutedNetwork",
     "SamplerFamily",
@@ -168,10 +171,12 @@ __all__ = [
     "first_state",
     "gather_tokens",
     "leave",
+    "load",
     "mirrored_skips",
     "no_files",
     "no_skips",
     "q_shift",
+    "run",
     "run_blocks",
     "run_range",
     "scatter_tokens",

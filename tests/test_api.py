@@ -1,0 +1,61 @@
+"""Runs from Python: what is handed on to the command line's own functions, and mistakes in the arguments."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+import tread_bench
+from tests.toy_suite import toy_suite, write_suite
+from tread_bench.core.errors import UserError
+from tread_bench.core.problems import SuiteError
+
+
+def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_path):
+    given = {}
+
+    def stop(name, overrides, out, smoke, options):
+        given.update(name=name, overrides=overrides, out=out, rows=options.rows, device=options.device)
+        raise UserError("enough")
+
+    monkeypatch.setattr("tread_bench.cli.run.bring_up_to_date", stop)
+    with pytest.raises(UserError, match="enough"):
+        tread_bench.run(
+            tmp_path / "a.yaml",
+            out=str(tmp_path),
+            rows="a,b",
+            seeds=pd.Series([2]).iloc[0],
+            training={"learning_rate": 1e-05},
+            **{"data.train": [tmp_path / "é"]},
+        )
+    assert given == {
+        "name": str(tmp_path / "a.yaml"),
+        "overrides": ["seeds=2", 'training={"learning_rate": 1e-05}', f'data.train=["{tmp_path}/é"]'],
+        "out": tmp_path,
+        "rows": ("a,b",),
+        "device": "auto",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        ({"training": {"iteratons": 3}, "sedes": 2}, ["did you mean 'seeds'", "did you mean 'iterations'"]),
+        ({"rows": ["dens"]}, ["--rows: unknown row 'dens'; did you mean 'dense'"]),
+        (
+            {"device": "gpu", "executor": "slrum", "workers": 0},
+            ["unknown device 'gpu'", "did you mean 'slurm'", "workers 0: must be at least 1"],
+        ),
+    ],
+)
+def test_mistakes_are_reported_together_before_anything_runs(arguments, messages, tmp_path):
+    suite = write_suite(tmp_path, toy_suite(iterations=4, checkpoint_every=2))
+    with pytest.raises((SuiteError, UserError)) as caught:
+        tread_bench.run(suite, out=tmp_path / "run", **arguments)
+    assert all(message in str(caught.value) for message in messages), caught.value
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_not_a_run_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is not a run folder"):
+        tread_bench.load(tmp_path)

@@ -1,0 +1,139 @@
+"""Runs from Python: `tread_bench.run` brings one up to date, `tread_bench.load` reads one, both return its results."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from tread_bench.core.documents import RunPlan
+from tread_bench.core.errors import UserError
+from tread_bench.core.names import unknown
+from tread_bench.core.records import Record
+from tread_bench.runner.export import read_export
+from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.options import Options
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Device = Literal["auto", "cpu", "cuda"]
+Executor = Literal["local", "ray", "slurm"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """What a run has left so far.
+
+    Args:
+        source: the run folder, or the file that `tread-bench export` wrote.
+        plan: what was requested, under which numerical choices.
+        records: one per cell that has ended, with all its figures.
+        unreadable: why other records cannot be read, by cell.
+    """
+
+    source: Path
+    plan: RunPlan = field(repr=False)
+    records: Sequence[Record] = field(repr=False)
+    unreadable: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def page(self) -> Path | None:
+        """The page of a run folder; None for an export, which `tread-bench report` draws."""
+        return self.source / "index.html" if self.source.is_dir() else None
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per cell and evaluated iteration, with the columns of results.csv.
+
+        Units and definitions are those of docs/methods/results-csv.md. Missing values are NA; a cell without an
+        evaluation, such as one that failed, has one row.
+        """
+        from tread_bench.reports.tables import results_frame
+
+        return results_frame(self.records, self.plan.smoke)
+
+
+def load(source: str | Path) -> Results:
+    """Read the results of a run, finished or not; nothing is changed there.
+
+    Args:
+        source: a run folder, or a file that `tread-bench export` wrote.
+
+    Raises:
+        UserError: it is neither, or its plan cannot be read. Records that cannot be read are left out with a warning.
+    """
+    path = Path(source)
+    if path.is_file():
+        export = read_export(path)
+        return _warned(Results(source=path, plan=export.plan, records=export.records, unreadable=export.unreadable))
+    folder = RunFolder(path)
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan.references)
+    return _warned(Results(source=path, plan=plan, records=records, unreadable=unreadable))
+
+
+def _warned(results: Results) -> Results:
+    for reason in results.unreadable.values():
+        warnings.warn(f"left out: {reason}", stacklevel=3)
+    return results
+
+
+def run(
+    suite: str | Path,
+    /,
+    *,
+    out: str | Path | None = None,
+    rows: Sequence[str] = (),
+    device: Device = "auto",
+    executor: Executor = "local",
+    workers: int | None = None,
+    smoke: bool = False,
+    retry_failed: bool = False,
+    **overrides: Any,
+) -> Results:
+    """Train and measure what is missing of a suite, write its page, and return its results.
+
+    As `tread-bench run`, whose options the arguments are: progress goes to stderr, and the same call again resumes.
+    Cells that fail keep their row, with status "failed" and the reason. Each cell runs in a process of its own, so a
+    script needs `if __name__ == "__main__":`.
+
+    Args:
+        suite: a suite file, or the name of a shipped suite.
+        overrides: keys as for `--set`: `seeds=2`, `training={"iterations": 100}`, `**{"training.iterations": 100}`.
+
+    Raises:
+        SuiteError: all mistakes in the suite and the overrides.
+        UserError: the folder cannot be used, this machine cannot run it, or an argument is wrong.
+    """
+    from tread_bench.cli.run import bring_up_to_date
+
+    # The options of the command line, which checks them there.
+    problems = [
+        unknown(name, value, known)
+        for name, value, known in (("device", device, get_args(Device)), ("executor", executor, get_args(Executor)))
+        if value not in known
+    ]
+    if workers is not None and workers < 1:
+        problems.append(f"workers {workers}: must be at least 1, the number of cells trained at a time")
+    if problems:
+        raise UserError("\n".join(problems))
+    chosen = (rows,) if isinstance(rows, str) else tuple(rows)
+    options = Options(device=device, rows=chosen, executor=executor, workers=workers, retry_failed=retry_failed)
+
+    # Run what is missing, and read everything that is there.
+    settings = [f"{key}={_as_yaml(value)}" for key, value in overrides.items()]
+    done = bring_up_to_date(str(suite), settings, Path(out) if out is not None else None, smoke, options)
+    return load(done.root)
+
+
+def _as_yaml(value: object) -> str:
+    """The value as YAML, of which JSON is a part."""
+    return json.dumps(value, ensure_ascii=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can write of a number of NumPy, or of a path."""
+    return value.item() if hasattr(value, "item") else str(value)
