@@ -65,7 +65,7 @@ def render(
     drawn = [pictures(members, f"-{i + 1}" if i else "", further) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
-    files = exported(export, _tables(context["parts"]), all_drawn) if export else {}
+    files = exported(export, _tables(context["parts"]), all_drawn, is_smoke) if export else {}
 
     # Nothing of the user's is replaced.
     refuse_foreign("--export", files)
