@@ -66,7 +66,7 @@ def test_latents_are_looked_at_too(tmp_path: Path) -> None:
         save_file({"latents": values, "labels": np.array(labels)}, tmp_path / name)
         return str(tmp_path / name)
 
-    whole = np.zeros((3, 4, 8, 8), np.float32)
+    whole = np.random.default_rng(0).normal(size=(3, 4, 8, 8)).astype(np.float32)
     not_finite = whole.copy()
     not_finite[2, 0, 0, 0] = np.nan
     good = latents("good.st", whole, [0, 1, 2])

@@ -23,7 +23,7 @@ DIGITS, LATENTS = find_data_source("digits"), find_data_source("latents")
 def latent_files(folder, seed):
     """Options of latents with a training file and a held-out one."""
     generator = np.random.default_rng(seed)
-    options = {"image_size": 4, "num_classes": 3}
+    options = {"image_size": 4, "num_classes": 3, "scale": 1}
     for part, count in (("train", 70), ("held_out", 9)):
         latents = generator.normal(size=(count, 4, 4, 4)).astype(np.float32)
         path = folder / f"{part}{seed}.safetensors"

@@ -15,7 +15,7 @@ from tests.data.test_parquet import COLOUR, SIDE, png
 from tests.data.test_parquet import write as write_images
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.source import LatentSet
+from tread_bench.data.latents.safetensors_store import SafetensorsStore
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 
@@ -97,8 +97,8 @@ def test_a_batch_takes_one_read_of_each_file_however_many_samples_it_has(
 ) -> None:
     files = [write(tmp_path / f"{k}.safetensors", LATENTS.repeat(40, 1, 1, 1), LABELS.repeat(40)) for k in range(3)]
     data, reads = read(*files, scale=1), []
-    read_rows = LatentSet._read
-    monkeypatch.setattr(LatentSet, "_read", lambda *of: (reads.append(of[1]), read_rows(*of))[1])
+    read_rows = SafetensorsStore._rows
+    monkeypatch.setattr(SafetensorsStore, "_rows", lambda *of: (reads.append(of[1]), read_rows(*of))[1])
     index = np.random.default_rng(0).permutation(840)[:256]
     assert torch.equal(data.train.images(index), LATENTS.repeat(120, 1, 1, 1)[index])
     assert reads == [0, 1, 2]

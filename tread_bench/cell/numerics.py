@@ -40,18 +40,6 @@ def matmul_error(precision: str, device: str) -> float:
     return float((product - exact).abs().max() / exact.abs().max())
 
 
-def usable_device(device: str) -> str:
-    """The device, where "auto" is CUDA if there is one. Raises UserError where this machine does not have it."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
-            "a machine with one), or see `tread-bench doctor`"
-        )
-    return device
-
-
 def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
     """Every choice resolved, and the machine it was resolved on; `device` "auto" is CUDA where there is one.
 
@@ -63,7 +51,13 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
             where they do not work.
     """
     # Refuse what does not work here.
-    device = usable_device(device)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
+            "a machine with one), or see `tread-bench doctor`"
+        )
     check_step_options(compute, device)
 
     # The precision of float32 products.

@@ -21,7 +21,7 @@ from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
-from tread_bench.data.source import DataSource, flip
+from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.methods.base import BatchRange, Prediction
@@ -32,7 +32,7 @@ PLAIN = StepOptions()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Inputs of one step; `noise` is standard normal."""
+    """Inputs of one step; `noise` is standard normal, `pictures` are the images beside latents."""
 
     step: int
     x: Tensor
@@ -40,6 +40,7 @@ class Batch:
     t: Tensor
     noise: Tensor
     range: BatchRange
+    pictures: Tensor | None = None
 
     def split(self, size: int) -> Iterator[Batch]:
         """The same samples, at most `size` at a time."""
@@ -59,6 +60,7 @@ class Batch:
             self,
             x=change(self.x),
             y=None if self.y is None else change(self.y),
+            pictures=None if self.pictures is None else change(self.pictures),
             t=change(self.t),
             noise=change(self.noise),
             range=replace(self.range, masks=masks),
@@ -136,10 +138,15 @@ class Trainer:
 
         # Images and labels, in an order drawn epoch by epoch.
         items = draws.permuted(seed, "order", first, size, len(self.data.train))
-        x = self.data.train.images(items)
+        x = training_samples(self.data.train, items, seed, first)
         y = self._labels(items, first) if self.network.spec.num_classes else None
         if self.cell.data.family.is_flipped(self.cell.data):
             x = flip(x, torch.from_numpy(draws.uniform(seed, "flip", first, size) < 0.5))
+
+        # The images beside latents, where a loss sees them.
+        pictures = None
+        if any(loss.family.sees_images for loss in self.cell.auxiliary) and isinstance(self.data.train, PicturedSplit):
+            pictures = self.data.train.pictures(items, seed, first)
 
         # Noise and times.
         noise = torch.from_numpy(draws.normal(seed, "noise", first, size, tuple(x.shape[1:])))
@@ -149,7 +156,7 @@ class Trainer:
         share = routing_share(step, self.cell.training.iterations, self.cell.schedule)
         batch_range = self.network.method.with_masks(self.network.backbone, BatchRange(seed, first, size, share))
 
-        batch = Batch(step, x, y, t, noise, batch_range)
+        batch = Batch(step, x, y, t, noise, batch_range, pictures)
         return batch.each(Tensor.pin_memory) if self.device.type == "cuda" else batch
 
     def _labels(self, items: np.ndarray, first: int) -> Tensor:
@@ -194,7 +201,8 @@ class Trainer:
     def _images(self, batch: Batch, output: Tensor) -> Images:
         """What auxiliary losses compare a prediction with."""
         noised = self.objective.corrupt(batch.x, batch.noise, batch.t)
-        return Images(batch.x, noised, self.objective.clean(lambda x_t, t: output, noised, batch.t))
+        denoised = self.objective.clean(lambda x_t, t: output, noised, batch.t)
+        return Images(batch.x, noised, denoised, batch.pictures)
 
     def step(self, batch: Batch) -> Tensor:
         """One optimiser step; the loss (a scalar on the device, not synchronised) before it."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tread_bench.cli.suite_data import data_of_suite
+from tread_bench.core.errors import UserError
 from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.suite.load import find_suite, load_plan
 
 
 def train_features(suite: str, overrides: list[str], out: Path, iterations: int, seed: int) -> dict[str, Any]:
@@ -17,7 +18,12 @@ def train_features(suite: str, overrides: list[str], out: Path, iterations: int,
     """
     refuse_foreign("--out", [out])
     try_file("--out", out)
-    data = data_of_suite(suite, overrides)
+    plan = load_plan(find_suite(suite), overrides)
+    choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
+    if len(choices) > 1:
+        raise UserError(
+            f"{suite} uses {len(choices)} data sources; a feature network is trained on one: choose it with --set"
+        )
     from tread_bench.measure.quality.feature_training import train_and_save
 
-    return train_and_save(data, out, iterations, seed, suite=suite)
+    return train_and_save(next(iter(choices.values())), out, iterations, seed, suite=suite)

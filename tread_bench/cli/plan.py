@@ -93,7 +93,6 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
-    # The columns; those of budgets only where some row has one.
     has_budgets = any(row["budget"] for row in rows)
     table = Table(
         Column("row", no_wrap=True),
@@ -107,8 +106,6 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         "tokens per block",
         "disk\nMiB",
     )
-
-    # A line per row of the suite.
     for row in rows:
         table.add_row(
             row["row"],

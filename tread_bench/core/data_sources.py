@@ -19,7 +19,8 @@ from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them
 _SHAPE = ("image_size", "channels", "num_classes")
-_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "decoded_bytes", "counts")  # of the options
+# Traits that depend on the options.
+_ASKED = ("files", "not_comparable", "decoding", "is_flipped", "has_pictures", "decoded_bytes", "counts")
 _CODE = ("check_files", "check_all", "stand_in")  # traits that name code, or None
 
 
@@ -61,15 +62,18 @@ class Decoding:
     Args:
         path: a torch.export program from 16 unscaled latents (C, H, W) to images (3, S, S) in [-1, 1], or a folder of
             diffusers with an `AutoencoderKL` or `AutoencoderDC`.
-        scale: the network learns scale * (latent - shift); the path of an array is that of a .npy file.
+        scale: the network learns scale * (latent - shift); the path of an array is that of a .npy file, or of a
+            torch.save file of mean and standard deviation.
         image_size: S.
         shift: None: 0.
+        pixels: range of the images that an autoencoder of diffusers decodes to.
     """
 
     path: str
     scale: Factor
     image_size: int
     shift: Factor | None = None
+    pixels: tuple[float, float] = (-1.0, 1.0)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -101,6 +105,11 @@ def no_decoding(options: Any) -> Decoding | None:
 
 def never_flipped(options: Any) -> bool:
     """Return False, for a source whose training images are never mirrored."""
+    return False
+
+
+def no_pictures(options: Any) -> bool:
+    """Return False, for a source without images beside its samples."""
     return False
 
 
@@ -141,6 +150,7 @@ class DataFamily:
             run too.
         decoding: options -> how generated samples become images; None: they are images.
         is_flipped: options -> whether half of the training images are mirrored left to right, drawn by sample index.
+        has_pictures: options -> whether training samples are latents with their images beside them (`PicturedSplit`).
         decoded_bytes: options -> the size of what is decoded, as far as a run may keep it.
         has_published_fids: the FIDs in TREAD's tables were measured on such data.
         note: what a reader of its results must know; the page shows it.
@@ -158,6 +168,7 @@ class DataFamily:
     stand_in: str | None = None
     decoding: Callable[[Any], Decoding | None] = no_decoding
     is_flipped: Callable[[Any], bool] = never_flipped
+    has_pictures: Callable[[Any], bool] = no_pictures
     decoded_bytes: Callable[[Any], int] = nothing_decoded
     has_published_fids: bool = False
     note: str = ""

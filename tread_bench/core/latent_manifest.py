@@ -94,11 +94,9 @@ def manifest_path(entry: str) -> Path:
 def read_manifest(path: Path) -> LatentManifest:
     """Read and validate a manifest; paths in it become absolute. Raises UserError with all mistakes."""
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise UserError(f"{path}: more than {_MOST_BYTES:,} bytes; a manifest is shorter")
-        values = json.loads(text)
+        if (size := path.stat().st_size) > _MOST_BYTES:
+            raise UserError(f"{path}: {size:,} bytes; a manifest is shorter than {_MOST_BYTES:,}")
+        values = json.loads(path.read_bytes())
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:

@@ -52,6 +52,7 @@ class LossFamily:
         builder: "module:attribute" of a callable (options, cell, backbone) -> `Auxiliary`.
         needs_absent_tokens: it is computed over tokens that were absent inside a route but are still predicted.
         reads_tokens: it reads every sample's tokens after a block (`Auxiliary.block`).
+        sees_images: it reads `Images.seen`, images in [-1, 1]; of latents, those beside them.
         extra_cost: "module:attribute" of a callable (options, family, spec, image tokens after each block) -> `Extra`;
             None: it has neither parameters nor matrix products.
         check: finds further problems of a cell with this loss; their keys are those of the loss's options.
@@ -64,6 +65,7 @@ class LossFamily:
     needs_absent_tokens: bool
     reads_tokens: bool
     extra_cost: str | None
+    sees_images: bool = False
     check: Callable[[Setting, Any], Iterable[Problem]] = no_further_rule
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
     source: str = field(default="", compare=False)  # distribution that announces it
@@ -75,7 +77,8 @@ def _wrong_with(loss: LossFamily) -> str:
         wrong_options(loss, LossOptions)
         or wrong_builder(loss.builder)
         or ("" if loss.extra_cost is None else wrong_builder(loss.extra_cost, "extra_cost"))
-        or wrong_traits(loss, needs_absent_tokens=bool, reads_tokens=bool, check=Callable, files=Callable)
+        or wrong_traits(loss, needs_absent_tokens=bool, reads_tokens=bool, sees_images=bool)
+        or wrong_traits(loss, check=Callable, files=Callable)
     )
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
+from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -67,15 +70,39 @@ def _factor(name: str, value: Factor, shape: tuple[int, int, int]) -> float | Te
 
 
 def _array(name: str, path: str) -> NDArray[Any]:
-    """The numbers of a .npy file."""
+    """The numbers of a .npy file, or those that the statistics of latents give."""
     try:
-        array = np.lib.format.open_memmap(path, mode="r")
+        with open(path, "rb") as file:
+            is_npy = file.read(len(MAGIC_PREFIX)) == MAGIC_PREFIX
+        array = np.lib.format.open_memmap(path, mode="r") if is_npy else _of_statistics(name, path)
     except (OSError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{name} {path}: not a readable .npy file ({reason})") from None
     if array.dtype.kind not in "fiu":
         raise UserError(f"{name} {path}: an array of {array.dtype}; save numbers, as float32")
     return np.array(array)
+
+
+def _of_statistics(name: str, path: str) -> NDArray[Any]:
+    """The shift is the mean of latents, the scale one divided by their standard deviation.
+
+    Source: hustvl/LightningDiT, datasets/img_latent_dataset.py, `latents_stats.pt`, tensors (1, C, 1, 1).
+    """
+    try:
+        found = torch.load(path, weights_only=True, map_location="cpu")
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, BadZipFile):
+        raise UserError(f"{name} {path}: neither a .npy array nor a torch.save file of mean and std") from None
+    key = "mean" if name == "shift" else "std"
+    value = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise UserError(f"{name} {path}: no tensor {key!r} in it, from which the {name} follows")
+    array: NDArray[Any] = value.detach().float().numpy()
+    array = array[0] if array.ndim == 4 and len(array) == 1 else array
+    if key == "std" and not (array > 0).all():
+        raise UserError(f"{name} {path}: std must be positive")
+    return array if key == "mean" else 1 / array
 
 
 def _named(value: Factor) -> str:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -59,6 +59,27 @@ class DataSplit(Protocol):
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
         """(B,) int64."""
+
+
+@runtime_checkable
+class DrawnSplit(Protocol):
+    """Samples that differ from draw to draw, such as those of a stored posterior."""
+
+    def drawn(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, C, H, W) float32 of samples `first` ... of the seed's training; a function of these alone."""
+
+
+@runtime_checkable
+class PicturedSplit(Protocol):
+    """Samples with an image beside each."""
+
+    def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, C, H, W) float32 in [-1, 1], the images that belong to the samples drawn."""
+
+
+def training_samples(split: DataSplit, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+    """(B, C, H, W) float32 of samples `first` ... of the seed's training, which are the split's items `index`."""
+    return split.drawn(index, seed, first) if isinstance(split, DrawnSplit) else split.images(index)
 
 
 class RealImages(Protocol):

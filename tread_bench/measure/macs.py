@@ -20,7 +20,7 @@ from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import TokenState
-from tread_bench.model.losses.repa.family import RepaOptions
+from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
@@ -100,7 +100,9 @@ def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: 
         repa = Repa(config, family.build(spec, {"attention": "math"}), targets)
     counter = _counter()
     with counter:
-        targets(torch.zeros(1, spec.channels, spec.image_size, spec.image_size), spec.grid)
+        # Of latents, it sees the images beside them; the target network resizes images to a size of its own.
+        channels = spec.channels if spec.channels in IMAGE_CHANNELS else IMAGE_CHANNELS[-1]
+        targets(torch.zeros(1, channels, spec.image_size, spec.image_size), spec.grid)
     forward = tokens[repa.block] * sum(p.numel() for p in repa.parameters() if p.ndim == 2)
     return Extra(_num_parameters(repa), forward=Macs(linear=forward), train_step=3 * forward + _by_kind(counter).total)
 

@@ -1,28 +1,83 @@
-"""Latents in safetensors files, without torch."""
+"""Latents on disk, in any of several layouts, without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
-from tread_bench.core.config.base import Float, Int
+from tread_bench.core.config.base import Int, is_unused
+from tread_bench.core.data_paths import expanded, folder_name, is_folder_name, matches
 from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
+from tread_bench.core.errors import UserError
+from tread_bench.core.latent_manifest import (
+    Flips,
+    LatentManifest,
+    Quantity,
+    Scale,
+    Shift,
+    inconsistent,
+    manifests_of,
+    read_manifest,
+)
+from tread_bench.core.names import unknown
+from tread_bench.core.plugins import named
+from tread_bench.data.latents.layouts import LAYOUTS, PICKLED, Layout
+
+_OWN = "safetensors"
+_FACTS = ("quantity", "encoder_input", "already_scaled", "scale", "shift", "flips")
+_ENCODER_INPUT = (-1.0, 1.0)
+_ARCHIVE = ".zip"
+
+
+def _is(default: object) -> Callable[[object], bool]:
+    """Whether a key is left out where a cell is written, as `is_unused`: its value is what older versions read."""
+    return lambda value: value == default
+
+
+def _known_layout(name: str) -> str:
+    if name in PICKLED:
+        raise ValueError(
+            f"layout {name} stores pickles, which can run any code when they are opened; convert them once: "
+            f"tread-bench convert DIR --layout {name} --out NEW, then layout: {_OWN}"
+        )
+    if name not in LAYOUTS:
+        raise ValueError(unknown("layout", name, LAYOUTS))
+    return name
 
 
 class LatentsData(DataOptions):
-    """Latents of an autoencoder in local safetensors files; its decoder makes images of samples."""
+    """Latents of an autoencoder in local files, in one of several layouts; its decoder makes images of samples."""
 
     name: Literal["latents"] = "latents"
-    train: tuple[str, ...] = Field(
-        min_length=1, description="safetensors files with `latents` (N, C, H, W), unscaled, and `labels` (N,)"
+    layout: Annotated[str, AfterValidator(_known_layout)] = Field(
+        _OWN, exclude_if=_is(_OWN), json_schema_extra={"enum": list(LAYOUTS)}, description="how they are stored"
     )
+    train: tuple[str, ...] = Field(min_length=1, description="files, folders or globs, as the layout has them")
     held_out: tuple[str, ...] = Field(min_length=1, description="the same, held out")
     image_size: Int = Field(32, ge=1, description="side in latent pixels")
-    channels: Int = Field(4, ge=1)
+    channels: Int = Field(4, ge=1, description="of a latent, also where moments are stored")
     num_classes: Int = Field(1000, ge=0)
-    scale: Float = Field(0.18215, gt=0, description="a network learns scale * latent; SD-VAE's is 0.18215")
+    quantity: Quantity = Field(
+        "sample", exclude_if=_is("sample"), description="what is stored: samples of the posterior, or its moments"
+    )
+    encoder_input: tuple[float, float] = Field(
+        _ENCODER_INPUT, exclude_if=_is(_ENCODER_INPUT), description="range of the pixels that were encoded"
+    )
+    already_scaled: bool = Field(False, exclude_if=is_unused, description="stored latents are shifted and scaled")
+    scale: Scale = Field(
+        0.18215,
+        description="a network learns scale * (latent - shift): a number, one per channel, or the path of an array; "
+        "SD-VAE's is 0.18215",
+    )
+    shift: Shift = Field(None, exclude_if=is_unused, description="in the same forms; empty: 0")
+    flips: Flips = Field(
+        "none", exclude_if=_is("none"), description="mirrored latents: none, one of each pair drawn, or further samples"
+    )
+    train_images: str | None = Field(
+        None, exclude_if=is_unused, description="folder with the image of each training latent, for losses that see it"
+    )
     decoder: str | None = Field(
         None,
         description="torch.export program of 16 unscaled latents to images in [-1, 1], or a folder with a VAE of "
@@ -32,14 +87,114 @@ class LatentsData(DataOptions):
     image_column: str = "image"
     decoded_size: Int = Field(256, ge=1, description="side in pixels of the decoder's images and of the real ones")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _as_stored(cls, value: Any) -> Any:
+        """Fill in what the suite leaves out: as the manifest says, else as the layout usually has it."""
+        if not isinstance(value, dict):
+            return value
+        name = value.get("layout", _OWN)
+        layout = LAYOUTS.get(name) if isinstance(name, str) else None
+        if layout is None:
+            return value  # an error of its field
+        known = {**layout.usual_in(value.get("train")), **layout.fixed, **_in_manifest(value.get("train"))}
+        if "scale" not in value | known:
+            raise ValueError(f"layout {name} does not store its scale: set data.scale, as its encoder has it")
+        return {**known, **value}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        found = [
+            f"{key} {getattr(self, key)!r}: layout {self.layout} has {fixed!r}; leave the key out"
+            for key, fixed in self.fixed.items()
+            if getattr(self, key) != fixed
+        ]
+        if rule := inconsistent(self.quantity, self.already_scaled, self.scale, self.shift, self.channels):
+            found.append(rule)
+        if self.train_images is not None and not self.about.is_named:
+            named = ", ".join(layout.name for layout in LAYOUTS.values() if layout.is_named)
+            found.append(
+                f"train_images: samples of layout {self.layout} have no names by which an image is found; those of "
+                f"{named} have"
+            )
+        if found:
+            raise ValueError("; ".join(found))
+        return self
+
+    @property
+    def about(self) -> Layout:
+        """What is known of the layout."""
+        return LAYOUTS[self.layout]
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """Facts that the layout defines."""
+        return self.about.fixed
+
+    @property
+    def has_moments(self) -> bool:
+        """Whether a mean and a spread are stored, from which samples are drawn."""
+        return self.quantity != "sample"
+
+    @property
+    def stored_shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of what is stored of a sample; 2C channels of moments."""
+        return self.channels * (2 if self.has_moments else 1), self.image_size, self.image_size
+
+
+def _in_manifest(entries: object) -> dict[str, Any]:
+    """The facts and sizes in the first manifest beside training files; none where it cannot be used, said later."""
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) for entry in entries):
+        return {}
+    for path in manifests_of(entries):
+        try:
+            manifest = read_manifest(path)
+        except UserError:
+            return {}
+        return facts_of(manifest)
+    return {}
+
+
+def facts_of(manifest: LatentManifest) -> dict[str, Any]:
+    """What a manifest says, by the keys of a suite."""
+    channels, side, _ = manifest.shape
+    facts = {key: getattr(manifest, key) for key in _FACTS}
+    return {**facts, "channels": channels, "image_size": side, "num_classes": manifest.num_classes}
+
+
+def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
+    """The files that entries name, or the folders of a layout that reads a folder as a whole."""
+    if not options.about.is_folder:
+        return expanded(entries, options.about.suffixes)
+    found = [path for entry in entries for path in matches(entry)]
+    return [path if path.endswith(_ARCHIVE) else folder_name(path) for path in found]
+
 
 def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]:
-    yield from ((("train", i), file) for i, file in enumerate(options.train))
-    yield from ((("held_out", i), file) for i, file in enumerate(options.held_out))
+    # Latents, and the manifests beside them.
+    for key, entries in (("train", options.train), ("held_out", options.held_out)):
+        for i, entry in enumerate(entries):
+            found = units(options, (entry,))
+            yield from (((key, i), path) for path in found)
+            yield from (((key, i), str(path)) for path in manifests_of([entry]) if not _contain(found, str(path)))
+
+    # Arrays of the scale, and images beside the latents.
+    for key in ("scale", "shift"):
+        if isinstance(path := getattr(options, key), str):
+            yield (key,), path
+    if options.train_images is not None:
+        yield ("train_images",), folder_name(options.train_images)
+
+    # What samples become, and what they are compared with.
     if generates:
         yield from ((("images", i), file) for i, file in enumerate(options.images))
         if options.decoder is not None:
             yield from ((("decoder",), file) for file in decoder_files(options.decoder))
+
+
+def _contain(found: list[str], path: str) -> bool:
+    """Whether one of these folders contains the file."""
+    return any(path.startswith(unit) for unit in found if is_folder_name(unit))
 
 
 def _not_comparable(options: LatentsData) -> str:
@@ -53,7 +208,25 @@ def _not_comparable(options: LatentsData) -> str:
 
 
 def _decoding(options: LatentsData) -> Decoding | None:
-    return Decoding(options.decoder, options.scale, options.decoded_size) if options.decoder else None
+    if options.decoder is None:
+        return None
+    return Decoding(options.decoder, options.scale, options.decoded_size, options.shift, pixels=options.encoder_input)
+
+
+def _has_pictures(options: LatentsData) -> bool:
+    return options.train_images is not None
+
+
+def _counts(options: LatentsData) -> tuple[int, int] | None:
+    """By headers, names and labels; opening a set needs no torch."""
+    try:
+        train, held_out = (
+            len(named(options.about.reader)(options, units(options, entries)).labels)
+            for entries in (options.train, options.held_out)
+        )
+    except UserError:
+        return None
+    return train, held_out
 
 
 LATENTS = DataFamily(
@@ -63,7 +236,11 @@ LATENTS = DataFamily(
     files=_files,
     not_comparable=_not_comparable,
     extractor=None,
+    counts=_counts,
     check_files="tread_bench.data.latents.source:file_problems",
+    check_all="tread_bench.data.latents.source:content_problems",
+    stand_in="tread_bench.data.latents.stand_in:stand_in",
     decoding=_decoding,
+    has_pictures=_has_pictures,
     has_published_fids=True,
 )

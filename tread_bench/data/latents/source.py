@@ -1,35 +1,45 @@
-"""Latents of a frozen autoencoder in local safetensors files, mapped into memory and read as they are needed.
+"""Latents of a frozen autoencoder on disk, read as they are needed; where moments are stored, samples are drawn.
 
-A file has `latents` (N, C, H, W), float16 or float32, as the encoder returns them, and `labels` (N,), int64. Labels
-stay in memory; latents stay on disk.
+A network learns x = (z - shift) * scale, with z = mean + std * noise where the posterior's moments are stored. A
+training step draws noise and flips by its sample's number in the training; validation has noise of its own, fixed by
+the sample's place in the data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from tread_bench.core import draws
+from tread_bench.core.data_files import content_sha256
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import message_of
-from tread_bench.data.latents.family import LatentsData
+from tread_bench.core.latent_manifest import manifests_of, read_manifest
+from tread_bench.core.plugins import named
+from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.latents.beside import ImagesBeside
+from tread_bench.data.latents.family import LatentsData, facts_of, units
+from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.source import ParquetImages
-from tread_bench.data.source import DataSource, files_sha256
+from tread_bench.data.scaling import Scaling
+from tread_bench.data.source import DataSource, flip, from_uint8
+
+LOGVAR_RANGE = (-30.0, 20.0)  # to which every published reader clamps it
+CHECKED = 512  # samples whose spread is looked at
+PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
+_FIXED_NOISE = "noise of a stored posterior"
 
 
 def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
     """Both splits, and the real images if they are given. Raises UserError naming file and rule."""
     real_images = _real_images(choice) if choice.images else None
-    return DataSource(
-        LatentSet(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images
-    )
+    kind = LatentSet if choice.train_images is None else PicturedLatents
+    return DataSource(kind(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images)
 
 
 def _real_images(choice: LatentsData) -> ParquetImages:
@@ -40,129 +50,249 @@ class LatentSet:
     """Latents of one split.
 
     Raises:
-        UserError: naming file and rule, where a file is not in the form above or a label out of range.
+        UserError: naming file and rule, where a file is not in its layout or a label out of range.
     """
 
-    def __init__(self, choice: LatentsData, paths: tuple[str, ...]) -> None:
+    def __init__(self, choice: LatentsData, entries: tuple[str, ...]) -> None:
         self.choice = choice
-        self.paths = paths
         self.shape = (choice.channels, choice.image_size, choice.image_size)
-
-        # Latents are mapped into memory, file by file.
-        files = [_open(path) for path in paths]
-        self._latents = [_latents(file, path, self.shape) for file, path in zip(files, paths, strict=True)]
-        counts = [len(latents) for latents in self._latents]
-        self._ends = np.cumsum(counts)
+        self.store: Store = named(choice.about.reader)(choice, units(choice, entries))
+        self.scaling = Scaling(choice.scale, choice.shift, self.shape)
         if not len(self):
-            raise UserError(f"{', '.join(paths)}: no latents; a split needs at least one")
-
-        # Labels are read.
-        labels = []
-        for file, path, count in zip(files, paths, counts, strict=True):
-            labels.append(_labels(choice, file, path, count))
-        self._classes = np.concatenate(labels)
+            raise UserError(f"{', '.join(entries)}: no latents; a split needs at least one")
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return len(self.store.labels)
 
     def images(self, index: NDArray[np.int64]) -> Tensor:
-        """(B, C, H, W) float32, times the scale. Raises UserError where one contains NaN or infinite values."""
-        found = torch.empty(len(index), *self.shape)
-        numbers = np.searchsorted(self._ends, index, side="right")
-        for number in np.unique(numbers):
-            places = np.flatnonzero(numbers == number)
-            rows = index[places] - (self._ends[number - 1] if number else 0)
-            in_order = rows.argsort(kind="stable")
-            found[torch.from_numpy(places[in_order])] = self._read(int(number), rows[in_order])
-        return found.mul_(self.choice.scale)
+        """(B, C, H, W) float32, scaled; drawn from a posterior with the noise of each sample's place in the data.
 
-    def _read(self, number: int, rows: NDArray[np.int64]) -> Tensor:
-        """Rows of one file, (B, C, H, W) float32."""
-        latents = self._latents[number][torch.from_numpy(rows)].float()
-        _check_finite(latents, self.paths[number], rows)
-        return latents
+        Raises:
+            UserError: one contains NaN or infinite values.
+        """
+
+        def noise() -> NDArray[np.float32]:
+            return np.concatenate([draws.normal(0, _FIXED_NOISE, int(item), 1, self.shape) for item in index])
+
+        return self._scaled(self.stored(index, np.zeros(len(index), dtype=np.bool_)), noise)
+
+    def drawn(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, C, H, W) float32 of samples `first` ... of the seed's training, posterior noise and flips drawn for each.
+
+        Raises:
+            UserError: one contains NaN or infinite values.
+        """
+
+        def noise() -> NDArray[np.float32]:
+            return draws.normal(seed, "posterior", first, len(index), self.shape)
+
+        return self._scaled(self.stored(index, self.is_mirrored(seed, first, len(index))), noise)
+
+    def is_mirrored(self, seed: int, first: int, count: int) -> NDArray[np.bool_]:
+        """Whether samples `first` ... of the seed's training are the mirrored ones of their pairs, (count,)."""
+        if self.choice.flips != "pair":
+            return np.zeros(count, dtype=np.bool_)
+        mirrored: NDArray[np.bool_] = draws.uniform(seed, "flip", first, count) < 0.5
+        return mirrored
+
+    def stored(self, index: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> Tensor:
+        """(B, C', H, W) float32 as stored, C' = 2C for moments; of the mirrored images where chosen."""
+        stored = torch.from_numpy(self.store.read(index, is_mirrored))
+        is_finite = torch.isfinite(stored).flatten(1).all(1).numpy()
+        if not is_finite.all():
+            where = self.store.where(int(index[is_finite.argmin()]))
+            raise UserError(f"{where}: contains NaN or infinite values; encode it again")
+        return stored
+
+    def _scaled(self, stored: Tensor, noise: Callable[[], NDArray[np.float32]]) -> Tensor:
+        """Samples as the network learns them, of stored samples or moments."""
+        latents = stored
+        if self.choice.has_moments:
+            mean, spread = stored.chunk(2, dim=1)
+            std = spread if self.choice.quantity == "mean_std" else (0.5 * spread.clamp(*LOGVAR_RANGE)).exp()
+            latents = mean + std * torch.from_numpy(noise())
+        return latents if self.choice.already_scaled else self.scaling.scaled(latents)
 
     def labels(self, index: NDArray[np.int64]) -> Tensor:
         """(B,) int64; all 0 where there are no classes."""
-        return torch.from_numpy(self._classes[index])
+        return torch.from_numpy(self.store.labels[index])
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the files, in their order."""
-        return files_sha256(self.paths)
+        """Hash of the stored latents, in their order."""
+        return self.store.sha256()
+
+
+class PicturedLatents(LatentSet):
+    """Latents of the training split with their images beside them."""
+
+    def __init__(self, choice: LatentsData, entries: tuple[str, ...]) -> None:
+        super().__init__(choice, entries)
+        self._beside = ImagesBeside(choice, self.store.names)
+
+    def pictures(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
+        """(B, 3, S, S) float32 in [-1, 1], S = decoded_size; mirrored where the latents drawn are."""
+        images = from_uint8(torch.from_numpy(self._beside.read(index)))
+        return flip(images, torch.from_numpy(self.is_mirrored(seed, first, len(index))))
 
 
 def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
-    """A message for each file that cannot be used; real images are read only where samples are generated."""
-    for path in (*choice.train, *choice.held_out):
-        yield from message_of(check_ends, choice, path)
+    """A message for each mistake that headers, labels and a few hundred samples show.
+
+    Real images are read only where samples are generated.
+    """
+    # Each split.
+    opened: list[LatentSet] = []
+    for entries in (choice.train, choice.held_out):
+        found = _opened(choice, entries)
+        if isinstance(found, LatentSet):
+            wrong = list(_sample_problems(found, entries))
+            opened.append(found)
+        else:
+            wrong = found
+        yield from wrong
+        yield from manifest_problems(choice, entries, len(found) if isinstance(found, LatentSet) else None)
+
+    # What they are to each other, and images beside them.
+    if len(opened) == 2:
+        train, held_out = opened
+        yield from _class_problems(train.store.classes, held_out.store.classes)
+        if generates:
+            yield from absent_classes(train.store.labels, choice.num_classes)
+        if choice.train_images is not None:
+            yield from message_of(_check_images_beside, choice, train)
     if generates and choice.images:
         yield from _real_images(choice).problems()
 
 
-def check_ends(choice: LatentsData, path: str) -> None:
-    """Shape and type of a file's latents, all its labels, and its first and last latent. Raises UserError."""
-    file = _open(path)
-    latents = _latents(file, path, (choice.channels, choice.image_size, choice.image_size))
-    _labels(choice, file, path, len(latents))
-    for row in sorted({0, len(latents) - 1}) if len(latents) else ():
-        _check_finite(latents[row : row + 1], path, np.array([row]))
-
-
-def _check_finite(latents: Tensor, path: str, rows: NDArray[np.int64]) -> None:
-    """Raises UserError where one of these rows of a file contains NaN or infinite values."""
-    is_finite = torch.isfinite(latents).flatten(1).all(1).numpy()
-    if not is_finite.all():
-        row = rows[is_finite.argmin()]
-        raise UserError(f"{path}, latent {row}: contains NaN or infinite values; encode it again")
-
-
-def _open(path: str) -> Any:
+def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
+    """A split, or a message for each of its files or folders that cannot be opened."""
     try:
-        return safe_open(path, framework="pt")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: not a readable safetensors file: {error}") from None
+        return LatentSet(choice, entries)
+    except UserError as error:
+        each = [message for unit in units(choice, entries) for message in message_of(_check_unit, choice, unit)]
+        return each or [str(error)]
 
 
-def _tensor(file: Any, path: str, name: str) -> Any:
-    """A slice of the file's tensor of that name, not read yet."""
-    names = file.keys()
-    if name not in names:
-        raise UserError(f"{path}: no tensor {name!r}; it has {', '.join(names) or 'none'}")
-    return file.get_slice(name)
+def _check_unit(choice: LatentsData, unit: str) -> None:
+    """Raise UserError where one file or folder cannot be opened, or its first or last sample cannot be read."""
+    found = LatentSet(choice, (unit,))
+    _check_samples(found, np.unique([0, len(found) - 1]))
 
 
-def _latents(file: Any, path: str, shape: tuple[int, ...]) -> Tensor:
-    """(N, C, H, W), mapped: rows that are never used are never read."""
-    about = _tensor(file, path, "latents")
-    found = tuple(about.get_shape())
-    dtype = about.get_dtype()
-    if dtype not in ("F16", "F32"):
-        raise UserError(f"{path}: latents are {dtype}; store float16 (F16) or float32 (F32)")
-    if found[1:] != shape or len(found) != 4:
-        raise UserError(
-            f"{path}: latents of shape {found} where data.channels and data.image_size request "
-            f"(N, {', '.join(map(str, shape))})"
+def _sample_problems(found: LatentSet, entries: tuple[str, ...]) -> Iterator[str]:
+    """Messages about the first and last sample of every file or folder, and the spread of some samples."""
+    wrong: list[str] = []
+    firsts = [0, *found.store.ends[:-1]]
+    for first, end in zip(firsts, found.store.ends, strict=True):
+        wrong += message_of(_check_samples, found, np.unique([first, end - 1]))
+    rows = np.unique(np.linspace(0, len(found) - 1, CHECKED).astype(np.int64))
+    yield from wrong or message_of(check_spread, found, ", ".join(entries), rows)
+
+
+def _check_samples(found: LatentSet, rows: NDArray[np.int64]) -> None:
+    """Raise UserError where one of these samples, or its mirrored one, cannot be read or is not finite."""
+    is_paired = found.choice.flips == "pair"
+    for is_mirrored in (False, True) if is_paired else (False,):
+        found.stored(rows, np.full(len(rows), is_mirrored))
+
+
+def _class_problems(train: tuple[str, ...], held_out: tuple[str, ...]) -> Iterator[str]:
+    """A message where the number of a class folder is another class in the other split."""
+    if differing := sorted(set(train) ^ set(held_out)):
+        where = "data.train" if differing[0] in train else "data.held_out"
+        yield (
+            f"class folder {differing[0]!r} is in {where} alone ({len(differing)} such folders): a label is the number "
+            "of a folder, so both splits need the same ones"
         )
-    latents: Tensor = file.get_tensor("latents")
-    return latents
 
 
-def _labels(choice: LatentsData, file: Any, path: str, count: int) -> NDArray[np.int64]:
-    if not choice.num_classes:
-        return np.zeros(count, dtype=np.int64)
-    labels = _tensor(file, path, "labels")
-    found = tuple(labels.get_shape())
-    dtype = labels.get_dtype()
-    if dtype != "I64" or found != (count,):
-        raise UserError(f"{path}: labels are {dtype} of shape {found}; store int64 (I64) of shape ({count},)")
-    classes: NDArray[np.int64] = file.get_tensor("labels").numpy()
-    wrong = np.flatnonzero((classes < 0) | (classes >= choice.num_classes))
-    if len(wrong):
-        first = int(wrong[0])
-        raise UserError(
-            f"{path}, label {first}: {classes[first]} where data.num_classes allows 0 to {choice.num_classes - 1}"
+def _check_images_beside(choice: LatentsData, train: LatentSet) -> None:
+    """Raise UserError where a training latent has no image, or the first or last image cannot be read."""
+    ImagesBeside(choice, train.store.names).read(np.unique([0, len(train) - 1]))
+
+
+def content_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
+    """A message for each file that is not what the manifest beside it says, by its hash."""
+    for path in manifests_of((*choice.train, *choice.held_out)):
+        try:
+            files = read_manifest(path).files
+        except UserError:
+            continue  # which has been reported
+        for name, sha256 in files.items():
+            file = path.parent / name
+            if file.is_file() and content_sha256(str(file)) != sha256:
+                yield f"{file} has another content than {path} says; copy it again, or encode it again"
+
+
+def check_spread(found: LatentSet, where: str, rows: NDArray[np.int64]) -> None:
+    """Raise UserError where stored values contradict what they are said to be.
+
+    Args:
+        where: what it is called in messages.
+        rows: samples that are looked at.
+    """
+    # Standard deviations are not negative; the log-variances of an encoder are, nearly all.
+    choice = found.choice
+    stored = found.stored(rows, np.zeros(len(rows), dtype=np.bool_))
+    if choice.has_moments:
+        spread = stored.chunk(2, dim=1)[1]
+        if choice.quantity == "mean_std" and (spread < 0).any():
+            raise UserError(
+                f"{where}: negative standard deviations (quantity mean_std); they look like log-variances: "
+                f"{_other_quantity(choice, 'mean_logvar')}"
+            )
+        if choice.quantity == "mean_logvar" and (spread >= 0).all():
+            raise UserError(
+                f"{where}: no log-variance is negative (quantity mean_logvar); they look like standard deviations: "
+                f"{_other_quantity(choice, 'mean_std')}"
+            )
+
+    # Scaled latents have a standard deviation near 1.
+    std = float(found.images(rows).std())
+    low, high = PLAUSIBLE_STD
+    if not low <= std <= high:
+        reason = (
+            "the scale may be applied twice (data.already_scaled, data.scale)"
+            if std < low
+            else "they may not be scaled (data.scale, data.already_scaled), or be moments taken for samples"
         )
-    return classes
+        raise UserError(
+            f"{where}: {len(rows)} scaled latents have a standard deviation of {std:.3g}, and it must lie in "
+            f"{low:g}..{high:g}: {reason}"
+        )
+
+
+def _other_quantity(choice: LatentsData, quantity: str) -> str:
+    fixed = "quantity" in choice.fixed
+    return f"another layout than {choice.layout} wrote them" if fixed else f"set data.quantity: {quantity}"
+
+
+def manifest_problems(choice: LatentsData, entries: tuple[str, ...], count: int | None) -> Iterator[str]:
+    """A message for each manifest beside these files that cannot be read, or says other things than the suite.
+
+    Args:
+        count: samples in these files; None: not known.
+    """
+    for path in manifests_of(entries):
+        try:
+            manifest = read_manifest(path)
+        except UserError as error:
+            yield str(error)
+            continue
+
+        # The facts and sizes.
+        for key, says in facts_of(manifest).items():
+            value = getattr(choice, key)
+            is_without_classes = key == "num_classes" and not value
+            if value != says and not is_without_classes:
+                yield f"{path} has {key} {says!r}, and the suite data.{key} {value!r}; correct the one that is wrong"
+        if manifest.shape[1] != manifest.shape[2]:
+            yield f"{path} has shape {manifest.shape}; latents must be square"
+
+        # The files and their number.
+        missing = [name for name in manifest.files if not (path.parent / name).is_file()]
+        if missing:
+            yield f"{path} lists {missing[0]}, which is missing ({len(missing)} of {len(manifest.files)} files)"
+        elif count not in (None, manifest.count) and [Path(entry) for entry in entries] == [path.parent]:
+            yield f"{path} has count {manifest.count}, and there are {count}; complete the files, or correct it"

@@ -91,6 +91,7 @@ class _Autoencoder:
 
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         self.vae = Vae(decoding.path)
+        self.low, self.high = decoding.pixels
         self.sha256 = self.vae.sha256
         images = (3, decoding.image_size, decoding.image_size)
         if (found := self.vae.decoded_shape(latent)) != images:
@@ -101,7 +102,10 @@ class _Autoencoder:
             )
 
     def decode(self, latents: Tensor) -> Tensor:
-        return self.vae.to(latents.device).decode(latents)
+        images = self.vae.to(latents.device).decode(latents)
+        if (self.low, self.high) == (-1, 1):
+            return images
+        return (images - self.low) * (2 / (self.high - self.low)) - 1
 
 
 def open_decoder(data: DataOptions) -> Decoder | None:

@@ -18,6 +18,12 @@ class Images:
     clean: Tensor
     noised: Tensor
     denoised: Tensor  # the network's estimate of `clean`; gradients flow through it
+    pictures: Tensor | None = None  # the images beside latents, (B, 3, H', W'); None: `clean` are images
+
+    @property
+    def seen(self) -> Tensor:
+        """What a network of images sees of the samples."""
+        return self.clean if self.pictures is None else self.pictures
 
 
 class Auxiliary(nn.Module):

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from tread_bench.core.routed import Setting
 
 
+IMAGE_CHANNELS = (1, 3)  # of images that a target network sees
+
+
 class RepaOptions(LossOptions):
     """Aligns one block's tokens with features of the clean image (REPA)."""
 
@@ -44,9 +47,10 @@ def _check(setting: Setting, options: RepaOptions) -> Iterator[Problem]:
     elif options.model is None and data.family.extractor != find_data_source("digits").extractor:
         way_out = "set repa.model (a timm model) and repa.weights (its local file)"
         yield Problem(f"auxiliary repa: the feature network of digits does not fit data {data.name}; {way_out}")
-    elif data.channels not in (1, 3):
+    elif data.channels not in IMAGE_CHANNELS and not data.family.has_pictures(data):
         rule = f"sees images of 1 or 3 channels, and data {data.name} has {data.channels} channels"
-        yield Problem(f"auxiliary repa.model {options.model}: {rule}; remove repa", ("model",))
+        way_out = "remove repa, or give the images beside latents (data.train_images)"
+        yield Problem(f"auxiliary repa.model {options.model}: {rule}; {way_out}", ("model",))
 
 
 def _files(options: RepaOptions) -> Iterator[tuple[str, str]]:
@@ -60,6 +64,7 @@ REPA = LossFamily(
     builder="tread_bench.measure.targets:build_repa",
     needs_absent_tokens=False,
     reads_tokens=True,
+    sees_images=True,
     extra_cost="tread_bench.measure.macs:count_repa",
     check=_check,
     files=_files,

@@ -55,7 +55,7 @@ class Repa(Auxiliary):
 
     def forward(self, prediction: Prediction, images: Images) -> Tensor:
         state = prediction.states[self.block]
-        targets = self.targets(images.clean, state.grid)
+        targets = self.targets(images.seen, state.grid)
         if state.ids is not None:
             targets = gather_tokens(targets, state.ids)
         tokens = state.stream()[:, state.num_prefix :].float()

@@ -1,0 +1,158 @@
+"""Losses that see images work on latents whose images are beside them, mirrored where the latents are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from tests.data.latent_layouts import CHANNELS, CLASSES, SIDE, written
+from tread_bench.cell.build import build_network
+from tread_bench.cell.step import Trainer
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.open import open_data
+from tread_bench.data.source import to_uint8
+from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.measure import targets
+
+PIXELS = 16
+NAMED = {"repa": ("img-mean-std-", "img"), "mar": ("", ""), "ddt": ("", ""), "dc-ae": ("", "")}
+
+
+def with_images(layout: str, folder: Path) -> tuple[dict[str, Any], np.ndarray]:
+    """Settings of latents with an image beside each, and the images in the order of the latents' names."""
+    settings, _ = written(layout, folder / "latents")
+    old, new = NAMED[layout]
+    images = []
+    random = np.random.default_rng(0)
+    suffix = ".png" if layout == "repa" else ".JPEG"
+    names = sorted(path for path in (folder / "latents").rglob("*.*") if path.parent != folder / "latents")
+    for path in names:
+        place = folder / "images" / path.parent.name / f"{path.name.partition('.')[0].replace(old, new)}{suffix}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        images.append(random.integers(0, 256, (PIXELS, PIXELS, 3), dtype=np.uint8))
+        Image.fromarray(images[-1]).save(place, "PNG")
+    stated = {"train_images": str(folder / "images"), "decoded_size": PIXELS}
+    return {**settings, **stated}, np.stack(images).transpose(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("layout", NAMED)
+def test_every_latent_has_its_image_mirrored_with_it(layout: str, tmp_path: Path) -> None:
+    settings, images = with_images(layout, tmp_path)
+    choice = LatentsData(name="latents", **settings)
+    assert data_problems([(choice, False)]) == []
+    train, index = open_data(choice).train, np.array([3, 10, 0, 3, 7, 5])
+    mirrored = train.is_mirrored(0, 40, len(index))
+    assert mirrored.any() == (choice.flips == "pair")
+    expected = images[index]
+    expected[mirrored] = expected[mirrored][..., ::-1]
+    assert np.array_equal(to_uint8(train.pictures(index, 0, 40)).numpy(), expected)
+
+
+def lose_one(folder: Path) -> None:
+    (folder / "00000" / "img00000003.png").unlink()
+
+
+def add_another(folder: Path) -> None:
+    (folder / "00000" / "img00000003.jpg").write_bytes(b"")
+
+
+def shrink(folder: Path) -> None:
+    Image.new("RGB", (PIXELS - 1, PIXELS)).save(folder / "00000" / "img00000000.png")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (lose_one, "no image of latent 00000/img-mean-std-00000003.npy"),
+        (add_another, "img00000003.jpg and 00000/img00000003.png are images of one latent"),
+        (shrink, "img00000000.png: image of 15x16 pixels where data.decoded_size is 16"),
+    ],
+)
+def test_images_that_do_not_fit_are_named(harm: Any, told: str, tmp_path: Path) -> None:
+    settings, _ = with_images("repa", tmp_path)
+    harm(tmp_path / "images")
+    (found,) = data_problems([(LatentsData(name="latents", **settings), False)])
+    assert told in found
+
+
+class Seen(nn.Module):
+    """Feature maps that are the images themselves, pooled; keeps what it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images: list[torch.Tensor] = []
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.images.append(images)
+        return nn.functional.avg_pool2d(images, PIXELS // 2)
+
+
+def repa_cell(data: dict[str, Any]) -> Cell:
+    return Cell(
+        backbone={"name": "DiT", "depth": 3, "hidden": 16, "heads": 2, "patch": 2},
+        data={"name": "latents", **data},
+        training={"iterations": 3, "batch": 4},
+        auxiliary=[{"name": "repa", "model": "vit", "weights": "w", "block": 1, "projector": 8}],
+        metrics={"generate": False},
+    )
+
+
+def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, images = with_images("repa", tmp_path)
+    seen = Seen()
+    monkeypatch.setattr(targets, "open_targets", lambda options: targets.TargetFeatures(seen, 3, "0"))
+    cell = repa_cell(settings)
+    backbone = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    trainer = Trainer(
+        cell,
+        0,
+        build_network(cell, backbone, 0),
+        build_objective(cell.objective),
+        open_data(cell.data),
+        torch.device("cpu"),
+    )
+    batch = trainer.batch(1)
+    assert batch.x.shape == (4, CHANNELS, SIDE, SIDE) and batch.y.max() <= CLASSES
+    loss = trainer.step(batch)
+    assert loss.isfinite()
+    (found,) = seen.images
+    assert torch.equal(found, batch.pictures)
+    keys = {image.tobytes() for image in images}
+    assert all(image.tobytes() in keys for image in to_uint8(found).numpy())
+
+
+def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -> None:
+    from tread_bench.core.routed import setting_of
+
+    settings, _ = with_images("repa", tmp_path)
+    refused = repa_cell({**settings, "train_images": None})
+    (problem,) = refused.auxiliary[0].family.check(setting_of(refused), refused.auxiliary[0])
+    assert "give the images beside latents (data.train_images)" in problem.message
+    allowed = repa_cell(settings)
+    assert not list(allowed.auxiliary[0].family.check(setting_of(allowed), allowed.auxiliary[0]))
+
+
+def test_images_are_read_for_losses_that_see_them_alone(tmp_path: Path) -> None:
+    settings, _ = with_images("repa", tmp_path)
+    cell = repa_cell(settings).model_copy(update={"auxiliary": ()})
+    backbone = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    network = build_network(cell, backbone, 0)
+    trainer = Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
+    assert trainer.batch(0).pictures is None
+
+
+def test_an_image_that_cannot_be_read_ends_the_step_with_its_name(tmp_path: Path) -> None:
+    settings, _ = with_images("repa", tmp_path)
+    train = open_data(LatentsData(name="latents", **settings)).train
+    (tmp_path / "images" / "00000" / "img00000005.png").write_bytes(b"png")
+    with pytest.raises(UserError, match=r"img00000005\.png: not a readable image"):
+        train.pictures(np.array([5]), 0, 0)

@@ -1,0 +1,248 @@
+"""Every layout is opened as its authors write it: what a network sees, what is drawn, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from safetensors.torch import load_file, save_file
+
+from tests.data.latent_layouts import PEERS, SHAPE, written
+from tread_bench.core import draws
+from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.latent_manifest import MANIFEST, LatentManifest
+from tread_bench.data.check import data_problems
+from tread_bench.data.contract import check_data
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.data.open import open_data
+
+SEED, FIRST = 3, 40
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def problems(settings: dict[str, Any]) -> list[str]:
+    return data_problems([(LatentsData(name="latents", **settings), False)])
+
+
+def test_every_layout_is_tried() -> None:
+    assert PEERS.keys() == LAYOUTS.keys()
+
+
+@pytest.mark.parametrize("layout", PEERS)
+def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -> None:
+    settings, content = written(layout, tmp_path / "set")
+    assert problems(settings) == []
+    data = open_data(LatentsData(name="latents", **settings))
+    order = PEERS[layout].order(content)
+    index = np.array([10, 0, 7, 7, 3, 1, 9, 2])
+    noise = draws.normal(SEED, "posterior", FIRST, len(index), SHAPE)
+    flipped = draws.uniform(SEED, "flip", FIRST, len(index)) < 0.5
+    assert flipped.any() and not flipped.all()
+    expected = PEERS[layout].batch(content, order[index], noise, flipped)
+    drawn = data.train.drawn(index, SEED, FIRST)
+    assert drawn.dtype == torch.float32
+    np.testing.assert_allclose(drawn.numpy(), expected, rtol=2e-5, atol=2e-6)
+    assert np.array_equal(data.train.labels(index).numpy(), content.labels[order][index])
+
+
+@pytest.mark.parametrize("layout", PEERS)
+def test_what_is_drawn_depends_on_seed_and_sample_alone(layout: str, tmp_path: Path) -> None:
+    settings, _ = written(layout, tmp_path / "set")
+    options = LatentsData(name="latents", **settings)
+    train = open_data(options).train
+    index = np.arange(8)
+    whole = train.drawn(index, SEED, FIRST)
+    parts = [train.drawn(index[i : i + 3], SEED, FIRST + i) for i in (6, 3, 0)]
+    assert torch.equal(torch.cat(parts[::-1]), whole)
+    is_drawn = options.has_moments or options.flips == "pair"
+    assert torch.equal(train.drawn(index, SEED, FIRST + 8), whole) != is_drawn
+    assert torch.equal(train.drawn(index, SEED + 1, FIRST), whole) != is_drawn
+    assert torch.equal(train.images(index), train.images(index))
+
+
+@pytest.mark.parametrize("layout", PEERS)
+def test_every_layout_keeps_the_contract_of_data_sources(layout: str, tmp_path: Path) -> None:
+    options = []
+    for seed in (0, 1):
+        train, _ = written(layout, tmp_path / f"train{seed}", seed, 70)
+        held_out, _ = written(layout, tmp_path / f"held_out{seed}", seed + 10, 9)
+        options.append({**train, "held_out": held_out["train"]})
+    assert check_data(find_data_source("latents"), options[0], changed=options[1]) == []
+
+
+# ---- confusions that shapes, values or a manifest show
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Tensors of every safetensors file below the folder, changed."""
+    for path in folder.rglob("*.safetensors"):
+        save_file({name: value.contiguous() for name, value in change(load_file(path)).items()}, path)
+
+
+def own(tmp_path: Path, change: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> list[str]:
+    stated, _ = written("safetensors", tmp_path / "set")
+    rewritten(tmp_path / "set", change)
+    return problems({**stated, **settings})
+
+
+def as_samples(tensors: dict[str, Any]) -> dict[str, Any]:
+    return {"latents": tensors["moments"][:, : SHAPE[0]], "labels": tensors["labels"]}
+
+
+def unchanged(tensors: dict[str, Any]) -> dict[str, Any]:
+    return tensors
+
+
+SAMPLES = {"quantity": "sample", "flips": "none"}
+CONFUSIONS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], dict[str, Any], str]] = {
+    "scaled twice": (
+        lambda t: {"latents": 0.18215 * as_samples(t)["latents"], "labels": t["labels"]},
+        SAMPLES,
+        "twice",
+    ),
+    "not scaled": (as_samples, {**SAMPLES, "already_scaled": True}, "may not be scaled"),
+    "moments under the name of samples": (
+        lambda t: {"latents": t["moments"], "labels": t["labels"]},
+        SAMPLES,
+        "twice the channels are moments, not samples; set data.quantity to mean_std or mean_logvar",
+    ),
+    "moments taken for samples": (unchanged, SAMPLES, "no tensor 'latents'.*set data.quantity"),
+    "samples taken for moments": (as_samples, {"flips": "none"}, "no tensor 'moments'.*set data.quantity"),
+    "half the channels": (
+        lambda t: {"moments": t["moments"][:, : SHAPE[0]], "labels": t["labels"]},
+        {"flips": "none"},
+        "quantity mean_logvar has twice the channels; .*set data.quantity: sample",
+    ),
+    "log-variances taken for deviations": (
+        unchanged,
+        {"quantity": "mean_std"},
+        "negative standard deviations .* set data.quantity: mean_logvar",
+    ),
+    "deviations taken for log-variances": (
+        lambda t: {**t, "moments": torch.cat([t["moments"][:, :4], t["moments"][:, 4:].exp()], 1)},
+        {},
+        "no log-variance is negative .* set data.quantity: mean_std",
+    ),
+    "no mirrored latents": (
+        lambda t: {key: value for key, value in t.items() if "flip" not in key},
+        {},
+        "no tensor 'moments_flip'.*set data.flips: none",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFUSIONS)
+def test_a_confusion_is_reported_with_the_way_out(name: str, tmp_path: Path) -> None:
+    change, settings, told = CONFUSIONS[name]
+    found = own(tmp_path, change, **({"scale": 0.18215} | settings))
+    assert found
+    assert all(re.search(told, message) for message in found), found
+
+
+@pytest.mark.parametrize(
+    ("layout", "settings", "told"),
+    [
+        ("repa", {"quantity": "sample"}, "quantity 'sample': layout repa has 'mean_std'; leave the key out"),
+        ("lightningdit", {"flips": "none"}, "flips 'none': layout lightningdit has 'pair'"),
+        ("safetensors", {"scale": [1.0, 2.0]}, "scale has 2 numbers for 4 channels"),
+        ("safetensors", {"already_scaled": True}, "already_scaled with quantity mean_logvar: moments are scaled when"),
+        ("safetensors", {"scale": 0}, "must be positive and finite"),
+        ("safetensors", {"layout": "maskdit-wds"}, "stores pickles, .*tread-bench convert"),
+        ("safetensors", {"layout": "u-vit"}, "stores pickles, .*tread-bench convert"),
+        ("safetensors", {"layout": "repaa"}, "unknown layout 'repaa'; did you mean 'repa'"),
+        (
+            "lightningdit",
+            {"train_images": "images"},
+            "have no names by which an image is found; those of repa, .* have",
+        ),
+    ],
+)
+def test_settings_that_contradict_the_layout_are_refused(
+    layout: str, settings: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    stated, _ = written(layout, tmp_path / "set")
+    with pytest.raises(ValidationError, match=told):
+        LatentsData(name="latents", **{**stated, **settings})
+
+
+@pytest.mark.parametrize("layout", ["ddt", "dc-ae"])
+def test_a_scale_that_a_layout_does_not_store_must_be_stated(layout: str, tmp_path: Path) -> None:
+    settings, _ = written(layout, tmp_path / "set")
+    del settings["scale"]
+    with pytest.raises(ValidationError, match=f"layout {layout} does not store its scale: set data.scale"):
+        LatentsData(name="latents", **settings)
+
+
+# ---- the manifest
+
+
+def manifest(**changed: Any) -> LatentManifest:
+    facts: dict[str, Any] = {
+        "quantity": "mean_logvar",
+        "encoder_input": (-1, 1),
+        "already_scaled": False,
+        "scale": [0.2, 0.3, 0.2325, 0.25],
+        "shift": [1.0, 0.0, 0.0, -1.0],
+        "flips": "pair",
+        "shape": SHAPE,
+        "count": 11,
+        "num_classes": 3,
+    }
+    return LatentManifest(**{**facts, **changed})
+
+
+def with_manifest(tmp_path: Path, text: str) -> dict[str, Any]:
+    settings, _ = written("safetensors", tmp_path / "set")
+    (tmp_path / "set" / MANIFEST).write_text(text)
+    return {"train": settings["train"], "held_out": settings["held_out"]}
+
+
+def test_a_manifest_says_what_the_suite_leaves_out_and_the_cell_holds_it(tmp_path: Path) -> None:
+    settings = with_manifest(tmp_path, manifest().model_dump_json())
+    assert problems(settings) == []
+    options = LatentsData(name="latents", **settings)
+    assert (options.quantity, options.flips, options.shift) == ("mean_logvar", "pair", (1.0, 0.0, 0.0, -1.0))
+    assert (options.channels, options.image_size, options.num_classes) == (4, 4, 3)
+    assert str(tmp_path / "set" / MANIFEST) in [path for _, path in options.family.files(options, False)]
+    kept = options.model_dump(mode="json")
+    shutil.rmtree(tmp_path / "set")
+    assert LatentsData.model_validate(kept) == options
+
+
+@pytest.mark.parametrize(
+    ("changed", "settings", "told"),
+    [
+        (
+            {},
+            {"quantity": "mean_std"},
+            "has quantity 'mean_logvar', and the suite data.quantity 'mean_std'",
+        ),
+        ({}, {"scale": 0.18215}, r"manifest.json has scale \(0.2, .*, and the suite data.scale 0.18215"),
+        ({"count": 12}, {}, "manifest.json has count 12, and there are 11"),
+        ({"files": {"gone.safetensors": "0"}}, {}, "manifest.json lists gone.safetensors, which is missing"),
+    ],
+)
+def test_a_manifest_that_contradicts_suite_or_files_is_reported(
+    changed: dict[str, Any], settings: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    stated = with_manifest(tmp_path, manifest(**changed).model_dump_json())
+    found = problems({**stated, **settings})
+    assert any(re.search(told, message) for message in found), found
+
+
+def test_a_manifest_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    settings = with_manifest(tmp_path, "{")
+    sizes = {"image_size": 4, "num_classes": 3, "quantity": "mean_logvar", "flips": "pair"}
+    assert all("manifest.json: not JSON" in message for message in problems({**settings, **sizes}))

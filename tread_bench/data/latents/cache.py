@@ -1,0 +1,57 @@
+"""Arrays that take long to find in many files, kept in the user's cache by the names, sizes and times of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from tread_bench.core.cache import cache_folder
+from tread_bench.core.data_files import SETTLED_S
+from tread_bench.core.files import replacing
+from tread_bench.core.outputs import OutputError
+
+_VERSION = 1  # of what is kept
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def remembered(root: str, names: Sequence[str], find: Callable[[], Arrays]) -> Arrays:
+    """Return what `find` returns for these files below `root`, from the cache if they are as they were then.
+
+    Where there are no names, `root` is the one file.
+
+    A cache that cannot be read or written costs time, not results.
+    """
+    try:
+        key, latest_s = _state(root, names)
+    except OSError:
+        return find()
+    path = cache_folder("latents") / f"{key}.safetensors"
+    with suppress(OSError, SafetensorError):
+        return load_file(path)
+    found = find()
+    if time.time() - latest_s > SETTLED_S:
+        with suppress(OSError, OutputError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                save_file(found, temporary)
+    return found
+
+
+def _state(root: str, names: Sequence[str]) -> tuple[str, float]:
+    """Hash of the files' names, sizes and times, and the latest time. Raises OSError."""
+    digest = hashlib.sha256(os.fsencode(f"{_VERSION}\0{os.path.realpath(root)}"))
+    latest = 0
+    for name in names or [""]:
+        about = os.stat(os.path.join(root, name) if name else root)
+        digest.update(os.fsencode(f"\0{name}\0{about.st_size}\0{about.st_mtime_ns}"))
+        latest = max(latest, about.st_mtime_ns)
+    return digest.hexdigest(), latest / 1e9

@@ -1,0 +1,175 @@
+"""Layouts of latents on disk, without torch: which facts a layout fixes, which it usually has, and what reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tread_bench.core.latent_manifest import manifest_path
+
+_SD_VAE = 0.18215
+_SAMPLES = {"quantity": "sample", "already_scaled": False}
+_SCALED_SAMPLES = {"quantity": "sample", "already_scaled": True, "flips": "none"}
+_MEAN_STD = {"quantity": "mean_std", "already_scaled": False, "flips": "none"}
+_MEAN_LOGVAR = {"quantity": "mean_logvar", "already_scaled": False}
+_STORES = "tread_bench.data.latents"
+
+# EDM2's encoder of ImageNet-512: raw means and standard deviations per channel, made 0 and 0.5.
+_EDM2_MEAN = (5.81, 3.25, 0.12, -2.15)
+_EDM2_STD = (4.17, 4.62, 3.71, 3.28)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """What is known of a layout.
+
+    Args:
+        name: its name in a suite.
+        fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
+        usual: facts that hold unless a suite or a manifest says otherwise.
+        reader: "module:attribute" of a callable (options, paths, what they hold) -> `Store`.
+        writer: "module:attribute" of a callable (options, folder, samples) -> names, for a stand-in.
+        suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
+        is_named: every sample has a file of its own, by whose name its image is found.
+        has_class_folders: a label is the number of a folder.
+        source: whose layout it is.
+    """
+
+    name: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    reader: str
+    writer: str
+    suffixes: tuple[str, ...] = ()
+    is_named: bool = False
+    has_class_folders: bool = False
+    source: str
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether an entry of a suite is one folder, not a list of files."""
+        return not self.suffixes
+
+    def usual_in(self, entries: Any) -> dict[str, Any]:
+        """Return the usual facts where the training files are; files among them are beside the first."""
+        if not isinstance(entries, list | tuple) or not entries or not isinstance(entries[0], str):
+            return dict(self.usual)
+        folder = manifest_path(entries[0]).parent
+        return {key: str(folder / fact) if is_path(key, fact) else fact for key, fact in self.usual.items()}
+
+
+def is_path(key: str, fact: object) -> bool:
+    """Whether a fact is the path of an array."""
+    return key in ("scale", "shift") and isinstance(fact, str)
+
+
+LAYOUTS: dict[str, Layout] = {
+    layout.name: layout
+    for layout in (
+        Layout(
+            name="safetensors",
+            usual={"scale": _SD_VAE},
+            reader=f"{_STORES}.safetensors_store:open_store",
+            writer=f"{_STORES}.stand_in:write_safetensors",
+            suffixes=(".safetensors",),
+            source="this project",
+        ),
+        Layout(
+            name="tread-wds",
+            fixed=_SCALED_SAMPLES,
+            usual={"scale": _SD_VAE},
+            reader=f"{_STORES}.tar_store:open_store",
+            writer=f"{_STORES}.stand_in:write_tar",
+            suffixes=(".tar",),
+            source="CompVis/tread, train.py",
+        ),
+        Layout(
+            name="repa",
+            fixed=_MEAN_STD,
+            usual={"scale": _SD_VAE},
+            reader=f"{_STORES}.file_stores:open_listed",
+            writer=f"{_STORES}.stand_in:write_listed",
+            is_named=True,
+            source="sihyun-yu/REPA, dataset.py and preprocessing/dataset_tools.py",
+        ),
+        Layout(
+            name="edm2",
+            fixed=_MEAN_STD,
+            usual={
+                "encoder_input": (0.0, 1.0),
+                "scale": tuple(0.5 / std for std in _EDM2_STD),
+                "shift": _EDM2_MEAN,
+            },
+            reader=f"{_STORES}.file_stores:open_listed",
+            writer=f"{_STORES}.stand_in:write_listed",
+            is_named=True,
+            source="NVlabs/edm2, training/encoders.py and dataset.py",
+        ),
+        Layout(
+            name="sr-dit",
+            fixed={**_SAMPLES, "flips": "none"},
+            usual={"scale": 0.3099},
+            reader=f"{_STORES}.file_stores:open_listed",
+            writer=f"{_STORES}.stand_in:write_listed",
+            is_named=True,
+            source="SpeedrunDiT, train.py",
+        ),
+        Layout(
+            name="lightningdit",
+            fixed={**_SAMPLES, "flips": "pair"},
+            usual={"scale": "latents_stats.pt", "shift": "latents_stats.pt"},
+            reader=f"{_STORES}.safetensors_store:open_store",
+            writer=f"{_STORES}.stand_in:write_safetensors",
+            suffixes=(".safetensors",),
+            source="hustvl/LightningDiT, datasets/img_latent_dataset.py",
+        ),
+        Layout(
+            name="mar",
+            fixed={**_MEAN_LOGVAR, "flips": "pair"},
+            usual={"scale": 0.2325},
+            reader=f"{_STORES}.file_stores:open_npz_classes",
+            writer=f"{_STORES}.stand_in:write_npz_classes",
+            is_named=True,
+            has_class_folders=True,
+            source="LTH14/mar, engine_mar.py and util/loader.py",
+        ),
+        Layout(
+            name="ddt",
+            fixed={**_MEAN_LOGVAR, "flips": "none"},
+            reader=f"{_STORES}.file_stores:open_pt_classes",
+            writer=f"{_STORES}.stand_in:write_pt_classes",
+            is_named=True,
+            has_class_folders=True,
+            source="MCG-NJU/DDT, tools/cache_imlatent4.py",
+        ),
+        Layout(
+            name="fast-dit",
+            fixed=_SCALED_SAMPLES,
+            usual={"scale": _SD_VAE},
+            reader=f"{_STORES}.file_stores:open_numbered",
+            writer=f"{_STORES}.stand_in:write_numbered",
+            source="chuanyangjin/fast-DiT, extract_features.py",
+        ),
+        Layout(
+            name="dc-ae",
+            fixed=_SCALED_SAMPLES,
+            reader=f"{_STORES}.file_stores:open_npy_classes",
+            writer=f"{_STORES}.stand_in:write_npy_classes",
+            is_named=True,
+            has_class_folders=True,
+            source="mit-han-lab/efficientvit, dc_ae_generate_latent.py",
+        ),
+        Layout(
+            name="maskdit-lmdb",
+            fixed=_MEAN_LOGVAR,
+            usual={"scale": _SD_VAE},
+            reader=f"{_STORES}.lmdb_store:open_store",
+            writer=f"{_STORES}.stand_in:write_lmdb",
+            suffixes=("data.mdb",),
+            source="Anima-Lab/MaskDiT, extract_latent.py",
+        ),
+    )
+}
+
+PICKLED = ("maskdit-wds", "u-vit")  # their files run code when they are opened as their authors do

@@ -1,0 +1,124 @@
+"""Moments in an LMDB as MaskDiT writes it: `z-{i}`, raw float32 (2C, H, W); `y-{i}` and `length`, ASCII numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tread_bench.core.errors import UserError
+from tread_bench.data.latents.cache import Arrays, remembered
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.store import check_labels, files_sha256
+
+
+def open_store(choice: LatentsData, paths: Sequence[str]) -> LmdbStore:
+    """Open the databases of one split. Raises UserError naming file and key."""
+    return LmdbStore(choice, paths)
+
+
+class LmdbStore:
+    """Samples by number, in databases that are mapped into memory."""
+
+    classes: tuple[str, ...] = ()
+    names: Sequence[str] = ()
+
+    def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
+        self.choice = choice
+        self.paths = paths
+        self._databases = [_open(path) for path in paths]
+        tables = [_labels(database, path) for database, path in zip(self._databases, paths, strict=True)]
+        self.ends = np.cumsum([len(table) for table in tables])
+        self.labels: NDArray[np.int64] = np.zeros(int(self.ends[-1]), dtype=np.int64)
+        if choice.num_classes:
+            for path, table in zip(paths, tables, strict=True):
+                check_labels(choice, table, path)
+            self.labels = np.concatenate(tables)
+
+    def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """(B, 2C, H, W) float32."""
+        found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
+        shards = np.searchsorted(self.ends, rows, side="right")
+        for shard in np.unique(shards):
+            first = self.ends[shard - 1] if shard else 0
+            with self._databases[shard].begin(buffers=True) as read:
+                for place in np.flatnonzero(shards == shard).tolist():
+                    found[place] = self._values(read, shard, int(rows[place] - first))
+        return found
+
+    def _values(self, read: Any, shard: int, number: int) -> NDArray[np.float32]:
+        content = read.get(b"z-%d" % number)
+        shape = self.choice.stored_shape
+        expected = 4 * int(np.prod(shape))
+        if content is None or len(content) != expected:
+            has = "missing" if content is None else f"{len(content):,} bytes"
+            raise UserError(
+                f"{self.paths[shard]}: z-{number} is {has}, and float32 moments {shape} are {expected:,} bytes: set "
+                "data.channels and data.image_size, or write the database again"
+            )
+        return np.frombuffer(content, dtype="<f4").reshape(shape)
+
+    def where(self, row: int) -> str:
+        """Database and key."""
+        shard = int(np.searchsorted(self.ends, row, side="right"))
+        return f"{self.paths[shard]}: z-{row - (self.ends[shard - 1] if shard else 0)}"
+
+    def sha256(self) -> str:
+        """Hash of the databases, in their order."""
+        return files_sha256(self.paths)
+
+
+def _open(path: str) -> Any:
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
+    about = os.stat(path)
+    return _environment(os.path.realpath(path), about.st_size, about.st_mtime_ns, path)
+
+
+@cache  # a process may open a database once
+def _environment(path: str, size: int, mtime_ns: int, name: str) -> Any:
+    try:
+        import lmdb
+    except ImportError:
+        raise UserError(
+            f"{name}: layout maskdit-lmdb needs the package lmdb: pip install 'tread-bench[lmdb]'"
+        ) from None
+    try:
+        environment = lmdb.open(
+            path, subdir=False, readonly=True, lock=False, readahead=False, meminit=False, max_readers=64
+        )
+        pages = environment.info()["last_pgno"] + 1
+        page_bytes = environment.stat()["psize"]
+    except lmdb.Error as error:
+        raise UserError(f"{name}: not a readable LMDB ({error})") from None
+    if size < pages * page_bytes:  # reading beyond the end of a mapped file would end the process
+        raise UserError(
+            f"{name}: {size:,} bytes where its header declares {pages * page_bytes:,}; it was cut, copy it again"
+        )
+    return environment
+
+
+def _labels(database: Any, path: str) -> NDArray[np.int64]:
+    return remembered(path, [], lambda: _read_labels(database, path))["labels"]
+
+
+def _read_labels(database: Any, path: str) -> Arrays:
+    with database.begin() as read:
+        count = _number(read.get(b"length"), f"{path}: length")
+        if not 0 < count <= database.stat()["entries"]:
+            raise UserError(f"{path}: length {count} where it has {database.stat()['entries']} entries")
+        labels = [_number(read.get(b"y-%d" % i), f"{path}: y-{i}") for i in range(count)]
+    return {"labels": np.array(labels, dtype=np.int64)}
+
+
+def _number(content: bytes | None, where: str) -> int:
+    if content is None:
+        raise UserError(f"{where} is missing; write the database again")
+    if not content.isdigit() or len(content) > 18:
+        raise UserError(f"{where} is {content[:20]!r}, and must be a number in ASCII")
+    return int(content)

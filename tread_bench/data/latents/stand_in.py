@@ -1,0 +1,227 @@
+"""Random latents in a layout's own files, for a trial run where the real ones are missing."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from safetensors.numpy import save_file
+
+from tread_bench.core.plugins import named
+from tread_bench.data.latents.family import LatentsData
+
+_STD = 0.1  # of the posterior, where a mean has 1
+_DECODED = 16  # latents that an exported decoder takes at a time
+_TILES = 8  # pixels of an image are random squares, which compress well
+
+Values = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What is stored: values (N, C', H, W), those of mirrored images, and labels (N,)."""
+
+    values: Values
+    mirrored: Values
+    labels: NDArray[np.int64]
+
+
+def stand_in(options: LatentsData, folder: Path, count: int) -> LatentsData:
+    """Write `count` random training samples and fewer held-out ones; return options that name these files.
+
+    Where class folders make labels, every class gets a sample. Decoder and images are stand-ins too, where named.
+    """
+    random = np.random.default_rng(0)
+    changed: dict[str, Any] = {}
+
+    # Latents of both splits.
+    write = named(options.about.writer)
+    least = options.num_classes if options.about.has_class_folders else 1
+    names: list[str] = []
+    for key, wanted in (("train", count), ("held_out", max(16, count // 4))):
+        place = folder / key
+        place.mkdir(parents=True)
+        found = write(options, place, _samples(options, random, max(least, wanted)))
+        names = names or found
+        changed[key] = (str(place),)
+
+    # Arrays of the scale, which leave the values as they are.
+    for key, number in (("scale", 1.0), ("shift", 0.0)):
+        if isinstance(getattr(options, key), str):
+            changed[key] = str(folder / f"{key}.npy")
+            np.save(changed[key], np.full((options.channels, 1, 1), number, dtype=np.float32))
+
+    # Decoder and images.
+    if options.decoder is not None:
+        changed["decoder"] = str(_write_decoder(options, folder / "decoder.pt2"))
+    if options.images:
+        changed["images"] = (str(_write_parquet(options, random, folder / "images.parquet", count)),)
+    if options.train_images is not None:
+        changed["train_images"] = str(_write_images(options, random, folder / "train_images", names))
+    return options.model_copy(update=changed)
+
+
+def _samples(options: LatentsData, random: np.random.Generator, count: int) -> Samples:
+    """Values from which a network sees standard normal ones."""
+    shape = (count, options.channels, options.image_size, options.image_size)
+    scale, shift = (_per_channel(value, default) for value, default in ((options.scale, 1.0), (options.shift, 0.0)))
+
+    def values() -> Values:
+        normal = random.standard_normal(shape, dtype=np.float32)
+        if options.already_scaled:
+            return normal
+        mean = normal / scale + shift
+        if not options.has_moments:
+            return mean
+        std = np.broadcast_to(_STD / scale, shape)
+        spread = std if options.quantity == "mean_std" else 2 * np.log(std)
+        return np.concatenate([mean, spread.astype(np.float32)], axis=1)
+
+    return Samples(values(), values(), np.arange(count) % max(1, options.num_classes))
+
+
+def _per_channel(value: object, default: float) -> NDArray[np.float32]:
+    """(C, 1, 1) or a number; what is in a file becomes one that leaves values as they are."""
+    number = default if value is None or isinstance(value, str) else value
+    return np.array(number, dtype=np.float32).reshape(-1, 1, 1)
+
+
+# ---- writers: (options, folder, samples) -> names of the samples' files, where they have their own
+
+
+def write_safetensors(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    key = "moments" if options.has_moments else "latents"
+    tensors: dict[str, NDArray[Any]] = {key: samples.values, "labels": samples.labels}
+    if options.flips == "pair":
+        tensors[f"{key}_flip"] = samples.mirrored
+    save_file(tensors, folder / "latents-00000.safetensors")
+    return []
+
+
+def write_tar(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    with tarfile.open(folder / "train-0000.tar", "w") as shard:
+        for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
+            for name, content in ((f"{i:07d}.cls", b"%d" % label), (f"{i:07d}.latent.npy", _npy(value))):
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                shard.addfile(member, io.BytesIO(content))
+    return []
+
+
+def write_listed(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    names = [f"{i // 1000:05d}/img-mean-std-{i:08d}.npy" for i in range(len(samples.labels))]
+    for name, value in zip(names, samples.values, strict=True):
+        _write(folder / name, _npy(value))
+    labels = list(zip(names, samples.labels.tolist(), strict=True)) if options.num_classes else None
+    _write(folder / "dataset.json", json.dumps({"labels": labels}).encode())
+    return names
+
+
+def write_npz_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    names = _in_class_folders(samples, ".JPEG.npz")
+    for name, value, mirrored in zip(names, samples.values, samples.mirrored, strict=True):
+        (folder / name).parent.mkdir(exist_ok=True)
+        np.savez(folder / name, moments=value, moments_flip=mirrored)
+    return names
+
+
+def write_pt_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    names = _in_class_folders(samples, ".JPEG.pt")
+    for name, value in zip(names, samples.values, strict=True):
+        mean, logvar = torch.from_numpy(value).chunk(2)
+        (folder / name).parent.mkdir(exist_ok=True)
+        torch.save({"mean": mean.half(), "logvar": logvar.half()}, folder / name)
+    return names
+
+
+def write_npy_classes(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    names = _in_class_folders(samples, ".npy")
+    for name, value in zip(names, samples.values, strict=True):
+        _write(folder / name, _npy(value))
+    return names
+
+
+def write_numbered(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
+        _write(folder / "imagenet_features" / f"{i}.npy", _npy(value[None]))
+        _write(folder / "imagenet_labels" / f"{i}.npy", _npy(label[None]))
+    return []
+
+
+def write_lmdb(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
+    import lmdb
+
+    size = 4 * samples.values.nbytes + 2**24
+    with lmdb.open(str(folder), map_size=size) as database, database.begin(write=True) as write:
+        for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
+            write.put(b"z-%d" % i, value.tobytes())
+            write.put(b"y-%d" % i, b"%d" % label)
+        write.put(b"length", b"%d" % len(samples.labels))
+    return []
+
+
+def _in_class_folders(samples: Samples, suffix: str) -> list[str]:
+    return [f"n{label:08d}/n{label:08d}_{i}{suffix}" for i, label in enumerate(samples.labels.tolist())]
+
+
+def _npy(value: NDArray[Any]) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, value)
+    return stream.getvalue()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+# ---- decoder and images
+
+
+def _write_decoder(options: LatentsData, path: Path) -> Path:
+    """A convolution and an enlargement, with weights of its own."""
+    side = options.decoded_size
+    decoder = torch.nn.Sequential(
+        torch.nn.Conv2d(options.channels, 3, 1), torch.nn.Upsample(size=(side, side)), torch.nn.Tanh()
+    )
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in decoder.parameters():
+            parameter.normal_(std=0.1, generator=generator)
+    latents = torch.zeros(_DECODED, options.channels, options.image_size, options.image_size)
+    torch.export.save(torch.export.export(decoder.eval(), (latents,)), path)
+    return path
+
+
+def _write_parquet(options: LatentsData, random: np.random.Generator, path: Path, count: int) -> Path:
+    images = [{"bytes": image, "path": f"{i}.png"} for i, image in enumerate(_images(options, random, count))]
+    pq.write_table(pa.table({options.image_column: images}), path)
+    return path
+
+
+def _write_images(options: LatentsData, random: np.random.Generator, folder: Path, names: list[str]) -> Path:
+    for name, image in zip(names, _images(options, random, len(names)), strict=True):
+        place, _, file = name.rpartition("/")
+        _write(folder / place / f"{file.partition('.')[0].replace('-mean-std-', '')}.png", image)
+    return folder
+
+
+def _images(options: LatentsData, random: np.random.Generator, count: int) -> Iterator[bytes]:
+    """PNG of random squares."""
+    side = options.decoded_size
+    for _ in range(count):
+        tiles = random.integers(0, 256, (_TILES, _TILES, 3), dtype=np.uint8)
+        stream = io.BytesIO()
+        Image.fromarray(tiles).resize((side, side), Image.Resampling.NEAREST).save(stream, "PNG")
+        yield stream.getvalue()

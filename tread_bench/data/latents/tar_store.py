@@ -1,0 +1,162 @@
+"""Latents in tar shards as WebDataset writes them (TREAD): `KEY.latent.npy` and `KEY.cls`.
+
+Samples are drawn in any order, so a shard's headers are read once, and a sample by its place in the shard.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tread_bench.core.errors import UserError
+from tread_bench.data.latents.arrays import WrongShapeError, npy_array
+from tread_bench.data.latents.cache import Arrays, remembered
+from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.store import check_labels, files_sha256, wrong_shape
+
+_NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)", re.DOTALL)  # WebDataset's key and extension
+_LATENT, _CLASS = "latent.npy", "cls"
+_LONGEST_LABEL = 20
+_BLOCK = 512
+
+
+def open_store(choice: LatentsData, paths: Sequence[str]) -> TarStore:
+    """Open the shards of one split. Raises UserError naming shard and key."""
+    return TarStore(choice, paths)
+
+
+class TarStore:
+    """Samples by shard, place and size."""
+
+    classes: tuple[str, ...] = ()
+    names: Sequence[str] = ()
+
+    def __init__(self, choice: LatentsData, paths: Sequence[str]) -> None:
+        self.choice = choice
+        self.paths = paths
+        tables = [_indexed(path) for path in paths]
+        self._starts = np.concatenate([table["starts"] for table in tables])
+        self._sizes = np.concatenate([table["sizes"] for table in tables])
+        self._keys = [table["keys"] for table in tables]  # (N, bytes) of each shard
+        self.ends = np.cumsum([len(table["starts"]) for table in tables])
+        self.labels: NDArray[np.int64] = np.zeros(len(self._starts), dtype=np.int64)
+        if choice.num_classes:
+            for path, table in zip(paths, tables, strict=True):
+                check_labels(choice, table["labels"], path)
+            self.labels = np.concatenate([table["labels"] for table in tables])
+
+    def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """(B, C, H, W) float32; each shard is opened once."""
+        found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
+        shards = np.searchsorted(self.ends, rows, side="right")
+        for shard in np.unique(shards):
+            with _opened(self.paths[shard]) as file:
+                for place in np.flatnonzero(shards == shard).tolist():
+                    found[place] = self._values(file.fileno(), int(rows[place]))
+        return found
+
+    def _values(self, handle: int, row: int) -> NDArray[np.generic]:
+        content = os.pread(handle, int(self._sizes[row]), int(self._starts[row]))
+        try:
+            return npy_array(content, self.where(row), self.choice.stored_shape)
+        except WrongShapeError as error:
+            raise wrong_shape(self.choice, self.where(row), error.shape) from None
+
+    def where(self, row: int) -> str:
+        """Shard and key."""
+        shard = int(np.searchsorted(self.ends, row, side="right"))
+        key = self._keys[shard][row - (self.ends[shard - 1] if shard else 0)].tobytes().rstrip(b"\0")
+        return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
+
+    def sha256(self) -> str:
+        """Hash of the shards, in their order."""
+        return files_sha256(self.paths)
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _indexed(path: str) -> Arrays:
+    if not Path(path).is_file():
+        raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
+    return remembered(path, [], lambda: _index(path))
+
+
+def _index(path: str) -> Arrays:
+    """Place and size of every latent, and every label, in the order of the shard. Raises UserError."""
+    latents: dict[str, tuple[int, int]] = {}
+    classes: dict[str, int] = {}
+    size = os.path.getsize(path)
+    end = 0
+    try:
+        with tarfile.open(path, "r:") as shard, open(path, "rb") as content:
+            for member in shard:
+                end = max(end, member.offset_data + -(-member.size // _BLOCK) * _BLOCK)
+                if not member.isreg():
+                    continue
+                key, extension = _key(member.name)
+                if member.offset_data + member.size > size:
+                    raise UserError(f"{path}: {member.name} ends after the file does; the shard was cut, copy it again")
+                if extension in (_LATENT, _CLASS) and key in (latents if extension == _LATENT else classes):
+                    raise UserError(f"{path}: {member.name} is there twice")
+                if extension == _LATENT:
+                    latents[key] = (member.offset_data, member.size)
+                elif extension == _CLASS:
+                    content.seek(member.offset_data)
+                    classes[key] = _label(content.read(min(member.size, _LONGEST_LABEL + 1)), f"{path}: {member.name}")
+                else:
+                    _check_known(key, extension, path)
+    except tarfile.TarError as error:
+        raise UserError(f"{path}: not a readable, uncompressed tar shard ({error})") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+
+    # A shard that was cut between two members lacks the zeros at its end.
+    if size < end + _BLOCK:
+        raise UserError(f"{path}: the shard has no end; it was cut, copy it again")
+    if not latents:
+        raise UserError(f"{path}: no KEY.{_LATENT} in it")
+    for key in latents.keys() ^ classes.keys():
+        missing = _CLASS if key in latents else _LATENT
+        raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
+    places = np.array(list(latents.values()), dtype=np.int64)
+    labels = np.array([classes[key] for key in latents], dtype=np.int64)
+    keys = np.array([key.encode(errors="replace") for key in latents])
+    return {
+        "starts": places[:, 0].copy(),
+        "sizes": places[:, 1].copy(),
+        "labels": labels,
+        "keys": keys.view(np.uint8).reshape(len(keys), -1),
+    }
+
+
+def _key(name: str) -> tuple[str, str]:
+    found = _NAME.fullmatch(name)
+    return (found[1], found[2]) if found else (name, "")
+
+
+def _check_known(key: str, extension: str, path: str) -> None:
+    """Raise UserError for MaskDiT's members, which are pickles; others are metadata."""
+    if extension == "latent":
+        raise UserError(
+            f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it; convert the shards once with "
+            "`tread-bench convert DIR --layout maskdit-wds --out NEW`"
+        )
+
+
+def _label(content: bytes, where: str) -> int:
+    text = content.strip()
+    if not text.isdigit() or len(content) > _LONGEST_LABEL:
+        raise UserError(f"{where}: {content!r} is not a class number")
+    return int(text)
