@@ -19,6 +19,13 @@ SMOKE_RUN = (
 DATA_WAIT = 0.05  # share of the training loop in which the device waits for a batch
 
 
+def of_smoke_run(stand_ins: Sequence[str]) -> str:
+    """What a smoke run's figures mean; `stand_ins` are what of it is random, in place of missing files."""
+    if not stand_ins:
+        return SMOKE_RUN
+    return f"{SMOKE_RUN} Files were missing, and what stands in for them is random: {', '.join(stand_ins)}."
+
+
 def mixed_conditions(records: Sequence[Record]) -> list[str]:
     """A caution that rows may not be comparable, where their cells were not made under the same conditions."""
     conditions: list[Conditions] = []

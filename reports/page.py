@@ -29,7 +29,7 @@ _CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision"
 # Pictures that come before tables that are folded.
 _LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
-_NOT_CONDITIONS = {"schema_version", "suite", "cells", "references", "rows", "files"}
+_NOT_CONDITIONS = {"schema_version", "suite", "stand_ins", "cells", "references", "rows", "files"}
 
 
 def render(
@@ -104,7 +104,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         # The head: what ran, and what it says.
         "name": f"{plan.suite.name}{' (smoke run)' if is_smoke else ''}",
         "description": plan.suite.description,
-        "smoke": cautions.SMOKE_RUN if is_smoke else "",
+        "smoke": cautions.of_smoke_run(plan.stand_ins) if is_smoke else "",
         "verdicts": [] if is_smoke else [_verdict(members, len(sets) > 1, is_over=not missing) for members in sets],
         "counts": {**_counts(records), "missing": len(missing), "unreadable": len(report.unreadable)},
         "lead": lead,

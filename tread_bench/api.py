@@ -92,6 +92,7 @@ def run(
     workers: int | None = None,
     smoke: bool = False,
     retry_failed: bool = False,
+    data_root: str | Path | None = None,
     **overrides: Any,
 ) -> Results:
     """Train and measure what is missing of a suite, write its page, and return its results.
@@ -125,7 +126,8 @@ def run(
 
     # Run what is missing, and read everything that is there.
     settings = [f"{key}={_as_yaml(value)}" for key, value in overrides.items()]
-    done = bring_up_to_date(str(suite), settings, Path(out) if out is not None else None, smoke, options)
+    root = Path(data_root) if data_root is not None else None
+    done = bring_up_to_date(str(suite), settings, Path(out) if out is not None else None, smoke, options, root)
     return load(done.root)
 
 

@@ -33,6 +33,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import run
+from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import expand
 
@@ -142,7 +143,7 @@ def test_ids_of_cells_open_no_data(every_source):
     for cell in plan.cells:
         for _, path in files_of(cell.cell):
             Path(path).unlink(missing_ok=True)
-    assert [cell.id for cell in expand(plan.suite, check_files=False).cells] == [cell.id for cell in plan.cells]
+    assert [cell.id for cell in expand(plan.suite, Files(Look.NOT_AT_ALL)).cells] == [cell.id for cell in plan.cells]
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.toy_suite import write_suite
-from tread_bench.cli.run import SMOKE, SMOKE_TIMING, shortened
 from tread_bench.core.cell_costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import Record
@@ -80,8 +79,8 @@ def test_the_same_command_has_nothing_to_do(suite, finished):
 
 
 def test_a_smoke_run_trains_nothing_either(suite):
-    assert shortened(suite, []) == SMOKE_TIMING
-    assert shortened(suite, ["training.iterations=1", "metrics.generate=false"]) == SMOKE
+    plan = load_plan(suite, is_smoke=True)
+    assert all(planned.cell.is_timed_only for planned in plan.cells) and plan.suite.timing.pairs == 2
 
 
 def test_neither_work_nor_weights_are_planned(suite):

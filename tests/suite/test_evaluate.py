@@ -116,7 +116,7 @@ def test_an_evaluating_cell_takes_over_what_its_source_was_trained_with(plan):
         ("evaluate: {row: tread, iteration: 3}", "12:43", "row 'tread' keeps weights only of iteration 2, 8"),
         ("evaluate: tread, method: dense", "12:26", "method has no effect: this row takes over what row 'tread'"),
         ("evaluate: tread, objective: edm", "12:37", "objective: row 'tread', which this one evaluates, was trained"),
-        ("evaluate: {row: tread, run: nowhere}", "12:25", "nowhere is not a run folder"),
+        ("evaluate: {row: tread, run: nowhere}", "12:37", "nowhere is not a run folder"),
         (
             "sampling: {guidance_scale: 2, guidance: {name: autoguidance, snapshot: 2}}",
             "12:80",

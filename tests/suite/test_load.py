@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tread_bench.core.cell_costs import training_macs
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.problems import SuiteError
+from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites
 from tread_bench.suite.plan import expand
 from tread_bench.suite.schema import json_schema
@@ -251,7 +252,7 @@ PARQUET = GOOD.replace(
 
 def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
     monkeypatch.chdir("/")
-    data = expand(load_suite(write(PARQUET)), check_files=False).cells[0].cell.data
+    data = expand(load_suite(write(PARQUET)), Files(Look.NOT_AT_ALL)).cells[0].cell.data
     assert data.train == (str(tmp_path.resolve() / "a.parquet"),)
     assert data.held_out == (str(tmp_path.resolve().parent / "b.parquet"),)
 
@@ -259,7 +260,7 @@ def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
 def test_relative_paths_of_overrides_start_at_the_working_directory(write, monkeypatch):
     monkeypatch.chdir("/")
     suite = load_suite(write(PARQUET), ["data.train=[c.parquet]", "metrics.inception_weights=w.pth"])
-    cell = expand(suite, check_files=False).cells[0].cell
+    cell = expand(suite, Files(Look.NOT_AT_ALL)).cells[0].cell
     assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
 
 
@@ -287,7 +288,7 @@ def test_shipped_suites_are_found_by_name_and_path():
 def test_shipped_suites_are_valid_and_name_the_schema(name):
     path = shipped_suites()[name]
     text = path.read_text(encoding="utf-8")
-    assert expand(load_suite(path), check_files=False).cells
+    assert expand(load_suite(path), Files(Look.NOT_AT_ALL)).cells
     first = text.splitlines()[0].removeprefix("# yaml-language-server: $schema=")
     assert (path.parent / first).resolve() == SUITES / "suite.schema.json"
     jsonschema.Draft202012Validator(json_schema()).validate(read_yaml(text, name)[0])

@@ -16,6 +16,7 @@ from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.selectors import TokenOrder
+from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan, load_suite
 from tread_bench.suite.merge import Draft
 from tread_bench.suite.plan import expand, plan_table
@@ -254,7 +255,7 @@ def test_data_without_labels_have_no_text_either():
     data = {"name": "parquet", "train": ["a.parquet"], "held_out": ["b.parquet"], "image_size": 8, "num_classes": 0}
     suite = Suite.model_validate({"name": "study", "base": {**BASE, "data": data, "backbone": "ZigMa-B/1-T2I"}})
     with pytest.raises(SuiteError, match=r"data parquet has no labels and no text"):
-        expand(suite, check_files=False)
+        expand(suite, Files(Look.NOT_AT_ALL))
 
 
 def test_a_mistake_of_the_base_is_told_once():
@@ -280,7 +281,7 @@ def test_missing_files_are_mistakes_only_where_files_are_checked(tmp_path):
     here.touch()
     data = {"name": "parquet", "train": [str(here), "gone.parquet"], "held_out": [str(here)], "image_size": 8}
     suite = Suite.model_validate({"name": "study", "base": {**BASE, "data": {**data, "num_classes": 10}}})
-    assert expand(suite, check_files=False).cells
+    assert expand(suite, Files(Look.NOT_AT_ALL)).cells
     with pytest.raises(SuiteError, match=r"^base\.data\.train\.1: no such file: gone\.parquet"):
         expand(suite)
 

@@ -164,6 +164,12 @@ class Listed(StrEnum):
     KERNELS = "kernels"
 
 
+DataRootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-root", metavar="DIR", help="folder that $data_root in a suite's paths stands for; default: this one"
+    ),
+]
 DeviceOption = Annotated[Device, typer.Option("--device", help="where to compute")]
 
 
@@ -173,6 +179,7 @@ def run(
     overrides: SetOption = [],  # noqa: B006  (typer reads it once)
     seeds: SeedsOption = None,
     out: Annotated[Path | None, typer.Option("--out", help="run folder; default: runs/<suite>")] = None,
+    data_root: DataRootOption = None,
     rows: Annotated[
         list[str],
         typer.Option(
@@ -199,7 +206,10 @@ def run(
         ),
     ] = None,
     smoke: Annotated[
-        bool, typer.Option("--smoke", help="a few iterations of each cell: does everything work?")
+        bool,
+        typer.Option(
+            "--smoke", help="a few iterations of each cell, on random data where files are missing: does it work?"
+        ),
     ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="run failed cells again", rich_help_panel=FORGETS)
@@ -237,7 +247,7 @@ def run(
         accept_other_numerics=accept_other_numerics,
     )
     try:
-        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options, as_json)
+        status = run_suite(suite, _with_seeds(overrides, seeds), out, smoke, options, as_json, data_root)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to resume", file=sys.stderr)
         status = INTERRUPTED
@@ -263,13 +273,25 @@ def plan(
             "--from", metavar="RUN", help="for --detect: a finished run, or its export, that shows the spread"
         ),
     ] = None,
+    step_time: Annotated[
+        str | None,
+        typer.Option(
+            "--step-time",
+            metavar="MS|RUN",
+            help="add the hours that it takes; give the ms of a step of its first row, or a run that timed it",
+        ),
+    ] = None,
+    data_root: DataRootOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training."""
+    """Show the cells, parameters, MACs, disk and ideal speed-ups of a suite, without training.
+
+    Files that are there are checked by their headers and labels; what is missing is listed.
+    """
     from tread_bench.cli.plan import DetectRequest, show_plan
 
     request = DetectRequest.of(detect, spread, run_with_spread)
-    show_plan(suite, _with_seeds(overrides, seeds), as_json, request)
+    show_plan(suite, _with_seeds(overrides, seeds), as_json, request, step_time, data_root)
 
 
 @app.command()
@@ -500,11 +522,12 @@ def features(
     overrides: SetOption = [],  # noqa: B006
     iterations: Annotated[int, _number("--iterations", "training steps of the classifier")] = 1000,
     seed: Annotated[int, _number("--seed", "seed of the classifier", least=0)] = 0,
+    data_root: DataRootOption = None,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from tread_bench.cli.features import train_features
 
-    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed)))
+    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, data_root)))
 
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

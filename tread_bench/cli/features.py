@@ -7,10 +7,13 @@ from typing import Any
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 
 
-def train_features(suite: str, overrides: list[str], out: Path, iterations: int, seed: int) -> dict[str, Any]:
+def train_features(
+    suite: str, overrides: list[str], out: Path, iterations: int, seed: int, data_root: Path | None = None
+) -> dict[str, Any]:
     """What was trained, with its held-out accuracy.
 
     Raises:
@@ -18,7 +21,8 @@ def train_features(suite: str, overrides: list[str], out: Path, iterations: int,
     """
     refuse_foreign("--out", [out])
     try_file("--out", out)
-    plan = load_plan(find_suite(suite), overrides)
+    without_network = [*overrides, "metrics.generate=false"]
+    plan = load_plan(find_suite(suite), without_network, data_root=data_root, look=Look.HEADERS)
     choices = {cell.cell.data.model_dump_json(): cell.cell.data for cell in plan.cells}
     if len(choices) > 1:
         raise UserError(

@@ -16,6 +16,7 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.cli.profile import run_lengths
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.errors import UserError
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan, PlannedCell, plan_table
 
@@ -51,17 +52,42 @@ class DetectRequest:
         return cls(difference, spread, run)
 
 
-def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectRequest | None = None) -> None:
-    """Print a row per row of the suite; with `as_json` the cells too; for a request the seeds that it takes."""
-    plan = load_plan(find_suite(name), overrides)
+def show_plan(
+    name: str,
+    overrides: list[str],
+    as_json: bool,
+    request: DetectRequest | None = None,
+    step_time: str | None = None,
+    data_root: Path | None = None,
+) -> None:
+    """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too.
+
+    Args:
+        request: asks how many seeds find a difference.
+        step_time: milliseconds, or a run that measured them, for the time that the suite takes.
+    """
+    # Costs, hours and seeds. Files that are there are checked; others are listed.
+    path = find_suite(name)
+    plan = load_plan(path, overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
     rows = plan_table(plan, cell_cost)
+    missing = [str(problem) for problem in plan.missing]
+    hours, pace = 0.0, None
+    if step_time is not None:
+        from tread_bench.cli.hours import add_hours, hours_in_words, pace_of
+
+        pace = pace_of(step_time, plan, rows)
+        hours = add_hours(rows, plan, pace)
     detection = None
     if request is not None:
         from tread_bench.cli.detect import detect  # needs scipy, which takes longer to load than a plan to show
 
         detection = detect(plan, request)
+
+    # As JSON, or in words.
     if as_json:
-        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": []}
+        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": [], "missing": missing}
+        if pace is not None:
+            document["device_hours"] = hours
         if detection is not None:
             document["detection"] = detection.as_json()
         typer.echo(_with_cells(json.dumps(document, indent=2), plan))
@@ -69,6 +95,10 @@ def show_plan(name: str, overrides: list[str], as_json: bool, request: DetectReq
     console = stdout_console()
     console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
     console.print(_table(rows))
+    if pace is not None:
+        typer.echo(hours_in_words(hours, pace))
+    if missing:
+        typer.echo("\n".join(["missing, and needed to run it:", *missing]))
     if detection is not None:
         from tread_bench.cli.detect import detection_in_words, detection_table
 
@@ -94,6 +124,7 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     has_budgets = any(row["budget"] for row in rows)
+    has_hours = any("device_hours" in row for row in rows)
     table = Table(
         Column("row", no_wrap=True),
         "routes",
@@ -105,6 +136,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         "ideal\nspeed-up",
         "tokens per block",
         "disk\nMiB",
+        *(("device-\nhours",) if has_hours else ()),
     )
     for row in rows:
         table.add_row(
@@ -118,6 +150,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
+            *((f"{row['device_hours']:,.3g}",) if has_hours else ()),
         )
     return table
 

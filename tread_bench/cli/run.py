@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -19,26 +19,13 @@ from tread_bench.cli.display import make_display
 from tread_bench.cli.report import render_report
 from tread_bench.core.errors import UserError
 from tread_bench.core.records import Record
-from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run
+from tread_bench.runner.stand_in import write_stand_ins
+from tread_bench.suite.files import Look, unchanged
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
-
-# What --smoke sets in every cell: everything runs once, nothing long enough to be meaningful.
-SMOKE_TIMING = ("timing.pairs=2", "timing.warmup=1")
-SMOKE = (
-    "training.iterations=4",
-    "training.checkpoint_every=2",
-    "metrics.at=[2, 4]",
-    "metrics.num_samples=32",
-    "metrics.validation_samples=16",
-    "metrics.similarity_samples=8",
-    "metrics.kid_subset_size=16",
-    "sampling.steps=2",
-    *SMOKE_TIMING,
-)
-
 
 _NAMED = 5  # files in a message
 PRINTED = ("FID", "Δ FID", "Speed-up", "Ideal")  # the page has every column
@@ -75,10 +62,16 @@ class Done:
 
 
 def run_suite(
-    name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options, as_json: bool = False
+    name: str,
+    overrides: list[str],
+    out: Path | None,
+    smoke: bool,
+    options: Options,
+    as_json: bool = False,
+    data_root: Path | None = None,
 ) -> int:
     """Run, report, print the table, or all of it as JSON; the exit status."""
-    done = bring_up_to_date(name, overrides, out, smoke, options)
+    done = bring_up_to_date(name, overrides, out, smoke, options, data_root)
     result = done.result
     if result.taken:
         typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
@@ -96,18 +89,25 @@ def run_suite(
         stale = f"made again, since missing or older than the records: {_few(done.stale)}"
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
-        _print_table(result.records, smoke)
+        _print_table(result.records, done.plan)
     typer.echo(str(done.page))
     return done.status
 
 
-def bring_up_to_date(name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options) -> Done:
+def bring_up_to_date(
+    name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options, data_root: Path | None = None
+) -> Done:
     """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records."""
-    # Run the plan.
+    # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
     path = find_suite(name)
-    plan = load_plan(path, [*overrides, *(shortened(path, overrides) if smoke else ())], is_smoke=smoke)
-    root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     console = Console(stderr=True)
+    with console.status("checking the suite and its data"):
+        plan = load_plan(path, overrides, data_root=data_root, look=Look.CONTENTS, allows_missing=smoke)
+    root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
+    if smoke:
+        plan = _smoke_plan(plan, path, overrides, root, options, data_root)
+
+    # Run the plan.
     agree = partial(_agree, options.agreed)
     result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
 
@@ -144,10 +144,22 @@ def _as_json(done: Done) -> dict[str, Any]:
     }
 
 
-def shortened(path: Path, overrides: list[str]) -> tuple[str, ...]:
-    """What --smoke sets: a suite that trains nothing is only timed in a smoke run too."""
-    is_timed_only = all(cell.cell.is_timed_only for cell in load_plan(path, overrides, is_smoke=True).cells)
-    return SMOKE_TIMING if is_timed_only else SMOKE
+def _smoke_plan(
+    whole: Plan, path: Path, overrides: list[str], root: Path, options: Options, data_root: Path | None
+) -> Plan:
+    """The plan, shortened, with random data in place of files that are missing. Raises UserError."""
+    replace_missing = unchanged
+    stand_ins: list[str] = []
+    if whole.missing:
+        folder = RunFolder(root.absolute())
+        folder.refuse_foreign()
+        with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
+            written = write_stand_ins(whole, folder)
+        replace_missing, stand_ins = written.replace, written.kinds
+        typer.echo("\n".join(["missing:", *map(str, whole.missing)]), err=True)
+        typer.echo(f"random in this smoke run, in place of what is missing: {', '.join(stand_ins)}", err=True)
+    plan = load_plan(path, overrides, data_root=data_root, is_smoke=True, replace_missing=replace_missing)
+    return replace(plan, stand_ins=tuple(stand_ins))
 
 
 def _agree(is_agreed: bool, message: str) -> None:
@@ -169,15 +181,16 @@ def _again(failed: list[Record]) -> str:
     return f" ({len(failed)} of them failed; --retry-failed runs those again)" if failed else ""
 
 
-def _print_table(records: list[Record], is_smoke: bool) -> None:
+def _print_table(records: list[Record], plan: Plan) -> None:
     """The main table of the comparison on stdout, for each group of rows that may be ranked together."""
-    from tread_bench.reports.cautions import SMOKE_RUN
+    from tread_bench.reports.cautions import of_smoke_run
     from tread_bench.reports.comparison import comparison
     from tread_bench.reports.table_view import comparison_view
 
     console = stdout_console()
+    is_smoke = plan.is_smoke
     if is_smoke:
-        console.print(f"SMOKE RUN. {SMOKE_RUN}")
+        console.print(f"SMOKE RUN. {of_smoke_run(plan.stand_ins)}")
     printed = PRINTED_WIDE if console.width >= 120 else PRINTED
     for _, members in groupby(comparison(records, is_smoke), key=lambda row: row.group):
         view = comparison_view(list(members))

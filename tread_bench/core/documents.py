@@ -96,6 +96,7 @@ class RunPlan(Document):
     schema_version: PositiveInt = SCHEMA_VERSION
     suite: SuiteAbout
     smoke: bool = False
+    stand_ins: list[str] = Field(default_factory=list)  # what of a smoke run is random, in place of missing files
     timing: Timing
     cells: list[str]
     references: dict[str, str]

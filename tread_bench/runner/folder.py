@@ -58,6 +58,7 @@ _NAMES = (
     "cells",
     "timings",
     "decoded",
+    "stand-in",
     "run.log",
 )
 _LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has started
@@ -113,6 +114,11 @@ class RunFolder:
         """The folder of the images that were decoded for its cells."""
         return self.root / decoded.FOLDER
 
+    @property
+    def stand_ins(self) -> Path:
+        """The folder of what stands in for files that a smoke run lacks."""
+        return self.root / "stand-in"
+
     def made(self, cell_id: str) -> Path:
         """The folder of one cell, made where it is missing. Raises FileNotFoundError: the run folder is gone."""
         cell = self.cell(cell_id)
@@ -138,7 +144,9 @@ class RunFolder:
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
         """Raises OutputError where a folder that a command may write to is a link."""
-        refuse_linked(self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "timings"))
+        refuse_linked(
+            self.root / name for name in ("cells", "decoded", "figures", "samples", "slurm", "stand-in", "timings")
+        )
         for cell in map(self.cell, cell_ids):
             refuse_linked([cell, *(cell / name for name in ("checkpoints", "samples", "weights"))])
 

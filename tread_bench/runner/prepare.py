@@ -56,7 +56,8 @@ def resolve_choices(
             cannot be seen there, or, unless accepted or started afresh, the folder was started under other choices.
     """
     # Those of the machine where the cells will run, and of the run's start; they must agree.
-    found = _resolved_there(plan, folder, site, options.device, _data_read(untrained))
+    read = () if plan.is_smoke else _data_read(untrained)  # random data in its place need not have every class
+    found = _resolved_there(plan, folder, site, options.device, read)
     before = None if options.fresh else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
@@ -146,6 +147,7 @@ def write_plan(
     document = RunPlan(
         suite=SuiteAbout(name=plan.suite.name, description=plan.suite.description),
         smoke=plan.is_smoke,
+        stand_ins=list(plan.stand_ins),
         timing=plan.suite.timing,
         cells=[cell.id for cell in plan.cells],
         references=references(plan),

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
+from tread_bench.suite.files import Files, Look, unchanged
 from tread_bench.suite.plan import Plan, expand
 from tread_bench.suite.yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 
+DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (
     *("data.train", "data.held_out", "data.decoder", "data.images"),
     *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
     *("metrics.extractor.weights", "metrics.also.weights", "auxiliary.weights"),
 )
+
+
+class Roots(NamedTuple):
+    """Where file names start: relative ones, and those that begin with `$data_root`."""
+
+    relative: Path
+    data: Path
+
+    def absolute(self, name: str) -> str:
+        first, _, rest = name.partition("/")
+        path = self.data / rest if first == DATA_ROOT else self.relative / name
+        return os.path.realpath(path)  # unlike Path.resolve, allows loops
 
 
 def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
@@ -34,16 +49,31 @@ def load_suite(path: str | Path, overrides: Sequence[str] = ()) -> Suite:
     Raises:
         SuiteError: all mistakes in the file, its cells and the overrides.
     """
-    return _load(Path(path), overrides, check_files=False).suite
+    return _load(Path(path), overrides, Files(Look.NOT_AT_ALL)).suite
 
 
-def load_plan(path: str | Path, overrides: Sequence[str] = (), *, is_smoke: bool = False) -> Plan:
+def load_plan(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    data_root: Path | None = None,
+    look: Look = Look.EXISTENCE,
+    allows_missing: bool = False,
+    is_smoke: bool = False,
+    replace_missing: Callable[[Cell], Cell] = unchanged,
+) -> Plan:
     """Load a suite like `load_suite` and expand it; the data files that its cells need must exist.
 
     Args:
-        is_smoke: the overrides shorten it to show that everything works.
+        data_root: folder that `$data_root` stands for; None: the working directory.
+        look: how far these files are looked at.
+        allows_missing: missing files are listed in the plan; otherwise they are mistakes.
+        is_smoke: shorten it, to show that everything works.
+        replace_missing: the cell to plan instead of one whose files are missing.
     """
-    return _load(Path(path), overrides, check_files=True, is_smoke=is_smoke)
+    path = Path(path)
+    files = Files(look, allows_missing, _as_typed(path, overrides, data_root), replace_missing)
+    return _load(path, overrides, files, data_root, is_smoke)
 
 
 def shipped_suites() -> dict[str, Path]:
@@ -62,24 +92,42 @@ def find_suite(name_or_path: str | Path) -> Path:
     raise SuiteError([Problem(f"no such file, and {unknown('suite', str(name_or_path), shipped)}")])
 
 
-def _load(path: Path, overrides: Sequence[str], check_files: bool, is_smoke: bool = False) -> Plan:
-    data, places, problems = read_yaml(_read_text(path), str(path))
+def _load(
+    path: Path, overrides: Sequence[str], files: Files, data_root: Path | None = None, is_smoke: bool = False
+) -> Plan:
+    # Read the file and the overrides, with absolute file names.
+    text = _read_text(path)
+    data, places, problems = read_yaml(text, str(path))
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
-    data = _absolute(data, path.parent)
+    start = data_root or Path.cwd()
+    data = _absolute(data, Roots(path.parent, start))
     for override in overrides:
-        problems += _apply(override, data, places)
+        problems += _apply(override, data, places, Roots(Path.cwd(), start))
+    if data_root is not None and not any(DATA_ROOT in one for one in (text, *overrides)):
+        rule = f"no path of this suite begins with {DATA_ROOT}/, so it has no effect; leave it out"
+        problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
+
+    # Validate and expand them; what is found missing has its place in the file, too.
     suite, wrong = _validated(data)
     problems += wrong
     plan = None
     try:
-        plan = expand(suite, check_files=check_files, is_smoke=is_smoke) if suite else None
+        plan = expand(suite, files, is_smoke=is_smoke) if suite else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:
         raise SuiteError(_located(problems, places))
-    return plan
+    return replace(plan, missing=tuple(dict.fromkeys(_located(plan.missing, places))))
+
+
+def _as_typed(path: Path, overrides: Sequence[str], data_root: Path | None) -> str:
+    """The arguments of a command that name the suite as it was given."""
+    names = [name for name, shipped in shipped_suites().items() if shipped == path]
+    options = [part for override in overrides for part in ("--set", override)]
+    root = ["--data-root", str(data_root)] if data_root is not None else []
+    return shlex.join([*(names or [str(path)]), *options, *root])
 
 
 def _read_text(path: Path) -> str:
@@ -120,7 +168,7 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     return None, problems
 
 
-def _apply(override: str, data: dict[str, Any], places: Places) -> list[Problem]:
+def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) -> list[Problem]:
     """Set the key in the suite's data; return what is wrong with the override."""
     place = Place(f"--set {override}")
     key, equals, text = override.partition("=")
@@ -137,7 +185,7 @@ def _apply(override: str, data: dict[str, Any], places: Places) -> list[Problem]
     except SuiteError as error:
         return list(error.problems)
     loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
-    _assign(data, loc, _absolute_value(path, value, Path.cwd()))
+    _assign(data, loc, _absolute_value(path, value, roots))
     places.replace(loc, place)
     return problems
 
@@ -150,39 +198,39 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
     data[str(loc[-1])] = value
 
 
-def _absolute(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The suite with relative file names resolved against the suite's folder."""
+def _absolute(data: dict[str, Any], roots: Roots) -> dict[str, Any]:
+    """The suite with absolute file names."""
     layers: dict[str, Any] = {
-        key: _absolute_value((), data[key], folder) for key in ("base", "overrides") if key in data
+        key: _absolute_value((), data[key], roots) for key in ("base", "overrides") if key in data
     }
     if isinstance(data.get("rows"), dict):
-        layers["rows"] = {name: _absolute_row(row, folder) for name, row in data["rows"].items()}
+        layers["rows"] = {name: _absolute_row(row, roots) for name, row in data["rows"].items()}
     if isinstance(data.get("matrix"), dict):
-        layers["matrix"] = _absolute_matrix(data["matrix"], folder)
+        layers["matrix"] = _absolute_matrix(data["matrix"], roots)
     return {**data, **layers}
 
 
-def _absolute_row(row: object, folder: Path) -> object:
-    absolute = _absolute_value((), row, folder)
+def _absolute_row(row: object, roots: Roots) -> object:
+    absolute = _absolute_value((), row, roots)
     if isinstance(absolute, dict) and isinstance(absolute.get("matrix"), dict):
-        absolute["matrix"] = _absolute_matrix(absolute["matrix"], folder)
+        absolute["matrix"] = _absolute_matrix(absolute["matrix"], roots)
     return absolute
 
 
-def _absolute_matrix(matrix: dict[str, Any], folder: Path) -> dict[str, Any]:
-    return {key: _absolute_axis(key, values, folder) for key, values in matrix.items()}
+def _absolute_matrix(matrix: dict[str, Any], roots: Roots) -> dict[str, Any]:
+    return {key: _absolute_axis(key, values, roots) for key, values in matrix.items()}
 
 
-def _absolute_axis(key: str, values: object, folder: Path) -> object:
+def _absolute_axis(key: str, values: object, roots: Roots) -> object:
     path = () if key in ("include", "exclude") else tuple(key.split("."))
-    return [_absolute_value(path, value, folder) for value in values] if isinstance(values, list) else values
+    return [_absolute_value(path, value, roots) for value in values] if isinstance(values, list) else values
 
 
-def _absolute_value(path: tuple[str, ...], value: object, folder: Path) -> object:
+def _absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> object:
     if isinstance(value, dict):
-        return {key: _absolute_value((*path, *key.split(".")), item, folder) for key, item in value.items()}
+        return {key: _absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):
-        return [_absolute_value(path, item, folder) for item in value]
+        return [_absolute_value(path, item, roots) for item in value]
     if ".".join(path) not in _FILES:
         return value
-    return os.path.realpath(folder / value) if isinstance(value, str) else value  # unlike Path.resolve, allows loops
+    return roots.absolute(value) if isinstance(value, str) else value

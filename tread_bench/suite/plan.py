@@ -21,8 +21,10 @@ from tread_bench.core.problems import Loc, Place, Problem, SuiteError
 from tread_bench.core.records import CostFigures
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.suite.budgets import Budgets, need
+from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows
 from tread_bench.suite.resolve import Resolved, Resolver
+from tread_bench.suite.smoke import smoke_timing
 from tread_bench.suite.weights import Source, Weights
 
 CHECKPOINTS_KEPT = 2
@@ -84,12 +86,16 @@ class PlannedCell:
 class Plan:
     """A suite and its cells: rows in the suite's order, with the seeds of a row next to each other.
 
-    `is_smoke`: shortened to show that everything works, so that its figures are meaningless.
+    `is_smoke`: shortened to show that everything works, so that its figures are meaningless. `missing`: files, feature
+    networks and runs that its cells need and that are not there, with their locations in the suite. `stand_ins`: what
+    is random in a smoke run, in place of missing files.
     """
 
     suite: Suite
     cells: tuple[PlannedCell, ...]
     is_smoke: bool = False
+    missing: tuple[Problem, ...] = ()
+    stand_ins: tuple[str, ...] = ()
 
     @cached_property
     def rows(self) -> dict[str, list[PlannedCell]]:
@@ -133,20 +139,23 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def expand(suite: Suite, *, check_files: bool = True, is_smoke: bool = False) -> Plan:
+def expand(suite: Suite, files: Files | None = None, *, is_smoke: bool = False) -> Plan:
     """Expand a suite to its cells, each validated against its backbone.
 
     Args:
-        check_files: report missing data and weight files.
-        is_smoke: shortened, so that budgets need not be met.
+        files: what is done about the files that it names; None: they must exist.
+        is_smoke: shortened to a few iterations and samples, so that budgets need not be met.
 
     Raises:
         SuiteError: all mistakes of all cells, each once, with their location in the suite.
     """
     # Resolve the rows, each after those that it names, and collect every mistake.
+    if is_smoke:
+        suite = suite.model_copy(update={"timing": smoke_timing(suite.timing)})
     problems: list[Problem] = []
     drafts = list(draft_rows(suite, problems))
-    resolver = Resolver(check_files, suite.seeds, Budgets.of(drafts, is_smoke))
+    files = files or Files()
+    resolver = Resolver(files, suite.seeds, Budgets.of(drafts, is_smoke))
     compute = suite.compute.model_dump(mode="json")
     rows: dict[int, _Row] = {}
     for place, draft in sorted(enumerate(drafts), key=lambda entry: need(entry[1])):
@@ -160,11 +169,12 @@ def expand(suite: Suite, *, check_files: bool = True, is_smoke: bool = False) ->
 
     # In the suite's order, make the cells of every seed, with their references and sources.
     ordered = [rows[place] for place in sorted(rows)]
-    problems += [*_repeated(ordered), *_not_measured(ordered, suite)]
-    if problems:
-        raise SuiteError(problems)
+    problems += [*_repeated(ordered, is_smoke), *_not_measured(ordered, suite)]
+    if problems or (files.missing and not files.allows_missing):
+        raise SuiteError([*problems, *files.missing])
     related = _Related.of(ordered)
-    return Plan(suite, tuple(cell for row in ordered for cell in row.planned(suite.seeds, related)), is_smoke)
+    cells = tuple(cell for row in ordered for cell in row.planned(suite.seeds, related))
+    return Plan(suite, cells, is_smoke, tuple(dict.fromkeys(files.missing)))
 
 
 @dataclass(frozen=True)
@@ -285,13 +295,16 @@ class _Related:
         return source.cells[seed] if source.run else self.by_name[source.row].id(seed)
 
 
-def _repeated(rows: Iterable[_Row]) -> Iterator[Problem]:
-    """Problems of rows that would train the same cells again, or that share a name."""
+def _repeated(rows: Iterable[_Row], is_smoke: bool) -> Iterator[Problem]:
+    """Problems of rows that would train the same cells again, or that share a name.
+
+    Rows of a smoke run may have the same cells: in the suite they differ in length.
+    """
     by_key: dict[str, _Row] = {}
     names: set[str] = set()
     for row in rows:
         first = by_key.setdefault(row.key, row)
-        if first is not row:
+        if first is not row and not is_smoke:
             message = f"row {row.name!r} has the same cells as row {first.name!r}: change one of them or remove it"
             yield Problem(message, row.loc, at_key=True)
         elif row.name in names:

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
-from tread_bench.core.config.files import files_of
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.data_paths import is_folder_name, is_missing
 from tread_bench.core.families import BackboneSpec, Family, make_spec
 from tread_bench.core.guidance import iteration_at
 from tread_bench.core.metrics import MetricOptions, Needs
@@ -29,11 +27,14 @@ from tread_bench.suite.budgets import (
     has_budget,
     too_far,
 )
+from tread_bench.suite.files import Files
 from tread_bench.suite.merge import Draft, DraftRow
 from tread_bench.suite.method_rules import method_problems, unreached
+from tread_bench.suite.smoke import smoke_cell
 from tread_bench.suite.weights import Sources, Weights, adopted, guided_by, weak_weights
 
 MAX_BLOCKS = 10_000
+_DECIDE_WHAT_IS_READ = {"data", "metrics", "objective", "training"}  # parts of a cell
 
 
 class Resolved(NamedTuple):
@@ -55,21 +56,26 @@ class Resolver:
     """Resolves drafts of rows, each after those that it names (`by_need`); shared results are computed once.
 
     Args:
-        check_files: report missing data and weight files.
+        files: what is done about the files that cells read.
         seeds: seeds of the suite; a row of another run must have them all.
         budgets: all rows of the suite.
     """
 
-    def __init__(self, check_files: bool, seeds: Sequence[int], budgets: Budgets) -> None:
-        self.check_files, self.sources, self.budgets = check_files, Sources(seeds), budgets
+    def __init__(self, files: Files, seeds: Sequence[int], budgets: Budgets) -> None:
+        self.files, self.sources, self.budgets = files, Sources(seeds), budgets
         self._backbones: dict[str, tuple[Family, BackboneSpec] | list[Problem]] = {}
         self._routes: dict[tuple[object, ...], tuple[ResolvedRoute, ...] | list[Problem]] = {}
+        self._lengths: dict[str, int] = {}  # of trainings, before a smoke run shortens them
 
     def resolve(self, row: DraftRow) -> Resolved | list[Problem]:
         """Return the resolved cell, or everything that is wrong with it, with locations in the suite."""
         # Check each part of the cell, and the parts against each other; then how long it trains.
         draft = row.draft
         written, invalid = _validated(draft.values)
+        written = self.files.replace(written)
+        if self.budgets.is_smoke:
+            self._lengths[row.name] = written.training.iterations
+            written = smoke_cell(written, lambda name: self._length(name, row.label))
         cell, reference = written, None
         found = self._checked(cell, invalid, draft)
         if cell.training.budget is not None and cell.evaluate is None:
@@ -110,7 +116,7 @@ class Resolver:
             *invalid,
             *_cell_problems(cell, draft),
             *_objective_problems(cell, draft),
-            *(_missing_files(cell) if self.check_files else ()),
+            *self.files.problems(cell, draft, is_whole=not wrong & _DECIDE_WHAT_IS_READ),
         ]
         backbone = [] if wrong & {"backbone", "data"} else self._backbone(cell)
         routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
@@ -121,6 +127,10 @@ class Resolver:
         if problems or isinstance(backbone, list) or isinstance(routes, list):
             return problems
         return (*backbone, routes)
+
+    def _length(self, name: str, label: str) -> int:
+        """Iterations of a row's training in the suite; of a row that there is not, which is reported later, any."""
+        return self._lengths.get(f"{name} {label}".rstrip()) or self._lengths.get(name, MAX_NUMBER)
 
     def _seed_problems(self, cell: Cell) -> Iterator[Problem]:
         highest = max(self.sources.seeds)
@@ -163,7 +173,7 @@ class Resolver:
         cell, family, spec = resolved[:3]
         judged = None
         if cell.evaluate is not None:
-            if cell.evaluate.run is not None and not self.check_files:
+            if self.files.lacks_run(cell, row.draft):
                 return resolved
             try:
                 source = self.sources.find(cell.evaluate.row, row.label, cell.evaluate.run)
@@ -303,7 +313,7 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if message := cell.data.family.not_comparable(cell.data):
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
-    if cell.metrics.extractor is not None:
+    if not cell.metrics.lacks_network(cell.data):
         yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
     for metric in cell.metrics.of_samples:
         yield from _metric_problems(cell, metric, draft)
@@ -369,11 +379,3 @@ def _objective_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
     if cell.sampling.churn and not cell.objective.family.has_noise_levels:
         rule = f"objective {name} has no noise level that churn could raise; set churn: null or objective: edm"
         yield Problem(f"sampling.churn: {rule}", draft.latest(("sampling", "churn"), ("objective", "name")))
-
-
-def _missing_files(cell: Cell) -> Iterator[Problem]:
-    for loc, file in files_of(cell):
-        if is_missing(file):
-            kind = "folder" if is_folder_name(file) else "file"
-            way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
-            yield Problem(f"no such {kind}: {file}; correct the path{way_out}", loc)

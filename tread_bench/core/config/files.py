@@ -16,8 +16,18 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
 
     No file is opened.
     """
-    data, metrics = cell.data, cell.metrics
+    data = cell.data
     yield from ((("data", *place), file) for place, file in data.family.files(data, cell.generates))
+    yield from files_beside_data(cell)
+
+
+def files_beside_data(cell: Cell) -> Iterator[tuple[Place, str]]:
+    """Yield those of feature networks, metrics and losses. What measures samples is read where some are generated."""
+    for index, loss in enumerate(cell.auxiliary):
+        yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))
+    if not cell.generates:
+        return
+    metrics = cell.metrics
     for key in ("extractor_weights", "inception_weights"):
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file
@@ -25,5 +35,3 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
         yield from ((("metrics", "extractor", key), file) for key, file in network.family.files(network))
     for index, metric in enumerate(metrics.also):
         yield from ((("metrics", "also", index, key), file) for key, file in metric.family.files(metric))
-    for index, loss in enumerate(cell.auxiliary):
-        yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))

@@ -145,6 +145,15 @@ class Metrics(Model):
         """All metrics of generated images, in the order of their columns."""
         return (*self.standard, *self.also)
 
+    def lacks_network(self, data: DataOptions) -> bool:
+        """Whether no feature network is named and none ships for the data, or the named one has no weights."""
+        chosen = self.extractor
+        given = [network for key, network in _WEIGHTS.items() if getattr(self, key) is not None]
+        if chosen is None:
+            return not given and data.family.extractor is None
+        has_weights = chosen.family.ships or getattr(chosen, "weights", "") is not None
+        return not has_weights and chosen.name not in given
+
     def network(self, data: DataOptions) -> ExtractorOptions:
         """Return the feature network with its settings: as named, or whose weights are given, or the one of the data.
 

@@ -1,0 +1,88 @@
+"""Smoke runs of suites whose files are missing: random data in the same layout, read by the same code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.data.test_parquet import png, write
+from tests.run_folders import new_folder
+from tread_bench.core.errors import UserError
+from tread_bench.data.parquet.family import PARQUET, ParquetData
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.runner.stand_in import COUNT, write_stand_ins
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
+from tread_bench.suite.plan import Plan
+
+SUITE = """\
+name: mine
+base:
+  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 2}
+  data: {name: parquet, train: [gone.parquet], held_out: [gone.parquet], image_size: 8, num_classes: 3}
+  training: {iterations: 10, batch: 2}
+rows:
+  missing: {}
+  judged: {evaluate: missing, sampling.steps: 3}
+  there: {data: digits}
+"""
+written = []
+
+
+def stand_in(options: ParquetData, folder: Path, count: int) -> ParquetData:
+    written.append(folder)
+    random = np.random.default_rng(0)
+    paths = {}
+    for name, number in (("train", count), ("held_out", max(16, count // 4))):
+        images = [png(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)) for _ in range(number)]
+        paths[name] = (write(folder / f"{name}.parquet", images, list(random.integers(0, 3, number))),)
+    return options.model_copy(update=paths)
+
+
+@pytest.fixture
+def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setattr(ParquetData, "family", replace(PARQUET, stand_in=f"{__name__}:stand_in"))
+    (tmp_path / "mine.yaml").write_text(SUITE)
+    return load_plan(tmp_path / "mine.yaml", look=Look.CONTENTS, allows_missing=True)
+
+
+def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path: Path) -> None:
+    written.clear()
+    folder = new_folder(tmp_path / "run")
+    stand_ins = write_stand_ins(whole, folder)
+    assert stand_ins.kinds == ["data parquet", "feature network"]
+    plan = load_plan(tmp_path / "mine.yaml", is_smoke=True, replace_missing=stand_ins.replace)
+    cells = {row: cells[0].cell for row, cells in plan.rows.items()}
+    assert Path(cells["missing"].data.train[0]).parent.parent == folder.stand_ins
+    assert cells["judged"].data == cells["missing"].data and cells["there"].data.name == "digits"
+    assert open_classifier(cells["missing"].metrics.extractor_weights, (3, 8)).dims == 16
+    assert cells["there"].metrics.extractor_weights is None
+    assert not plan.missing
+
+    # The same command again finds the same files.
+    assert write_stand_ins(whole, folder) == stand_ins and len(written) == 1
+
+
+def test_what_was_interrupted_is_written_again(whole: Plan, tmp_path: Path) -> None:
+    written.clear()
+    folder = new_folder(tmp_path / "run")
+    write_stand_ins(whole, folder)
+    (written[0] / "options.json").unlink()
+    write_stand_ins(whole, folder)
+    assert len(written) == 2 and written[0] == written[1]
+
+
+def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
+    aligned = "  repa: {auxiliary: [{name: repa, model: resnet18, weights: gone.st}]}\n"
+    (tmp_path / "mine.yaml").write_text(f"{SUITE}{aligned}  other: {{evaluate: {{row: a, run: b}}}}\n")
+    plan = load_plan(tmp_path / "mine.yaml", look=Look.HEADERS, allows_missing=True)
+    with pytest.raises(UserError) as caught:
+        write_stand_ins(plan, new_folder(tmp_path / "run"))
+    for name in ("gone.st", "b"):
+        assert f"no such file: {tmp_path.resolve() / name}: nothing stands in for it in a smoke run" in str(
+            caught.value
+        )
+    assert not (tmp_path / "run" / "stand-in").exists() and COUNT >= 16

@@ -1,0 +1,167 @@
+"""The files of a suite: all mistakes at once where they are there, a list of what is missing where they are not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.data.test_parquet import COLOUR, png, write
+from tread_bench.cli.plan import show_plan
+from tread_bench.core.errors import UserError
+from tread_bench.core.problems import SuiteError
+from tread_bench.data.parquet.family import PARQUET, ParquetData
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
+
+SUITE = """\
+name: mine
+base:
+  backbone: {name: DiT, depth: 4, hidden: 8, heads: 1, patch: 2}
+  data: {name: parquet, train: [train.parquet], held_out: [held_out.parquet], image_size: 4, num_classes: 3}
+  training: {iterations: 10, batch: 2}
+  metrics: {validation_samples: 9, similarity_samples: 5}
+rows:
+  dense: {}
+  routed: {method: tread, routes: 1:2@0.5}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "mine.yaml").write_text(SUITE)
+    return tmp_path / "mine.yaml"
+
+
+@pytest.fixture
+def with_files(suite: Path) -> Path:
+    for name, labels in (("train", [0, 1, 2, 0, 1]), ("held_out", [0, 1, 2, 0, 7])):
+        write(suite.with_name(f"{name}.parquet"), [png(image) for image in COLOUR], labels)
+    return suite
+
+
+def problems_of(path: Path, **options: object) -> list[str]:
+    with pytest.raises(SuiteError) as caught:
+        load_plan(path, **options)
+    return [str(problem).splitlines()[0].replace(f"{path}:", "") for problem in caught.value.problems]
+
+
+# Mistakes
+
+
+def test_mistakes_of_settings_files_and_labels_are_told_at_once(with_files: Path) -> None:
+    with_files.write_text(SUITE.replace("1:2@0.5", "1:9@0.5"))
+    found = problems_of(with_files, look=Look.HEADERS)
+    assert [line.split(": ")[0] for line in found] == ["4:16", "4:60", "6:33", "9:35"]
+    assert "FID needs a feature network, and none ships for data 'parquet'" in found[0]
+    assert "held_out.parquet, row 4: label 7 where data.num_classes allows 0 to 2" in found[1]
+    assert "metrics.validation_samples 9: data parquet holds out 5 samples; request fewer" in found[2]
+    assert "route 1:9@0.5: the backbone has 4 blocks" in found[3]
+
+
+def test_the_command_that_trains_the_network_is_the_one_for_this_suite(with_files: Path) -> None:
+    overrides = ["data.train=[train.parquet]", "metrics.validation_samples=5"]
+    (found, *_) = problems_of(with_files, overrides=overrides, look=Look.HEADERS)
+    options = "--set 'data.train=[train.parquet]' --set metrics.validation_samples=5"
+    assert f"`tread-bench features {with_files} {options} --out parquet-classifier.safetensors`" in found
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_told"),
+    [
+        ([], True),
+        (["metrics.generate=false"], False),
+        (["metrics.extractor=digits-classifier"], False),
+        (["metrics.extractor=trained-classifier"], True),
+        (["metrics.extractor=trained-classifier", "metrics.extractor_weights=held_out.parquet"], False),
+    ],
+)
+def test_a_network_is_missing_where_images_are_generated_and_nothing_names_one(
+    settings: list[str], is_told: bool, with_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(with_files.parent)
+    found = problems_of(with_files, overrides=settings, look=Look.HEADERS)
+    assert any("FID needs a feature network" in line for line in found) is is_told
+
+
+def objects(options: ParquetData, generates: bool) -> list[str]:
+    return [f"{options.held_out[0]}, row 3: of another size"]
+
+
+def test_everything_is_read_by_the_run_alone(with_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ParquetData, "family", replace(PARQUET, check_all=f"{__name__}:objects"))
+    assert not any("another size" in line for line in problems_of(with_files, look=Look.HEADERS))
+    found = problems_of(with_files, look=Look.CONTENTS)
+    assert [line.split(": ")[0] for line in found if "another size" in line] == ["4:60"]
+
+
+# What is missing
+
+
+def test_a_plan_of_missing_files_lists_them_with_their_places(suite: Path) -> None:
+    plan = load_plan(suite, look=Look.HEADERS, allows_missing=True)
+    assert len(plan.cells) == 2
+    told = [str(problem).splitlines()[0].replace(f"{suite}:", "") for problem in plan.missing]
+    assert [line.split("; ")[0].split(": FID")[0] for line in told] == [
+        "4:16",
+        f"4:33: no such file: {suite.parent.resolve()}/train.parquet",
+        f"4:60: no such file: {suite.parent.resolve()}/held_out.parquet",
+    ]
+
+
+def test_a_run_of_another_suite_can_be_missing_too(suite: Path) -> None:
+    suite.write_text(SUITE + "  judged: {evaluate: {row: dense, run: elsewhere}}\n")
+    plan = load_plan(suite, look=Look.HEADERS, allows_missing=True)
+    assert "elsewhere is not a run folder" in str(plan.missing[-1]) and plan.rows["judged"][0].sources == {}
+
+
+def test_plan_says_what_is_missing_in_words_and_as_json(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_plan(str(suite), [], as_json=False)
+    assert "missing, and needed to run it:" in capsys.readouterr().out
+    show_plan(str(suite), ["metrics.generate=false"], as_json=True)
+    missing = json.loads(capsys.readouterr().out)["missing"]
+    assert len(missing) == 2 and all("no such file" in line for line in missing)
+
+
+# Where paths start
+
+
+def test_data_root_is_the_working_directory_or_what_the_option_says(suite: Path, monkeypatch) -> None:
+    suite.write_text(SUITE.replace("[train.parquet]", "[$data_root/a/b.parquet, c.parquet]"))
+    monkeypatch.chdir("/")
+    for root, first in ((None, "/a/b.parquet"), (Path("/data"), "/data/a/b.parquet")):
+        plan = load_plan(suite, data_root=root, look=Look.NOT_AT_ALL)
+        assert plan.cells[0].cell.data.train == (first, str(suite.parent.resolve() / "c.parquet"))
+    override = ["data.train=[$data_root/d.parquet, e.parquet]"]
+    plan = load_plan(suite, override, data_root=Path("/data"), look=Look.NOT_AT_ALL)
+    assert plan.cells[0].cell.data.train == ("/data/d.parquet", "/e.parquet")
+
+
+def test_a_data_root_without_effect_is_told(suite: Path) -> None:
+    (found, *_) = problems_of(suite, data_root=Path("/data"), look=Look.NOT_AT_ALL)
+    assert (
+        found == "--data-root /data: no path of this suite begins with $data_root/, so it has no effect; leave it out"
+    )
+
+
+# Hours
+
+
+def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["training.iterations=1000", "metrics.generate=false", "metrics.validation_samples=1", "seeds=3"]
+    show_plan(str(suite), settings, as_json=True, step_time="36")
+    plan = json.loads(capsys.readouterr().out)
+    dense, routed = plan["rows"]
+    assert dense["device_hours"] == pytest.approx(3 * 1000 * 36 / 3_600_000, rel=0.01)  # and a small evaluation
+    ratio = routed["mean_train_step_macs"] / dense["mean_train_step_macs"]
+    assert routed["device_hours"] == pytest.approx(ratio * dense["device_hours"], rel=0.01)
+    assert plan["device_hours"] == pytest.approx(dense["device_hours"] + routed["device_hours"])
+
+
+@pytest.mark.parametrize("given", ["0", "-3", "nan", "inf", "nowhere"])
+def test_a_step_time_that_is_none_is_told(given: str, suite: Path) -> None:
+    with pytest.raises(UserError, match=f"--step-time {given}: "):
+        show_plan(str(suite), [], as_json=True, step_time=given)

@@ -1,0 +1,66 @@
+"""What --smoke makes of a suite: everything once, nothing longer than the suite has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan, shipped_suites
+from tread_bench.suite.plan import Plan
+
+SUITE = """\
+name: toy
+base:
+  backbone: {name: DiT, depth: 4, hidden: 8, heads: 1, patch: 2}
+  training: {iterations: 100, batch: 32, snapshots: [25, 0.5, 99]}
+  metrics: {num_samples: 64, validation_samples: 5}
+rows:
+  dense: {}
+  longer: {training.iterations: 200, training.snapshots: [100]}
+  scheduled: {method: tread, routes: 1:2@0.5, schedule: {warmup: 0.01, until: 0.99}}
+  timed: {training: {iterations: 0, snapshots: []}}
+  routed: {method: tread, routes: 1:2@0.5, training: {snapshots: [], budget: {macs_of: dense}}}
+  early: {evaluate: {row: dense, iteration: 25}}
+  last: {evaluate: {row: dense, iteration: 100}}
+  halfway: {evaluate: {row: longer, iteration: 100}}
+  guided: {evaluate: longer, sampling: {guidance: {name: autoguidance, snapshot: 100}, guidance_scale: 2}}
+timing: {pairs: 9, warmup: 9}
+"""
+
+
+@pytest.fixture
+def smoke(tmp_path: Path) -> Plan:
+    (tmp_path / "toy.yaml").write_text(SUITE)
+    return load_plan(tmp_path / "toy.yaml", is_smoke=True)
+
+
+def test_nothing_is_longer_than_the_suite_has_it(smoke: Plan) -> None:
+    cells = {row: cells[0].cell for row, cells in smoke.rows.items()}
+    training, metrics = cells["dense"].training, cells["dense"].metrics
+    assert (training.iterations, training.batch, metrics.at, metrics.num_samples) == (4, 8, (2, 4), 32)
+    assert metrics.validation_samples == 5
+    assert (cells["scheduled"].schedule.warmup, cells["scheduled"].schedule.until) == (0.25, 0.75)
+    assert cells["timed"].is_timed_only and cells["routed"].training.iterations > 4
+    assert (smoke.suite.timing.pairs, smoke.suite.timing.warmup) == (2, 1)
+
+
+def test_weights_of_a_moment_are_evaluated_at_that_moment_of_the_shorter_training(smoke: Plan) -> None:
+    assert smoke.rows["dense"][0].cell.training.snapshots == (1, 2, 3)
+    sources = {row: cells[0].sources for row, cells in smoke.rows.items()}
+    found = {row: sources[row]["network"].iteration for row in ("early", "last", "halfway", "guided")}
+    assert found == {"early": 1, "last": 4, "halfway": 2, "guided": 4}
+    assert sources["guided"]["weak"].iteration == 2
+
+
+def test_rows_that_differ_in_length_alone_are_no_mistake_of_a_smoke_run(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text(SUITE.partition("rows:")[0] + "matrix: {training.iterations: [200, 300]}\n")
+    cells = load_plan(tmp_path / "toy.yaml", is_smoke=True).cells
+    assert len(cells) == 2 and cells[0].row_key == cells[1].row_key and cells[0].id != cells[1].id
+
+
+@pytest.mark.parametrize("name", shipped_suites())
+def test_every_shipped_suite_has_a_smoke_run(name: str) -> None:
+    for planned in load_plan(shipped_suites()[name], is_smoke=True, look=Look.NOT_AT_ALL).cells:
+        assert planned.cell.training.iterations <= 50 and planned.cell.sampling.steps <= 9

@@ -1,0 +1,96 @@
+"""`plan --step-time`: how long a suite computes, from the time of one training step, stated or measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tread_bench.cli.sources import read_run
+from tread_bench.core.cell_costs import expected_work
+from tread_bench.core.errors import UserError
+from tread_bench.suite.plan import Plan, PlannedCell
+
+
+@dataclass(frozen=True)
+class Pace:
+    """MACs per second of training steps: of rows by name, and of any other row; `source` says where from."""
+
+    by_row: Mapping[str, float]
+    overall: float
+    source: str
+
+    def hours(self, row: str, macs: int) -> float:
+        return macs / self.by_row.get(row, self.overall) / 3600
+
+
+def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
+    """Return the pace that `--step-time` gives: milliseconds of a step of the first row, or a run that timed steps.
+
+    Args:
+        table: the rows of `plan_table`.
+
+    Raises:
+        UserError: it is neither, or nothing was timed.
+    """
+    try:
+        step_ms = float(given)
+    except ValueError:
+        return _measured(Path(given))
+    if not 0 < step_ms < math.inf:
+        raise UserError(
+            f"--step-time {given}: must be a finite number of milliseconds above 0, or a run that timed steps"
+        )
+    first = next((row for row in table if row["training_macs"]), None)
+    if first is None:
+        raise UserError(f"--step-time {given}: no row of this suite trains, so there are no steps; leave it out")
+    macs_per_s = first["training_macs"] / first["iterations"] / step_ms * 1000
+    return Pace({}, macs_per_s, f"a training step of row {first['row']} takes {step_ms:g} ms, as stated")
+
+
+def _measured(run: Path) -> Pace:
+    """The pace at which a run's steps were timed, alone, by its records."""
+    if not run.exists():
+        raise UserError(f"--step-time {run}: neither a number of milliseconds nor a run folder or its export")
+    source = read_run(run)
+    paces: dict[str, list[float]] = {}
+    for record in source.records:
+        if record.timing is not None and record.cost is not None:
+            step_s = median(record.timing.step_times_ms) / 1000
+            step_macs = record.cost.mean_train_step_macs or record.cost.train_step_macs
+            paces.setdefault(record.row, []).append(step_macs * record.timing.batch / step_s)
+    if source.plan.smoke or not paces:
+        why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
+        raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
+    by_row = {row: median(some) for row, some in paces.items()}
+    numerics = source.plan.numerics
+    device = numerics.device_name or numerics.device
+    return Pace(by_row, median(by_row.values()), f"steps take as long as {run} measured on {device}")
+
+
+def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
+    """Add `device_hours` to each row, for all its cells; return their sum.
+
+    Evaluations are counted at the same MACs per second. Feature networks, decoding and starting are left out.
+    """
+    for row in table:
+        cells = plan.rows[row["row"]]
+        macs = row["training_macs"] + _evaluation_macs(cells[0])
+        row["device_hours"] = len(cells) * pace.hours(row["row"], macs)
+    return math.fsum(row["device_hours"] for row in table)
+
+
+def _evaluation_macs(cell: PlannedCell) -> int:
+    work = expected_work(cell.cell)
+    return len(work.at) * work.evaluation
+
+
+def hours_in_words(hours: float, pace: Pace) -> str:
+    """Return what the column adds up to, and what it rests on."""
+    return (
+        f"About {hours:,.3g} device-hours in all (GPU-hours on a GPU) if {pace.source}. Evaluations are counted at the "
+        "same MACs per second; decoding, feature networks and starting are left out."
+    )

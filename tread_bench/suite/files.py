@@ -1,0 +1,148 @@
+"""The files that a suite names: which are missing, and which mistakes show in those that are there. No torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from tread_bench.core.config.files import files_beside_data
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.data_paths import is_folder_name, is_missing
+from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.plugins import named
+from tread_bench.core.problems import Loc, Problem
+from tread_bench.suite.merge import Draft
+
+MIN_CLASSES = 2  # of the data that a feature network can be trained on
+
+
+class Look(IntEnum):
+    """How far the files that a suite names are looked at."""
+
+    NOT_AT_ALL = 0
+    EXISTENCE = 1
+    HEADERS = 2  # with labels, and what they decide: the number of samples, the feature network
+    CONTENTS = 3  # everything is read, once; the result is cached
+
+
+def unchanged(cell: Cell) -> Cell:
+    """Return the cell."""
+    return cell
+
+
+@dataclass
+class Files:
+    """What a plan does about the files that its suite names.
+
+    Args:
+        look: how far they are looked at.
+        allows_missing: missing ones are listed in the plan; otherwise they are mistakes.
+        command: arguments of a command that name the suite as it was given, for messages.
+        replace: the cell to plan instead, such as one that reads a stand-in.
+        missing: what has been found missing, with locations in the suite.
+    """
+
+    look: Look = Look.EXISTENCE
+    allows_missing: bool = False
+    command: str = "SUITE"
+    replace: Callable[[Cell], Cell] = unchanged
+    missing: list[Problem] = field(default_factory=list)
+    _data: dict[tuple[str, bool], _Data] = field(default_factory=dict)  # by options, and whether samples are generated
+
+    def problems(self, cell: Cell, draft: Draft, is_whole: bool) -> Iterator[Problem]:
+        """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing.
+
+        Args:
+            is_whole: the cell is as it was written; otherwise it has other mistakes, and defaults in their place.
+        """
+        if self.look is Look.NOT_AT_ALL:
+            return
+        data = self._looked_at(cell)
+        self.missing += draft.moved([*data.missing, *_missing(files_beside_data(cell))])
+        yield from data.mistakes
+        if self.look >= Look.HEADERS and is_whole:
+            self.missing += draft.moved(_missing_network(cell, self.command))
+            yield from _too_many_samples(cell, data.counts, draft)
+
+    def lacks_run(self, cell: Cell, draft: Draft) -> bool:
+        """Whether a cell evaluates weights of a run that is not read; note it where it is missing."""
+        run = cell.evaluate.run if cell.evaluate is not None else None
+        if run is None:
+            return False
+        if self.look is Look.NOT_AT_ALL:
+            return True
+        if os.path.isdir(run):
+            return False
+        message = f"{run} is not a run folder, since it does not exist; correct the path, or run its suite first"
+        self.missing += draft.moved([Problem(message, ("evaluate", "run"))])
+        return True
+
+    def _looked_at(self, cell: Cell) -> _Data:
+        key = (cell.data.model_dump_json(), cell.generates)
+        if key not in self._data:
+            self._data[key] = self._of(cell.data, cell.generates)
+        return self._data[key]
+
+    def _of(self, options: DataOptions, generates: bool) -> _Data:
+        family = options.family
+        files = [(("data", *place), path) for place, path in family.files(options, generates)]
+        missing = list(_missing(files))
+        if missing or self.look < Look.HEADERS:
+            return _Data(missing)
+        mistakes = []
+        if family.check_files or family.check_all:
+            check = named("tread_bench.data.check:data_problems")
+            for message in check([(options, generates)], self.look is Look.CONTENTS):
+                loc = next((loc for loc, path in files if message.startswith(path)), ("data", "name"))
+                mistakes.append(Problem(message, loc))
+        return _Data(missing, mistakes, family.counts(options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """What is known of a data source's files; `counts` are those of training and held-out samples."""
+
+    missing: Sequence[Problem]
+    mistakes: Sequence[Problem] = ()
+    counts: tuple[int, int] | None = None
+
+
+def _missing(files: Iterator[tuple[Loc, str]] | Sequence[tuple[Loc, str]]) -> Iterator[Problem]:
+    for loc, path in files:
+        if is_missing(path):
+            kind = "folder" if is_folder_name(path) else "file"
+            what = f"{path} is a folder without such files" if os.path.isdir(path) else f"no such {kind}: {path}"
+            way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
+            yield Problem(f"{what}; correct the path{way_out}", loc)
+
+
+def _missing_network(cell: Cell, command: str) -> Iterator[Problem]:
+    """The problem of a cell that measures FID by no feature network."""
+    data = cell.data
+    if not cell.generates or data.family.not_comparable(data) or not cell.metrics.lacks_network(data):
+        return
+    weights = f"{data.name}-classifier.safetensors"
+    ways_out = [
+        f"train one with `tread-bench features {command} --out {weights}` and add --set "
+        f"metrics.extractor_weights={weights}",
+        "give torch-fidelity's Inception weights as metrics.inception_weights: FILE",
+        "set metrics.generate: false",
+    ]
+    if data.family.decoding(data) is not None or data.num_classes < MIN_CLASSES:
+        ways_out = ways_out[1:]  # it is trained on labelled images
+    rule = f"FID needs a feature network, and none ships for data {data.name!r}"
+    yield Problem(f"{rule}: {', or '.join(ways_out)}", ("data", "name"))
+
+
+def _too_many_samples(cell: Cell, counts: tuple[int, int] | None, draft: Draft) -> Iterator[Problem]:
+    """Problems of a cell that is evaluated on more held-out samples than there are."""
+    if counts is None or cell.is_timed_only:
+        return
+    held_out = counts[1]
+    for key in ("validation_samples", "similarity_samples"):
+        requested = getattr(cell.metrics, key)
+        if requested > held_out:
+            message = f"metrics.{key} {requested}: data {cell.data.name} holds out {held_out} samples; request fewer"
+            yield Problem(message, draft.latest(("metrics", key), ("data", "name")))
