@@ -172,9 +172,9 @@ def test_ids_change_with_the_cell_and_the_numerical_choices_alone():
 
 def test_ids_of_the_shipped_suites_are_those_of_earlier_versions():
     """A new key, or another default, that changed them would have every run folder trained again."""
-    smoke, rates = (load_plan(CHECKOUT / "suites" / f"{name}.yaml") for name in ("smoke", "selection_rate"))
+    smoke, routes = (load_plan(CHECKOUT / "suites" / f"{name}.yaml") for name in ("smoke", "multi_route"))
     assert smoke.cells[0].id == "dense-s0-a8e3e1ce6a"
-    assert {cell.id for cell in rates.cells} >= {"dense-s0-d5641c7450", "rate-0.5-s3-13d5947abe"}
+    assert {cell.id for cell in routes.cells} >= {"dense-s0-97091e0324", "two-mae-s3-5d53dc599b"}
 
 
 def test_the_reference_is_the_dense_cell_of_the_same_seed_and_everything_else():
