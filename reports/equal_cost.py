@@ -30,7 +30,7 @@ from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.rates import Setting, images_per_s
 
-_SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
+SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are
 
 Cost = Literal["macs", "seconds"]
 
@@ -229,7 +229,7 @@ class _Course:
     def fid_at(self, share: float, seed: int) -> float | None:
         """At a share of the whole cost: as measured at the end, else on the fit; None beyond the points."""
         points = self.points[seed]
-        if share >= 1 - _SAME_COST:
+        if share >= 1 - SAME_COST:
             return points[-1].fid
         fit = None if self.has_schedule else self.fit(seed)
         return fit.value_at(share * points[-1].iteration) if fit else None
@@ -259,7 +259,7 @@ class _Pair:
     @property
     def is_trained(self) -> bool:
         """Whether both were trained to one cost."""
-        tolerance = BUDGET_TOLERANCE if requested.macs_of(self.row.first) else _SAME_COST
+        tolerance = BUDGET_TOLERANCE if requested.macs_of(self.row.first) else SAME_COST
         return self.macs_ratio is not None and abs(self.macs_ratio - 1) <= tolerance
 
     def at_macs(self) -> _Compared | None:
@@ -285,7 +285,7 @@ class _Pair:
             if fid is not None and reference_fid is not None:
                 own[seed] = fid
                 reference[seed] = reference_fid
-        is_interpolated = min(shares) < 1 - _SAME_COST
+        is_interpolated = min(shares) < 1 - SAME_COST
         return _Compared(cost, own, reference, is_interpolated) if own else None
 
     def to_target(self, cost: Cost) -> Reached | None:

@@ -9,7 +9,7 @@ from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.data_sources import DataFamily, data_sources
 from tread_bench.core.guidance import guidance_rules
 from tread_bench.core.methods import Evaluated, Tokens, methods
-from tread_bench.core.records import Record
+from tread_bench.core.records import Record, seed_group
 
 Setting = dict[str, Any]
 
@@ -78,11 +78,6 @@ def macs_of(record: Record) -> str:
     return str(budget.get("macs_of") or "")
 
 
-def seed_group(record: Record) -> int:
-    """0, but for a row that repeats another one with other seeds."""
-    return int(record.config.get("seed_group") or 0)
-
-
 def data(record: Record) -> str:
     """Name of its data source."""
     return str(record.config.get("data", {}).get("name") or "")
@@ -123,6 +118,11 @@ def is_control(record: Record) -> bool:
     """Whether it is dense training that stands beside the reference: to its cost, or with another group of seeds."""
     is_repeated = seed_group(record) > 0 and record.reference != record.cell  # not where all of a run has that group
     return is_trained_densely(record) and bool(macs_of(record) or is_repeated)
+
+
+def stands_beside_routes(record: Record) -> bool:
+    """Whether it says what routes are better than: dense training that is a control, or skipped layers."""
+    return is_control(record) or skips_layers(record)
 
 
 def is_plain_routing(record: Record) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -19,8 +20,7 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
     cosine_map,
-    first_by_rank,
-    left_out,
+    drawn_of,
     outline_route,
     panels,
     style_map,
@@ -38,9 +38,7 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     known = [(row, adjacent) for row, adjacent in found if adjacent]
     if not known:
         return None
-    rows = [row for row, _ in known]
-    shown = first_by_rank(rows)
-    drawn = [(row, adjacent) for row, adjacent in known if any(row is one for one in shown)]
+    drawn, left_out = drawn_of(known, itemgetter(0))
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})
     svg, further = style.save(_figure(drawn))
     return Picture(
@@ -53,7 +51,7 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "seeds. Colours follow the logarithm of 1 − cosine, on one scale for all maps. "
         "The orange frame marks the blocks of the row’s route. Layer caching reuses a block’s output at the "
         "next sampling step, so it loses least where this is near 1; sampling steps are closer together than these "
-        f"times, so their cosines are higher. {left_out(shown, rows)}",
+        f"times, so their cosines are higher. {left_out}",
     )  # fmt: skip
 
 

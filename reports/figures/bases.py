@@ -22,7 +22,6 @@ class Difference:
 
     estimate: Estimate
     is_significant: bool  # by the test of the verdict
-    ratio: float | None = None  # training MACs over those of the reference
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,9 @@ class Basis:
         return Normalize(-largest, largest)
 
     def tone(self, row: Row, scale: Normalize) -> Any:
-        """The stronger, the larger the difference; grey where the test of the verdict finds none."""
+        """The stronger, the larger the difference; grey where the test of the verdict finds none, or there is none."""
         found = self.difference(row)
-        if found is None:
-            return MUTED
-        return DIVERGING(scale(found.estimate.mean if found.is_significant else 0.0))
+        return DIVERGING(scale(found.estimate.mean if found and found.is_significant else 0.0))
 
     def way(self, row: Row) -> str:
         """Blue, orange or grey, whatever the size of the difference."""
@@ -75,20 +72,23 @@ def bases(rows: Sequence[Row], costs: Sequence[AtEqualCost]) -> list[Basis]:
     at_cost, at_iterations = _at_cost(costs, rows), _at_iterations(rows)
     if 2 * len(at_cost.differences) < max(1, len(at_iterations.differences)):
         return [at_iterations] if at_iterations.differences else []
-    return [at_cost, replace(at_iterations, suffix="_iterations")]
+    return [at_cost, *([replace(at_iterations, suffix="_iterations")] if at_iterations.differences else [])]
 
 
 def _at_cost(costs: Sequence[AtEqualCost], rows: Sequence[Row]) -> Basis:
     compared = [one for one in costs if one.at_macs is not None]
     differences = {
-        id(one.row): Difference(one.at_macs, one.at_macs_p is not None and one.at_macs_p <= LEVEL, one.macs_ratio)
+        id(one.row): Difference(one.at_macs, one.at_macs_p is not None and one.at_macs_p <= LEVEL)
         for one in compared
         if one.at_macs
     }
     if all(one.is_trained for one in compared):
         how = "each row was trained to the MACs of its reference. "
     else:
-        how = "the reference’s curve of FID over training MACs is read at the cost of the row, between its points. "
+        how = (
+            "a row that was not trained to the MACs of its reference is compared at the end of the cheaper of the two, "
+            "where the other’s curve of FID over training MACs is read between its points. "
+        )
     return Basis(
         "equal training cost", differences, _best_at_cost(compared),
         f"At equal training cost: {how}{tones(rows)}",

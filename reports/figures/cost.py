@@ -13,10 +13,10 @@ from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import AtEqualCost, curve, seeds_of
+from tread_bench.reports.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import logarithmic
-from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
 
@@ -38,7 +38,7 @@ class Point(NamedTuple):
     row: int
     iteration: int
     macs: float  # of training up to here, all images
-    seconds: float | None  # of training steps timed alone
+    seconds: float | None  # of its steps, timed alone, and the wait for data
     fids: tuple[float, ...]  # one per seed
 
     @property
@@ -53,10 +53,9 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
         return None
     divisor, unit = scaled_macs(max(point.macs for point in points))
     several = len({row.group for row in rows}) > 1
-    trained = [rows[index] for index in dict.fromkeys(point.row for point in points)]
-    shown = first_by_rank(trained)
-    drawn = [point for point in points if any(rows[point.row] is row for row in shown)]
-    compared = [one for one in costs if any(one.row is row for row in shown)]
+    drawn, left_out = drawn_of(points, lambda point: rows[point.row])
+    shown = {id(rows[point.row]) for point in drawn}
+    compared = [one for one in costs if id(one.row) in shown and (one.at_macs or one.at_time)]
     draw_panels = draw_by_architecture if several else draw
     svg, further = style.save(draw_panels(rows, drawn, compared))
     places = decimals(point.fid.mean for point in points)
@@ -74,7 +73,7 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
         + (", step by step over a schedule" if any(requested.scheduled(row.first) for row in rows) else "") + ". "
         + (_SECONDS if any(point.seconds for point in points) and not several else "")
         + (_COMPARED if compared else "")
-        + f"Lines at the points are 95 % t intervals over seeds. {left_out(shown, trained)}",
+        + f"Lines at the points are 95 % t intervals over seeds. {left_out}",
     )  # fmt: skip
 
 
@@ -168,8 +167,8 @@ def _compared(
             continue
         own = [point for point in points if rows[point.row] is one.row]
         others = [point for point in points if rows[point.row] is one.reference]
-        row = _at(cost, own, what, BUDGET_TOLERANCE if what == "macs" and one.is_trained else _SAME_COST)
-        reference = _at(cost, others, what, _SAME_COST)
+        row = _at(cost, own, what, BUDGET_TOLERANCE if what == "macs" and one.is_trained else SAME_COST)
+        reference = _at(cost, others, what, SAME_COST)
         if reference is not None and reference == others[-1].fid.mean:
             lines[cost / scale] = f"{'cost' if what == 'macs' else 'time'} of {clean(one.reference.short_label, 20)}"
         with marks_of(one.row.label, axes):
@@ -199,7 +198,6 @@ def _bridge(axes: Axes, x: float, row: float | None, reference: float | None, di
         axes.plot([x], [end], **(_TICK if evaluated is None else _RING))
 
 
-_SAME_COST = 1e-3  # relative difference of two costs that are one
 _TICK: dict[str, Any] = {"marker": "_", "markersize": 9, "markeredgewidth": 1.4, "color": MUTED, "linestyle": "none"}
 _RING: dict[str, Any] = {"marker": "o", "markersize": 12, "fillstyle": "none", "color": MUTED, "linestyle": "none"}
 

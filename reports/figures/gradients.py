@@ -15,7 +15,7 @@ from matplotlib.patches import Patch
 from tread_bench.core.statistics import Estimate, mean_interval
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.panels import Panels, first_by_rank, left_out, panels
+from tread_bench.reports.figures.panels import Panels, drawn_of, panels
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number
 
@@ -35,9 +35,7 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     known = list(filter(None, map(curves_of, rows)))
     if not known:
         return None
-    rows = [curves.row for curves in known]
-    shown = first_by_rank(rows)
-    drawn = [curves for curves in known if any(curves.row is one for one in shown)]
+    drawn, left_out = drawn_of(known, lambda curves: curves.row)
     svg, further = style.save(_figure(drawn))
     return Picture(
         name=f"gradients{suffix}", title="Gradient per block", svg=svg, further=further, table=_table(known),
@@ -49,7 +47,7 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "and seeds with 95 % t intervals over seeds; a grey band marks the route. Orange is the row’s own training "
         "loss, routed; blue is the loss of the same weights without the route. TREAD argues that a route brings the "
         "gradient of the loss nearer to the blocks before it: there orange should be above blue."
-        f"{_in_words(known)} {left_out(shown, rows)}".rstrip(),
+        f"{_in_words(known)} {left_out}".rstrip(),
     )  # fmt: skip
 
 

@@ -14,9 +14,8 @@ from tread_bench.core.routes import parse_routes
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.bases import Basis, bases
+from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import words
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, marks_of
 from tread_bench.reports.numbers import DASH, decimals, number
@@ -26,7 +25,7 @@ _MOST_RATES = 3
 _WIDE, _HIGH = 0.62, 0.4  # inches of a cell
 
 
-def placement_map(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> list[Picture]:
+def placement_map(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
     """A cell for each route, first block across and last block up, coloured by its FID difference to dense.
 
     For one architecture, a panel for each rate that ran at several starts and ends; at equal training cost, where rows
@@ -37,11 +36,7 @@ def placement_map(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix
         return []
     placed = [row for members in found.values() for row in members]
     places = decimals(row.fid.mean for row in placed if row.fid)
-    return [
-        _picture(found, basis, places, suffix)
-        for basis in bases(rows, costs)
-        if any(basis.shown(row) for row in placed)
-    ]
+    return [_picture(found, basis, places, suffix) for basis in bases if any(basis.shown(row) for row in placed)]
 
 
 def _by_rate(rows: Sequence[Row]) -> dict[float, list[Row]]:
@@ -83,6 +78,7 @@ def _picture(found: dict[float, list[Row]], basis: Basis, places: int, suffix: s
         + "; ".join(f"{line[0]}: {line[4]}" for line in table),
         caption="A cell is a route: its first block from left to right, its last block from bottom to top; the number "
         "is the paired FID difference to dense. "
+        + ("Of more rates, those with the most routes are drawn. " if len(found) == _MOST_RATES else "")
         + ("" if is_smoke else f"{basis.caption}The stronger the colour, the larger the difference. ")
         + (f"Outlined: not distinguishable from the row of lowest FID at {basis.words}. "
            if any(map(basis.is_best, rows)) and not is_smoke else ""),
@@ -90,6 +86,7 @@ def _picture(found: dict[float, list[Row]], basis: Basis, places: int, suffix: s
 
 
 def _figure(found: dict[float, list[Row]], basis: Basis, places: int) -> Figure:
+    # The size of the figure, from the cells of its maps.
     scale = basis.scale([row for members in found.values() for row in members])
     grids = {rate: _grid(members) for rate, members in found.items()}
     wide = [_WIDE * len(starts) for starts, _ in grids.values()]
@@ -97,6 +94,8 @@ def _figure(found: dict[float, list[Row]], basis: Basis, places: int) -> Figure:
     width = max(4.2, 0.6 + sum(wide) + 0.7 * len(wide))
     height = 0.55 + high + (0.35 if len(found) > 1 else 0.1)
     figure = Figure(figsize=(width, height))
+
+    # A map for each rate, side by side.
     x = 0.6
     for rate, members in found.items():
         starts, ends = grids[rate]

@@ -13,11 +13,10 @@ from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.bases import Basis, bases
+from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import dot, style_forest, words
-from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, names, number
 from tread_bench.reports.published import methods_note, published_method, stands_beside_published
@@ -36,7 +35,7 @@ class _Line(NamedTuple):
         return self._replace(difference=basis.shown(self.row))
 
 
-def methods(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> list[Picture]:
+def methods(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
     """A forest of the paired FID differences; drawn where method, auxiliary loss or schedule tells rows apart.
 
     A picture at equal training cost, where rows were compared so, and one at equal iterations.
@@ -44,14 +43,12 @@ def methods(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str 
     lines = _lines(rows)
     if not _differ(lines) or len(by_architecture(line.row for line in lines)) > 1:
         return []
-    return [_picture(rows, [line.on(basis) for line in lines], basis, suffix) for basis in bases(rows, costs)]
+    return [_picture(rows, [line.on(basis) for line in lines], basis, suffix) for basis in bases]
 
 
 def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: str) -> Picture:
     places = decimals(row.fid.mean for row in rows if row.fid)
-    compared = [line.row for line in lines]
-    shown = first_by_rank(compared, _MOST)
-    drawn = [line for line in lines if any(line.row is row for row in shown)]
+    drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
     svg, further = style.save(_figure(drawn, places, basis))
     return Picture(
         name=f"methods{basis.suffix}{suffix}", title=_title(lines), svg=svg, further=further, basis=basis.words,
@@ -65,7 +62,7 @@ def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: 
         caption="FID differences are paired over seeds with dense; lines are 95 % t intervals. "
         f"{basis.caption}Extra parameters are those that the backbone alone does not have. "
         "Training MACs are the mean over the schedule, relative to dense. The dot is the measured speed-up of a "
-        f"training step with its 95 % bootstrap interval, the tick the ideal one. {left_out(shown, compared)}"
+        f"training step with its 95 % bootstrap interval, the tick the ideal one. {left_out}"
         f"{_taught(lines)}{methods_note() if _has_published(lines) else ''}",
     )  # fmt: skip
 
@@ -92,15 +89,10 @@ def _differ(lines: Sequence[_Line]) -> bool:
         return False
     firsts = [line.row.first for line in lines]
     kinds = {(requested.method(first), requested.scheduled(first)) for first in firsts}
-    others = [line for line in lines if not _is_control(line.row)]
+    others = [line for line in lines if not requested.stands_beside_routes(line.row.first)]
     are_placements = all(requested.is_plain_routing(line.row.first) for line in others)
     are_placements = are_placements and len({tuple(line.row.spans) for line in others}) > 1
     return len(kinds) > 1 and not are_placements
-
-
-def _is_control(row: Row) -> bool:
-    """Whether it stands beside routes to say what these are better than; the picture of placements has it."""
-    return requested.is_control(row.first) or requested.skips_layers(row.first)
 
 
 def _has_published(lines: Sequence[_Line]) -> bool:

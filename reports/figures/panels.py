@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -30,19 +30,31 @@ def first_by_rank(rows: Sequence[Row], most: int = SHOWN) -> list[Row]:
     each = max(2, most // max(1, len(architectures)))
     chosen: set[int] = set()
     for members in architectures:
-        chosen |= set(map(id, sorted(members, key=_rank)[:each]))
+        dense = [row for row in members if row.is_dense]
+        others = sorted((row for row in members if not row.is_dense), key=_fid)
+        chosen |= {id(row) for row in (*dense, *others[: max(1, each - len(dense))])}
     return [row for row in rows if id(row) in chosen]
 
 
-def _rank(row: Row) -> tuple[bool, float]:
-    return not row.is_dense, row.fid.mean if row.fid else math.inf
+def _fid(row: Row) -> float:
+    return row.fid.mean if row.fid else math.inf
 
 
-def left_out(shown: Sequence[Row], rows: Sequence[Row]) -> str:
-    """What a picture says where it shows some of its rows."""
+T = TypeVar("T")
+
+
+def drawn_of(known: Sequence[T], row_of: Callable[[T], Row], most: int = SHOWN) -> tuple[list[T], str]:
+    """Those of the rows that a picture shows, first by rank, and what it says of the others."""
+    rows = list({id(row): row for row in map(row_of, known)}.values())
+    shown = first_by_rank(rows, most)
+    chosen = set(map(id, shown))
+    drawn = [one for one in known if id(row_of(one)) in chosen]
     if len(shown) == len(rows):
-        return ""
-    return f"Drawn: {len(shown):,} of {len(rows):,} rows, dense and those of lowest FID; the table below has all. "
+        return drawn, ""
+    return (
+        drawn,
+        f"Drawn: {len(shown):,} of {len(rows):,} rows, dense and those of lowest FID; the table below has all. ",
+    )
 
 
 class Panels(NamedTuple):

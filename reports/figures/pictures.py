@@ -8,9 +8,10 @@ from dataclasses import replace
 from tread_bench.reports import requested
 from tread_bench.reports.break_even import is_about_speed
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
+from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
+from tread_bench.reports.figures.bases import Basis, bases
 from tread_bench.reports.figures.break_even import break_even
 from tread_bench.reports.figures.cost import fid_against_cost
 from tread_bench.reports.figures.depths import depths
@@ -26,18 +27,19 @@ from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
+from tread_bench.reports.figures.step_parts import step_parts
 from tread_bench.reports.figures.style import Kind, Picture
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
-_DrawAtCost = Callable[[Sequence[Row], Sequence[AtEqualCost], str], list[Picture]]
+_DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]
 _FIRST: tuple[_Draw, ...] = (depths, routing_gain, guidance, selector_differences)
-_AT_COST: tuple[_DrawAtCost, ...] = (methods, route_placement, placement_map)
+ON_BASES: tuple[_DrawOnBases, ...] = (methods, route_placement, placement_map)
 _NEXT: tuple[_Draw, ...] = (rates, schedules, gap)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 NAMES = (
     *("depths", "routing_gain", "guidance", "selectors", "methods", "methods_iterations"),
     *("route_placement", "route_placement_iterations", "placement_map", "placement_map_iterations"),
-    *("rates", "schedule", "gap", "fid_cost", "speedup", "break_even"),
+    *("rates", "schedule", "gap", "fid_cost", "speedup", "step_parts", "break_even"),
     *("similarity", "across_times", "gradients"),
 )
 
@@ -54,16 +56,17 @@ def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()
 
 def _pictures(rows: Sequence[Row], suffix: str) -> Iterator[Picture]:
     if is_about_speed(rows):
-        yield from _drawn((break_even, speedups), rows, suffix)
+        yield from _drawn((break_even, speedups, step_parts), rows, suffix)
         return
     costs = equal_costs(rows)
     yield from _drawn(_FIRST, rows, suffix)
-    for draw_at_cost in _AT_COST:
-        yield from draw_at_cost(rows, costs, suffix)
+    found = bases(rows, costs)
+    for draw_on_bases in ON_BASES:
+        yield from draw_on_bases(rows, found, suffix)
     yield from _drawn(_NEXT, rows, suffix)
     if picture := fid_against_cost(rows, costs, suffix):
         yield picture
-    yield from _drawn((speedups,), rows, suffix)
+    yield from _drawn((speedups, step_parts), rows, suffix)
     trained = [row for row in rows if not requested.is_evaluated_only(row.first)]
     for draw in _PANEL_PER_ROW:
         for members, part in _parts(draw, trained):

@@ -14,10 +14,9 @@ from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.bases import Basis, bases
-from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.bases import Basis
+from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, interval, number
 from tread_bench.reports.published import (
@@ -41,7 +40,7 @@ class _Line(NamedTuple):
     published: float | None
 
 
-def route_placement(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suffix: str = "") -> list[Picture]:
+def route_placement(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> list[Picture]:
     """Each route as a bar over the blocks, coloured by its FID difference to dense, beside its interval.
 
     A picture at equal training cost, where rows were compared so, and one at equal iterations.
@@ -56,15 +55,14 @@ def route_placement(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suff
 
     # Their picture on each basis.
     placed = [row for part in parts for row in part]
-    found: list[Basis | None] = [*bases(rows, costs)]
+    found: list[Basis | None] = [*bases]
     return [_picture(placed, basis, suffix) for basis in found or [None]]
 
 
 def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture:
-    shown = first_by_rank(placed, _MOST)
     places = decimals(row.fid.mean for row in placed if row.fid)
     lines = [_line(row, basis, places) for row in placed]
-    drawn = [line for line in lines if any(line.row is row for row in shown)]
+    drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
     svg, further = style.save(_figure([list(part) for _, part in groupby(drawn, lambda line: line.row.group)], basis))
     what = f"FID difference to dense at {basis.words}" if basis else "FID"
     added = ("FID difference", "95 % interval", "published") if basis else ()
@@ -78,7 +76,7 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
         caption="Tokens leave before the first block of a bar and come back after its last. "
         + f"Lines are 95 % t intervals over {'paired ' if basis else ''}seeds. "
         + _colours(basis, drawn)
-        + left_out(shown, placed) + _several(lines, basis) + (placement_note() if _has_published(lines) else ""),
+        + left_out + _several(lines, basis) + (placement_note() if _has_published(lines) else ""),
     )  # fmt: skip
 
 
@@ -105,8 +103,8 @@ def _several(lines: Sequence[_Line], basis: Basis | None) -> str:
 
 def _is_placed(row: Row) -> bool:
     """Whether routes and nothing else are what the row is about, or it is a control beside them."""
-    is_control = requested.is_control(row.first) or requested.skips_layers(row.first)
-    has_place = row.is_dense or is_control or requested.is_plain_routing(row.first)
+    is_beside = requested.stands_beside_routes(row.first)
+    has_place = row.is_dense or is_beside or requested.is_plain_routing(row.first)
     return bool(row.fid and row.blocks and has_place and not requested.is_evaluated_only(row.first))
 
 

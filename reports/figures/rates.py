@@ -41,7 +41,7 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     svg, further = style.save(_figure(drawn, published))
     return Picture(
         name=f"rates{suffix}", title="FID against bypass rate", svg=svg, further=further,
-        headers=("line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
+        headers=("row", "line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
                  *(("published, another protocol",) if published else ())),
         table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],
         description="FID by the share of tokens that bypasses, dense at 0. "
@@ -101,7 +101,7 @@ def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[flo
     difference = row.difference("fid")
     beside = (number(published.get(rate)),) if published else ()
     return (
-        _named(line), f"{rate:g}", *cells(fid, places), *cells(difference, places, signed=True),
+        row.label, _named(line), f"{rate:g}", *cells(fid, places), *cells(difference, places, signed=True),
         str(fid.n if fid else 0), *beside,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
-from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals
 from tread_bench.reports.published import finetune_note, stands_beside_published
@@ -29,13 +29,13 @@ _ASIDE = 0.006  # of the training, between two rows, so that their intervals do 
 def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     """Lines of FID above a strip per row that shows when its tokens are routed; drawn where schedules differ."""
     points = [point for index in range(len(rows)) for point in _points(index, rows)]
-    drawn = [row for index, row in enumerate(rows) if any(point.row == index for point in points)]
-    if not _differ(drawn) or len(by_architecture(drawn)) > 1:
+    known = [rows[index] for index in dict.fromkeys(point.row for point in points)]
+    if not _differ(known) or len(by_architecture(known)) > 1:
         return None
     places = decimals(point.fid.mean for point in points)
-    shown = first_by_rank(drawn)
-    chosen = [point for point in points if any(rows[point.row] is row for row in shown)]
-    svg, further = style.save(_figure(rows, chosen))
+    drawn, left_out = drawn_of(points, lambda point: rows[point.row])
+    shown = [rows[index] for index in dict.fromkeys(point.row for point in drawn)]
+    svg, further = style.save(_figure(rows, drawn))
     return Picture(
         name=f"schedule{suffix}", title="FID over the schedule", svg=svg, further=further,
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
@@ -43,7 +43,7 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in shown),
         caption="Marks are means over seeds with 95 % t intervals, drawn slightly apart. Below, one strip per row: "
         "blue while tokens are routed, paler for a smaller share of the route’s rate, grey while training is dense. "
-        f"The shaded part is the dense phase of the rows that end dense. {left_out(shown, drawn)}"
+        f"The shaded part is the dense phase of the rows that end dense. {left_out}"
         + (finetune_note() if stands_beside_published(rows) else ""),
     )  # fmt: skip
 

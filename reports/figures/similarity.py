@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,8 +16,7 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
     cosine_map,
-    first_by_rank,
-    left_out,
+    drawn_of,
     outline_route,
     panels,
     style_map,
@@ -32,9 +32,7 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     means = [(row, mean) for row in rows if (mean := _mean_similarity(row)) is not None]
     if not means:
         return None
-    rows = [row for row, _ in means]
-    shown = first_by_rank(rows)
-    drawn = [(row, mean) for row, mean in means if any(row is one for one in shown)]
+    drawn, left_out = drawn_of(means, itemgetter(0))
     svg, further = style.save(_figure(drawn))
     table = [_numbers(row, mean) for row, mean in means]
     return Picture(
@@ -45,7 +43,7 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Cosine similarity between the outputs of every two blocks of the trained network without routing, "
         "averaged over tokens, held-out images, times and seeds. Colours follow the logarithm of 1 − cosine, on one "
         "scale for all maps. The orange square marks the route that the row was "
-        f"trained with. {left_out(shown, rows)}",
+        f"trained with. {left_out}",
     )  # fmt: skip
 
 

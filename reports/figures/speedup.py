@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest
-from tread_bench.reports.figures.panels import first_by_rank, left_out
+from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, WORSE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, number
 
@@ -59,9 +59,7 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     steps = [Step(row, ideal, achieved) for row, ideal, achieved in known if ideal and achieved]
     if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
-    timed = [step.row for step in steps]
-    shown = first_by_rank(timed, _MOST)
-    drawn = [step for step in steps if any(step.row is row for row in shown)]
+    drawn, left_out = drawn_of(steps, lambda step: step.row, _MOST)
     svg, further = style.save(_figure(drawn))
     return Picture(
         name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes", svg=svg, further=further,
@@ -74,10 +72,9 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Training steps timed alone, in turn with the dense reference. Left: the dot is the median ratio with "
         "its 95 % bootstrap interval, the tick the ideal speed-up, which is the ratio of forward MACs. Dense against "
         "itself is the control and should be at 1. Right: a dense step is 100 %. Blue is what the step would take at "
-        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Overhead is one figure: "
-        "the time of the host and of launching kernels, of gathering and scattering tokens, and of attention is not "
-        "measured apart. Data wait is measured in the training loop, is not part of a step, and is in the table. "
-        f"{left_out(shown, timed)}",
+        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. The next picture "
+        "says what the overhead is made of. Data wait is measured in the training loop, is not part of a step, and is "
+        f"in the table. {left_out}",
     )  # fmt: skip
 
 

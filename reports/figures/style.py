@@ -11,6 +11,7 @@ import io
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -110,13 +111,17 @@ class Picture:
     def inline(self) -> Markup:
         """The SVG for the page: named, described, coloured by CSS variables, its ids its own."""
         root = _inline(self.svg, self.name, self.title, self.description)
-        _name_marks(root, {row_key(line[0]): self._in_words(line) for line in self.table})
+        _name_marks(root, self._tips())
         return Markup(ElementTree.tostring(root, encoding="unicode"))  # what it serialises is escaped
 
-    def _in_words(self, line: Sequence[str]) -> str:
-        """A line of the table, for the tooltip of the marks that it belongs to."""
-        numbers = [f"{header}: {value}" for header, value in zip(self.headers[1:], line[1:], strict=False)]
-        return "\n".join([line[0], *numbers])
+    def _tips(self) -> dict[str, str]:
+        """Row -> what the tooltip of its marks says: its numbers, where the table has one line of it, else its name."""
+        lines = Counter(line[0] for line in self.table)
+        tips = {}
+        for label, *values in self.table:
+            numbers = zip(self.headers[1:], values, strict=False) if lines[label] == 1 else ()
+            tips[row_key(label)] = "\n".join([label, *(f"{header}: {value}" for header, value in numbers)])
+        return tips
 
 
 def save(figure: Figure) -> tuple[bytes, Mapping[Kind, bytes]]:
@@ -197,7 +202,7 @@ def _inline(svg: bytes, name: str, title: str, description: str) -> ElementTree.
 
 
 def _name_marks(root: ElementTree.Element, words: Mapping[str, str]) -> None:
-    """Give the marks of each row its numbers, which browsers show as a tooltip."""
+    """Give the marks of each row its words, which browsers show as a tooltip."""
     for element in root.iter(f"{{{_SVG}}}g"):
         text = words.get(element.get("data-row", ""))
         if text:

@@ -64,7 +64,9 @@ function follow() {
       select.value = chosen.get(select.name) ?? "";
       if (select.selectedIndex < 0) select.value = "";
     }
-    for (const button of switches) if (button.value === chosen.get("basis")) button.checked = true;
+    const basis = chosen.get("basis");
+    const isKnown = switches.some((button) => button.value === basis);
+    for (const button of switches) button.checked = isKnown ? button.value === basis : button.defaultChecked;
     filter();
   } else if (choices()) {
     keep();
@@ -93,10 +95,7 @@ for (const button of switches) {
     keep();
   });
 }
-addEventListener("hashchange", follow);
-follow();
-
-// Tooltips: what a column means, and the numbers of a row in a picture; by pointer and by keyboard, until Escape.
+// Tooltips: what a column means, by pointer and by keyboard, and the numbers of a row in a picture; until Escape.
 const tip = document.createElement("div");
 tip.className = "tip";
 tip.id = "tip";
@@ -134,3 +133,6 @@ for (const kind of ["pointerover", "focusin"]) {
 }
 document.addEventListener("focusout", hide);
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hide(); });
+
+addEventListener("hashchange", follow);
+follow();

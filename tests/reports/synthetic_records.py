@@ -13,11 +13,13 @@ import pytest
 from PIL import Image
 
 from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, TimingFigures
+from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, StepPart, TimingFigures
 from tread_bench.core.routes import parse_routes, resolve_routes, tokens_per_block
 from tread_bench.core.statistics import paired_ratio
 from tread_bench.reports import page
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures.bases import bases
+from tread_bench.reports.figures.pictures import ON_BASES
 from tread_bench.reports.figures.style import Picture, theme
 
 BLOCKS, TOKENS = 12, 16
@@ -42,6 +44,7 @@ DRAWN = (
     "placement_map",
     "fid_cost",
     "speedup",
+    "step_parts",
     "similarity",
     "across_times",
     "gradients",
@@ -75,7 +78,7 @@ def render(
 def drawn_alone(draw: Callable[[Sequence[Row]], Picture | list[Picture] | None], rows: Sequence[Row]) -> Picture | None:
     """One of the pictures of these rows, alone; of several bases the first."""
     with theme():
-        found = draw(rows)
+        found = draw(rows, bases(rows, ())) if draw in ON_BASES else draw(rows)
     return (found[0] if found else None) if isinstance(found, list) else found
 
 
@@ -90,6 +93,12 @@ def cost(routes: str, blocks: int = BLOCKS, params: int = 887_000) -> CostFigure
     )  # fmt: skip
 
 
+def step_parts(speedup: float) -> dict[StepPart, float]:
+    """Of a dense step 60 % are products, 20 % attention and 20 % the host's; the host's part is as long in all rows."""
+    host = 0.2 * speedup
+    return {"products": 0.75 * (1 - host), "attention": 0.25 * (1 - host), "host": host}
+
+
 @cache
 def timing(speedup: float, seed: int) -> TimingFigures:
     rng = random.Random(f"time {speedup} {seed}")
@@ -102,6 +111,7 @@ def timing(speedup: float, seed: int) -> TimingFigures:
         images_per_s=64e3 / middle,
         speedup=ratio, speedup_low=low, speedup_high=high, step_times_ms=routed, reference_step_times_ms=dense,
         batch=64, warmup=3, peak_memory_mib=412.0 / speedup, memory_kind="resident set",
+        step_parts=step_parts(speedup), reference_step_parts=step_parts(1.0),
     )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def test_a_run_of_routes_draws_none_of_them():
 
 def test_rates_run_from_dense_at_0_and_stand_beside_the_published_ones():
     records, picture = made.rates(), own("selection_rate")
-    table = {line[1]: line for line in picture.table}
+    table = {line[2]: line[1:] for line in picture.table}
     assert list(table) == ["0", "0.25", "0.5", "0.75"]
     assert [line[-1] for line in table.values()] == ["43.47", "26.50", "21.34", "49.29"]
     gains = lasts(records, "tread-0.75") - lasts(records, "dense")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tread_bench.cell.numerics import apply_numerics, resolve_numerics
@@ -28,12 +29,15 @@ from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
+from tread_bench.measure.speed.parts import step_parts
 from tread_bench.measure.speed.probe import probe_ms
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
+PROFILED_STEPS = 3  # at most, and no more than take about
+PROFILED_MS = 1000
 
 
 class Steps:
@@ -102,7 +106,7 @@ def time_backbone(
 
 
 def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
-    """Step times of `routed`, interleaved with those of `dense`; then the training loop of `routed`, alone."""
+    """Step times of `routed`, interleaved with those of `dense`; then where they go, and the loop of `routed` alone."""
     # The machine, by a fixed computation.
     probe = probe_ms(routed.device, routed.synchronize)
 
@@ -115,18 +119,23 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     times = interleave(dense_steps, routed_steps, timing.pairs, warmup=0, synchronize=routed.synchronize)
     after = read_gpu()
 
+    # Where a step's time goes.
+    steps = min(PROFILED_STEPS, max(1, round(PROFILED_MS / median(times.reference_ms))))
+    parts = step_parts(routed_steps, routed.device, steps)
+    dense_parts = step_parts(dense_steps, dense.device, steps)
+
     # The training loop, whose batches are made ahead.
     loop = _loop_time(routed, routed_steps.done, timing)
 
     # Medians with their intervals.
-    median, low, high = median_interval(times.subject_ms)
+    middle, low, high = median_interval(times.subject_ms)
     speedup, speedup_low, speedup_high = paired_ratio(times.reference_ms, times.subject_ms)
     batch = routed.cell.training.batch
     return TimingFigures(
-        step_time_ms=median,
+        step_time_ms=middle,
         step_time_low_ms=low,
         step_time_high_ms=high,
-        images_per_s=batch / median * 1e3,
+        images_per_s=batch / middle * 1e3,
         speedup=speedup,
         speedup_low=speedup_low,
         speedup_high=speedup_high,
@@ -139,6 +148,8 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
         probe_ms=probe,
         gpu_before=before,
         gpu_after=after,
+        step_parts=parts,
+        reference_step_parts=dense_parts,
     )
 
 

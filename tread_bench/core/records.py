@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, get_args
 
 from pydantic import (
     BaseModel,
@@ -25,6 +25,8 @@ from tread_bench.core.routes import parse_routes
 SCHEMA_VERSION: Literal[2] = 2  # version of record.json, plan.json and cell.json; migrations.py reads older ones
 Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
+StepPart = Literal["products", "attention", "scans", "moved tokens", "other operators", "optimiser", "host"]
+STEP_PARTS: tuple[StepPart, ...] = get_args(StepPart)
 
 
 class Part(BaseModel):
@@ -105,6 +107,8 @@ class TimingFigures(Part):
     gpu_after: GpuConditions | None = None
     peak_memory_mib: PositiveFloat | None = None
     memory_kind: MemoryKind | None = None
+    step_parts: dict[StepPart, Share] | None = None  # where a step's time goes, under a profiler; None: not measured
+    reference_step_parts: dict[StepPart, Share] | None = None
 
     @model_validator(mode="after")
     def _are_pairs(self) -> TimingFigures:
@@ -227,9 +231,14 @@ class Seeded(Protocol):
     def config(self) -> Mapping[str, Any]: ...
 
 
+def seed_group(cell: Seeded) -> int:
+    """Return by how many groups a cell's seed is shifted: 0, but for a row that repeats another with other seeds."""
+    return int(cell.config.get("seed_group") or 0)
+
+
 def paired_seed(cell: Seeded) -> int:
     """Return the seed of the suite that a cell has, whatever its seed group: rows are paired by it."""
-    return cell.seed - SEEDS_PER_GROUP * int(cell.config.get("seed_group") or 0)
+    return cell.seed - SEEDS_PER_GROUP * seed_group(cell)
 
 
 class Record(Part):

@@ -1,0 +1,113 @@
+"""Where the time of a training step goes, and which parts of it do not fall with the tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from tread_bench.core.records import STEP_PARTS, StepPart
+from tread_bench.reports.comparison import Row
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.drawing import style_forest
+from tread_bench.reports.figures.panels import drawn_of
+from tread_bench.reports.figures.style import COLOURS, INK, MUTED, Picture, clean, marks_of
+from tread_bench.reports.numbers import number
+
+_LINE = 0.36  # inches
+_MOST = 30  # rows in the picture
+_COLOURS: Mapping[StepPart, str] = dict(zip(STEP_PARTS, (*COLOURS, MUTED), strict=True))
+
+
+class Parts(NamedTuple):
+    """The parts of a row's step and what exceeds its ideal, both in milliseconds on the scale of the run's dense step.
+
+    A part exceeds its ideal by what it takes beyond the dense step's own part over the ideal speed-up.
+    """
+
+    row: Row
+    taken_ms: dict[StepPart, float]
+    beyond_ms: dict[StepPart, float]
+    ideal_ms: float
+
+
+def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
+    """A bar for each row, of the parts of its step; drawn where a routed row's step was profiled."""
+    known = [parts for row in rows if (parts := parts_of(row))]
+    if not any(parts.row.spans for parts in known) or len({row.group for row in rows}) > 1:
+        return None
+    drawn, left_out = drawn_of(known, lambda parts: parts.row, _MOST)
+    occurring = [part for part in STEP_PARTS if any(parts.taken_ms.get(part) for parts in known)]
+    svg, further = style.save(_figure(drawn, occurring))
+    return Picture(
+        name=f"step_parts{suffix}", title="Where a training step goes", svg=svg, further=further,
+        headers=("row", "step ms", *(f"{part} ms" for part in occurring), "ideal step ms",
+                 *(f"{part} beyond ideal ms" for part in occurring)),
+        table=[_numbers(parts, occurring) for parts in known],
+        description="Milliseconds of a training step by kind of work. "
+        + "; ".join(f"{parts.row.label}: most beyond ideal in {_most_beyond(parts)}" for parts in drawn),
+        caption="A training step by kind of work: shares under torch’s profiler, which slows small steps down, of the "
+        "step time that was measured without it. The tick is the ideal step, the dense one over the ratio of forward "
+        "MACs. A part that is as long as in the dense row does not fall with the tokens. The host’s part is the time "
+        "in which no operator ran: Python, dispatch and launching kernels. Moved tokens are gathers and scatters, "
+        "attention is without its projections, other operators are norms, element-wise work and fused blocks, and the "
+        f"optimiser includes the average of the weights. {left_out}",
+    )  # fmt: skip
+
+
+def parts_of(row: Row) -> Parts | None:
+    """None where the row's step was not profiled, or its ideal is not known."""
+    ideal = row.cost("ideal_speedup")
+    step_ms, dense_ms = row.step_ms, row.dense_step_ms
+    profiled = [timing for timing in row.timings if timing.step_parts and timing.reference_step_parts]
+    if not profiled or not ideal or step_ms is None or dense_ms is None:
+        return None
+    own, dense = profiled[0].step_parts or {}, profiled[0].reference_step_parts or {}
+    taken_ms = {part: step_ms * share for part, share in own.items()}
+    ideal_ms = {part: dense_ms / ideal * share for part, share in dense.items()}
+    beyond_ms = {part: taken_ms.get(part, 0.0) - ideal_ms.get(part, 0.0) for part in STEP_PARTS}
+    return Parts(row, taken_ms, beyond_ms, dense_ms / ideal)
+
+
+def _most_beyond(parts: Parts) -> str:
+    part = max(STEP_PARTS, key=parts.beyond_ms.__getitem__)
+    return f"{part} ({number(parts.beyond_ms[part], 1, True)} ms)"
+
+
+def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> tuple[str, ...]:
+    taken = [number(parts.taken_ms.get(part, 0.0), 1) for part in occurring]
+    beyond = [number(parts.beyond_ms[part], 1, True) for part in occurring]
+    return (parts.row.label, number(parts.row.step_ms, 1), *taken, number(parts.ideal_ms, 1), *beyond)
+
+
+def _figure(lines: Sequence[Parts], occurring: Sequence[StepPart]) -> Figure:
+    # A bar for each row, from its parts side by side.
+    left = 0.2 + 0.082 * max(len(clean(parts.row.label)) for parts in lines)
+    width, height = 9.6, _LINE * len(lines) + 1.25
+    figure = Figure(figsize=(width, height))
+    axes = figure.subplots()
+    figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height)
+    for y, parts in enumerate(lines):
+        with marks_of(parts.row.label, axes):
+            _bar(axes, y, parts, occurring)
+
+    # Axes and legend.
+    axes.set(ylim=(len(lines) - 0.5, -0.6), xlabel="ms of a training step")
+    style_forest(axes, 0)
+    axes.set_yticks(range(len(lines)), [clean(parts.row.label) for parts in lines])
+    handles = [Patch(color=_COLOURS[part], label=part) for part in occurring]
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles), borderaxespad=0.2)
+    return figure
+
+
+def _bar(axes: Axes, y: int, parts: Parts, occurring: Sequence[StepPart]) -> None:
+    """The parts one after the other, and the ideal step."""
+    begin = 0.0
+    for part in occurring:
+        ms = parts.taken_ms.get(part, 0.0)
+        axes.barh(y, ms, left=begin, height=0.5, color=_COLOURS[part], linewidth=0)
+        begin += ms
+    axes.plot([parts.ideal_ms], [y], marker="|", markersize=19, markeredgewidth=2.2, color=INK)
