@@ -28,8 +28,8 @@ from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan
 
 _NAMED = 5  # files in a message
-PRINTED = ("FID", "Δ FID", "Speed-up", "Ideal")  # the page has every column
-PRINTED_WIDE = ("Seeds", *PRINTED, "GMACs", "Images/s", "Δ Val. loss")
+PRINTED = ("FID", "Δ FID", "Δ FID, equal MACs", "Speed-up")  # the page has every column
+PRINTED_WIDE = ("Seeds", *PRINTED, "Ideal", "GMACs", "Images/s", "Δ Val. loss")
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,9 +116,9 @@ def training_macs(cell: Cell) -> int:
     return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
 
 
-def iterations_within(macs: int, cell: Cell, most: int = MAX_NUMBER) -> tuple[int, int]:
-    """Return the number of iterations, from 1 to `most`, at which the whole training of a cell costs nearest to `macs`,
-    and what it costs then.
+def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
+    """Return the number of iterations, from 1 to `MAX_NUMBER`, at which the whole training of a cell costs nearest to
+    `macs`, and what it costs then.
     """
     mean_step = _mean_train_step(cell)
 
@@ -128,7 +128,7 @@ def iterations_within(macs: int, cell: Cell, most: int = MAX_NUMBER) -> tuple[in
 
     # Without a schedule, all iterations cost the same.
     if not _is_scheduled(cell):
-        found = min(max(1, round(macs / total(1))), most)
+        found = min(max(1, round(macs / total(1))), MAX_NUMBER)
         return found, total(found)
 
     # The mean step depends on the number of iterations only through rounding, so a few rounds end nearby.
@@ -142,7 +142,7 @@ def iterations_within(macs: int, cell: Cell, most: int = MAX_NUMBER) -> tuple[in
     while found > 1 and total(found - 1) >= macs:
         found -= 1
     found = min(max(1, found - 1), found, key=lambda iterations: abs(total(iterations) - macs))
-    found = min(found, most)
+    found = min(found, MAX_NUMBER)
     return found, total(found)
 
 

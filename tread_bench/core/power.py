@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
-from tread_bench.core.statistics import CONFIDENCE, LEVEL, Estimate
+from tread_bench.core.statistics import CONFIDENCE, LEVEL, Estimate, student_quantile
 
 POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread
@@ -76,7 +76,7 @@ class Spread:
         """Return the spread of differences whose mean has this 95 % Student-t interval; None without one."""
         if interval.high is None:
             return None
-        quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, interval.n - 1))
+        quantile = student_quantile((1 + CONFIDENCE) / 2, interval.n - 1)
         return cls((interval.high - interval.mean) * math.sqrt(interval.n) / quantile, interval.n)
 
     def upper(self, confidence: float = CONFIDENCE) -> float:

@@ -62,7 +62,7 @@ def stretches(
 
 
 def mean_share(iterations: int, schedule: RoutingSchedule) -> float:
-    """Return the mean of `routing_share` over all steps; without any, that of a step as configured."""
+    """Return the mean of `routing_share` over all steps; without any, that of the first step."""
     if not iterations:
         return routing_share(0, iterations, schedule)
     end, warmup = routed_steps(iterations, schedule), round(schedule.warmup * iterations)

@@ -45,13 +45,13 @@ def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Estimate
     n, mean = len(sample), float(sample.mean())
     if n == 1:
         return Estimate(mean, None, None, 1)
-    half = _student((1 + confidence) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
+    half = student_quantile((1 + confidence) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 
 @cache
-def _student(p: float, freedom: int) -> float:
-    """The quantile of Student's t, which takes longer than all else of an interval."""
+def student_quantile(p: float, freedom: float) -> float:
+    """Return the quantile of Student's t. Without a cache it takes longer than all else of an interval."""
     return float(stats.t.ppf(p, freedom))
 
 
@@ -84,7 +84,7 @@ def welch_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Esti
     n = len(a) + len(b)
     if math.isnan(error):
         return Estimate(mean, None, None, n)
-    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    half = student_quantile((1 + confidence) / 2, freedom) * error
     return Estimate(mean, mean - half, mean + half, n)
 
 

@@ -281,7 +281,7 @@ DATA_CHECKS: tuple[Callable[[DataSubject], Iterator[str]], ...] = (
 def check_data(
     data: DataFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
-    """Return what a data source breaks of the contract, in the order of `DATA_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a data source, in the order of `DATA_CHECKS`; empty if there are none.
 
     Args:
         data: what is announced in the group `tread_bench.data_sources`; it must be installed.

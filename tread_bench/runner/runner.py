@@ -253,7 +253,7 @@ def _train(cells: list[PlannedCell], folder: RunFolder, site: Site, display: Dis
 
 
 def _phase(cells: Sequence[PlannedCell]) -> str:
-    """What most people wait for while these cells run."""
+    """Return the name of the phase in which these cells run."""
     if any(cell.trains for cell in cells):
         return "training"
     return "counting costs" if cells[0].is_timed else "evaluating"

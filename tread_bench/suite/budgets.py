@@ -75,10 +75,10 @@ class Budgets:
             raise ValueError(
                 f"training.budget.macs_of {name!r} is this row itself: name another one, or set budget: null"
             )
-        values = self.rows[found].draft.values
-        if "evaluate" in values:
+        kind = need(self.rows[found])
+        if kind == EVALUATES:
             raise ValueError(f"training.budget.macs_of {name!r} evaluates other weights: name a row that trains")
-        if has_budget(values):
+        if kind == HAS_BUDGET:
             message = f"training.budget.macs_of {name!r} has a budget itself: name a row that gives its iterations"
             raise ValueError(message)
         return found
@@ -86,9 +86,7 @@ class Budgets:
     def _nameable(self, row: DraftRow) -> list[str]:
         """The rows that this row's budget may name, as it would name them."""
         others = [other for other in self.rows.values() if other.name != row.name and other.label == row.label]
-        able = [
-            other for other in others if "evaluate" not in other.draft.values and not has_budget(other.draft.values)
-        ]
+        able = [other for other in others if need(other) == NOTHING]
         return [other.name.removesuffix(row.label).rstrip() for other in able]
 
 
@@ -99,10 +97,8 @@ def contradictions(cell: Cell, draft: Draft, other: Cell, name: str) -> Iterator
         differing = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
         for key in ["name"] if "name" in differing else differing:
             loc = (part, key)
-            is_value = f"{dotted(loc)} {shortened(mine.get(key))}"
-            message = (
-                f"{is_value}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
-            )
+            written = f"{dotted(loc)} {shortened(mine.get(key))}"
+            message = f"{written}: row {name!r}, which the budget names, has {shortened(theirs.get(key))}; set the same"
             yield Problem(message, draft.latest(loc, NAMED))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from tread_bench.core.cell_costs import training_macs
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE
@@ -329,7 +330,7 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
     `disk_bytes` is an upper bound for the row's cells. A row that evaluates has no iterations of its own: 0.
 
     Args:
-        cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`, which is in a higher floor.
+        cell_cost: (cell) -> CostFigures, like `cell_costs.cell_cost`.
     """
     table = [_costs(cells, cell_cost) for cells in plan.rows.values()]
     macs = {row["row"]: row["training_macs"] for row in table}
@@ -343,11 +344,10 @@ def plan_table(plan: Plan, cell_cost: Callable[[Cell], CostFigures]) -> list[dic
 def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -> dict[str, Any]:
     first = cells[0]
     cost = cell_cost(first.cell)
-    iterations = first.cell.training.iterations if first.trains else 0
     return {
         "row": first.row,
         "cells": len(cells),
-        "iterations": iterations,
+        "iterations": first.cell.training.iterations if first.trains else 0,
         "budget": None,
         "backbone": first.cell.backbone.label,
         "method": first.cell.method.name,
@@ -359,7 +359,7 @@ def _costs(cells: list[PlannedCell], cell_cost: Callable[[Cell], CostFigures]) -
         "judged_forward_macs": cost.judged_forward_macs,
         "train_step_macs": cost.train_step_macs,
         "mean_train_step_macs": cost.mean_train_step_macs,
-        "training_macs": iterations * first.cell.training.batch * (cost.mean_train_step_macs or cost.train_step_macs),
+        "training_macs": training_macs(first.cell) if first.trains else 0,
         "tokens_per_block": cost.tokens_per_block,
         "ideal_speedup": cost.ideal_speedup,
         "disk_bytes": len(cells) * disk_bytes(first, cost.stored_params),

@@ -53,7 +53,9 @@ class Resolved(NamedTuple):
 
 
 class Resolver:
-    """Resolves drafts of rows, each after those that it names (`by_need`); shared results are computed once.
+    """Resolves drafts of rows, each after those that it names: sorted by `budgets.need`.
+
+    Results that rows share are computed once.
 
     Args:
         files: what is done about the files that cells read.
@@ -208,7 +210,7 @@ class Resolver:
 
 def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     """The cell and its mistakes; with mistakes, the valid part of the cell, so that the rest can be checked too."""
-    if "evaluate" in values:
+    if values.get("evaluate") is not None:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if has_budget(values):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's

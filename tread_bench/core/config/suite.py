@@ -45,7 +45,6 @@ class Cell(Model):
     seed_group: Int = Field(
         0,
         ge=0,
-        le=10**6,
         exclude_if=is_unused,
         description=f"shifts the row's seeds by {SEEDS_PER_GROUP} times this, to train it anew",
     )

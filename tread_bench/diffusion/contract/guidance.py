@@ -230,7 +230,8 @@ def check_guidance(
     routes: RoutesLike = "1:3@0.5",
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """Return what a rule of guidance breaks of the contract, in the order of `GUIDANCE_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a rule of guidance, in the order of
+    `GUIDANCE_CHECKS`; empty if there are none.
 
     Args:
         family: what is announced in the group `tread_bench.guidance`.

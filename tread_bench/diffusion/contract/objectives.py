@@ -152,7 +152,8 @@ OBJECTIVE_CHECKS: tuple[Callable[[ObjectiveSubject], Iterator[str]], ...] = (
 
 
 def check_objective(family: ObjectiveFamily, *, options: Mapping[str, Any] | None = None) -> list[Violation]:
-    """Return what an objective breaks of the contract, in the order of `OBJECTIVE_CHECKS`; empty if nothing.
+    """Return the violations of the contract by an objective, in the order of
+    `OBJECTIVE_CHECKS`; empty if there are none.
 
     Args:
         family: what is announced in the group `tread_bench.objectives`.

@@ -148,7 +148,7 @@ SAMPLER_CHECKS: tuple[Callable[[SamplerSubject], Iterator[str]], ...] = (
 
 
 def check_sampler(family: SamplerFamily) -> list[Violation]:
-    """Return what a sampler breaks of the contract, in the order of `SAMPLER_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a sampler, in the order of `SAMPLER_CHECKS`; empty if there are none.
 
     Args:
         family: what is announced in the group `tread_bench.samplers`.

@@ -143,7 +143,8 @@ EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
 def check_extractor(
     extractor: ExtractorFamily, options: Mapping[str, Any] | None = None, *, shape: tuple[int, int] = (3, 32)
 ) -> list[Violation]:
-    """Return what a feature network breaks of the contract, in the order of `EXTRACTOR_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a feature network, in the order of
+    `EXTRACTOR_CHECKS`; empty if there are none.
 
     Args:
         extractor: what is announced in the group `tread_bench.extractors`; it must be installed.

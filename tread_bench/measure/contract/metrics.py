@@ -237,7 +237,7 @@ METRIC_CHECKS: tuple[Callable[[MetricSubject], Iterator[str]], ...] = (
 def check_metric(
     metric: MetricFamily, options: Mapping[str, Any] | None = None, *, changed: Mapping[str, Any] | None = None
 ) -> list[Violation]:
-    """Return what a metric breaks of the contract, in the order of `METRIC_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a metric, in the order of `METRIC_CHECKS`; empty if there are none.
 
     Args:
         metric: what is announced in the group `tread_bench.metrics`; it must be installed.

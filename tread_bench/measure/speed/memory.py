@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
 from collections.abc import Callable
@@ -30,8 +31,11 @@ def peak_memory(step: Callable[[], object], device: torch.device) -> tuple[float
 
 def peak_resident_mib() -> float:
     """Peak of this process's resident memory in MiB; on Linux without that of its parent, which getrusage includes."""
-    if sys.platform == "linux":
-        status = Path("/proc/self/status").read_text()
-        return float(status.split("VmHWM:")[1].split()[0]) / 1024
+    # As Linux reports it; not every kernel or sandbox does.
+    status = Path("/proc/self/status")
+    found = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.exists() else None
+    if found:
+        return int(found[1]) / 1024
+
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage counts bytes on macOS, KiB elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20

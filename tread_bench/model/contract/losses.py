@@ -271,7 +271,8 @@ def check_loss(
     routes: RoutesLike = "1:3@0.5",
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """Return what an auxiliary loss breaks of the contract, in the order of `LOSS_CHECKS`; empty if nothing.
+    """Return the violations of the contract by an auxiliary loss, in the order of
+    `LOSS_CHECKS`; empty if there are none.
 
     Args:
         family: what is announced in the group `tread_bench.losses`; it must be installed.

@@ -304,7 +304,7 @@ def check_method(
     options: Mapping[str, Any] | None = None,
     backbone: Mapping[str, Any] | None = None,
 ) -> list[Violation]:
-    """Return what a method breaks of the contract, in the order of `METHOD_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a method, in the order of `METHOD_CHECKS`; empty if there are none.
 
     Args:
         method: what is announced in the group `tread_bench.methods`; it must be installed.

@@ -24,7 +24,7 @@ from tread_bench.model.contract.subject import Subject
 def check_backbone(
     family: Family, spec: BackboneSpec, *, kernels: Mapping[str, str] | None = None, device: str = "cpu"
 ) -> list[Violation]:
-    """Return what a backbone breaks of the contract, in the order of `CHECKS`; empty if nothing.
+    """Return the violations of the contract by a backbone, in the order of `CHECKS`; empty if there are none.
 
     Args:
         family, spec: what to build; a few blocks, a narrow width and 16 tokens are enough.

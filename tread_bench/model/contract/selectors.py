@@ -104,7 +104,7 @@ SELECTOR_CHECKS: tuple[Callable[[SelectorSubject], Iterator[str]], ...] = (
 
 
 def check_selector(family: SelectorFamily) -> list[Violation]:
-    """Return what a selector breaks of the contract, in the order of `SELECTOR_CHECKS`; empty if nothing.
+    """Return the violations of the contract by a selector, in the order of `SELECTOR_CHECKS`; empty if there are none.
 
     Args:
         family: what is announced in the group `tread_bench.selectors`.

@@ -65,7 +65,9 @@ def adaln_kernels(real: type) -> AdalnKernels:
                     out[d] = (row[d] - mean) * inverse * (one + scale[d]) + shift[d]
 
     def norm_back(first, last, grad, x, modulation, at, stats, residual, grad_x, sums):
-        """The gradient of x is added to `residual`, the one that bypasses the branch; `sums` is laid out as usual."""
+        """Add the gradient of x to `residual`, the one that bypasses the branch; those of shift and scale go to the
+        columns of `sums` that they have in `modulation`.
+        """
         tokens, width = x.shape[1], x.shape[2]
         for b in range(first, last):
             scale = modulation[b, at + width : at + 2 * width]
