@@ -21,7 +21,13 @@ from tread_bench.core.names import unknown
 if TYPE_CHECKING:
     from benchmarks.row import Row
 
-SUBJECTS = ("training", "mixers", "evaluation", "harness")  # modules of benchmarks.rows, in the order of the table
+SUBJECTS = (
+    "training",
+    "mixers",
+    "evaluation",
+    "loading",
+    "harness",
+)  # modules of benchmarks.rows, in the order of the table
 
 
 def parser() -> argparse.ArgumentParser:

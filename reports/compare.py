@@ -21,7 +21,7 @@ from pydantic import JsonValue
 
 from tread_bench.core.conditions import decisive, is_same_figure
 from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import DataFile, Record
+from tread_bench.core.records import DataFile, Record, paired_seed
 from tread_bench.core.statistics import (
     LEVEL,
     Estimate,
@@ -74,9 +74,9 @@ class Member(NamedTuple):
 
     @property
     def fids(self) -> dict[int, float]:
-        """Finite FIDs at the last iteration, by the seed itself."""
-        values = {record.seed: record.last.fid for record in self.row.done if record.last}
-        return {seed: fid for seed, fid in values.items() if fid is not None and math.isfinite(fid)}
+        """Finite FIDs at the iteration and under the protocol of the row's group, by the seed itself."""
+        found = self.row.scores.get("fid", {})
+        return {one.seed: found[paired_seed(one)] for one in self.row.done if paired_seed(one) in found}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def _difference(of: Member, to: Member) -> Difference:
     # What differs; of other data, or under another protocol, an FID is another quantity.
     differing = differing_in(of.row, to.row)
     a, b = of.fids, to.fids
-    if not a or not b or any(not key.startswith("training.") for key in differing):
+    if not a or not b or of_another_quantity(differing):
         return Difference(of=of, to=to, differing=differing)
 
     # The difference with its test.
@@ -213,6 +213,11 @@ def differing_in(a: Row, b: Row) -> dict[str, tuple[str, str]]:
         if not _is_same_content(files[name], others[name]):
             found[f"contents of {name}"] = (files[name].ends_sha256[:12], others[name].ends_sha256[:12])
     return found
+
+
+def of_another_quantity(differing: Differing) -> Differing:
+    """Of what differs, that which makes two FIDs different quantities: all but how the networks were trained."""
+    return {key: values for key, values in differing.items() if not key.startswith("training.")}
 
 
 def _fingerprint(row: Row) -> dict[str, JsonValue]:

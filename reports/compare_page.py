@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tread_bench.core.documents import GitState
 from tread_bench.core.outputs import refuse_foreign
@@ -19,6 +19,7 @@ from tread_bench.reports.compare import (
     Speed,
     conditions_that_differ,
     differences,
+    of_another_quantity,
     rankings,
     rows_of_one,
     same_rows,
@@ -75,21 +76,28 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
     Raises:
         OutputError: one of the files is there and this program did not write it, or it is a link.
     """
+    # The pictures, where nothing of the user's is replaced.
     refuse_foreign("--out", files_of_page(out, made.drawn))
     write_pictures(made.drawn, out / "figures", NAMES)
+
+    # The page.
     context: dict[str, Any] = {
+        # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",
         "sentences": made.sentences,
         "notes": notes,
+        "differences": made.differences,
+        "pictures": made.drawn,
+        # The runs, and how they differ.
         "facts": [_facts(run) for run in runs],
+        "has_stars": any(_git(run).changed for run in runs),
         "runs": [run.name for run in runs],
         "conditions": conditions_that_differ(runs),
-        "differences": made.differences,
-        "rows": made.rows,
+        # Their rows.
         "rankings": made.rankings,
-        "speed": made.speed,
+        "rows": made.rows,
         "only": [f"{member.row.name} ({member.run.name})" for member in rows_of_one(runs)],
-        "pictures": made.drawn,
+        "speed": made.speed,
     }
     write_page(out / "index.html", "compare.html.j2", made.drawn, **context)
 
@@ -108,7 +116,7 @@ def sentences(found: Sequence[Difference]) -> list[str]:
 
 
 def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
-    by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in dict.fromkeys(_ORDER)}
+    by_outcome = {outcome: [one for one in found if one.outcome == outcome] for outcome in get_args(Outcome)}
     tested = [*by_outcome["lower"], *by_outcome["higher"], *by_outcome["no difference found"]]
     parts = []
 
@@ -133,9 +141,6 @@ def _sentence(of: str, to: str, found: Sequence[Difference]) -> str:
     return f"{text[0].upper()}{text[1:]}{_evidence(tested)}."
 
 
-_ORDER: tuple[Outcome, ...] = ("lower", "higher", "no difference found", "identical", "too few seeds", "not compared")
-
-
 def _have(members: Sequence[Difference]) -> str:
     return "has" if len(members) == 1 else "have"
 
@@ -157,7 +162,7 @@ def _why(found: Sequence[Difference]) -> str:
     """What makes FIDs different quantities."""
     reasons: dict[str, None] = {}
     for one in found:
-        shown = in_words(one.differing, one.of.run.name, one.to.run.name)
+        shown = in_words(of_another_quantity(one.differing), one.of.run.name, one.to.run.name)
         reasons.update(dict.fromkeys(shown or ["one of them has no FID"]))
     listed = list(reasons)
     more = len(listed) - _IN_WORDS
@@ -227,7 +232,7 @@ def _rows(runs: Sequence[Run]) -> Table:
             ]
         )  # fmt: skip
     headers = (
-        *("Row", "Run", "Backbone", "Seeds", "Iteration", "FID", "Difference to dense of its run"),
+        *("Row", "Run", "Backbone", "Seeds", "Iteration", "FID", "Difference to its reference"),
         *("Validation loss", "Speed-up over dense"),
     )
     return Table("rows", "All rows of all runs", headers, lines)
@@ -304,10 +309,15 @@ def _ratio(found: tuple[float, float, float] | None) -> Entry:
 def _facts(run: Run) -> list[str]:
     """A line of the table of runs."""
     plan = run.plan
-    git = plan.git or GitState(commit="", changed=False)
+    git = _git(run)
     commit = f"{git.commit[:7]}{'*' * git.changed}" or DASH
     cells = sum(len(row.done) for row in run.rows)
     device = plan.numerics.device_name or plan.numerics.device
     seeds = ", ".join(map(str, run.seeds))
     version = str(plan.versions.get("tread-bench", DASH))
     return [run.name, plan.suite.name, version, commit, device, plan.started[:10] or DASH, seeds, f"{cells:,}"]
+
+
+def _git(run: Run) -> GitState:
+    """Of the program that ran it."""
+    return run.plan.git or GitState(commit="", changed=False)

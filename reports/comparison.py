@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
+from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.core.routes import parse_routes
 from tread_bench.core.statistics import (
@@ -52,9 +53,10 @@ class Row:
 
     `scores` holds metric -> seed -> finite value at the group's iteration, `references` those of the reference's cells,
     both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
-    `fid_p_value` is the paired test against dense, Holm-adjusted over all rows that stand side by side. `short_label`
-    distinguishes the row from the others of its architecture; `architecture` is "" in a run of one. `dense_step_ms` is
-    the median dense step of the whole run. A row of a smoke run has no test and no published figures beside it.
+    `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
+    distinguishes the row from the others of its architecture, and `reference_label` is that of its reference;
+    `architecture` is "" in a run of one. `dense_step_ms` is the median dense step of the whole run. A row of a smoke
+    run has no test and no published figures beside it.
     """
 
     group: Group
@@ -62,6 +64,7 @@ class Row:
     records: tuple[Record, ...]
     architecture: str = ""
     short_label: str = ""
+    reference_label: str = PLAINLY_DENSE.name
     scores: dict[str, dict[int, float]] = field(default_factory=dict)
     references: dict[str, dict[int, float]] = field(default_factory=dict)
     dense_step_ms: float | None = None
@@ -120,7 +123,7 @@ class Row:
         return {name: mean_interval(list(values.values())) for name, values in self.scores.items() if values}
 
     def difference(self, name: str) -> Estimate | None:
-        """Paired difference to the dense reference over seeds; None for the dense row and without a reference."""
+        """Paired difference to the reference over seeds; None for the dense row and without a reference."""
         return paired_difference(self.scores.get(name, {}), self.references.get(name, {}))
 
     @cached_property
@@ -187,13 +190,31 @@ def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:
     rows = [_in_its_group(row, rows) for row in rows]
     rows.sort(key=lambda row: (row.group, row.first.backbone != row.group.backbone, record_order(row.first)))
     if is_smoke:
-        return with_labels([replace(row, is_smoke=True) for row in rows])
+        return _labelled([replace(row, is_smoke=True) for row in rows], cells)
 
     # Tests against dense, and the lowest FIDs of each group.
     ranked: list[Row] = []
     for _, members in groupby(_test(rows), lambda row: row.group):
         ranked.extend(_rank(list(members)))
-    return with_labels(ranked)
+    return _labelled(ranked, cells)
+
+
+def _labelled(rows: Sequence[Row], cells: _Cells) -> list[Row]:
+    """The rows with what they, and what they are compared with, are called."""
+    labelled = with_labels(rows)
+    labels = {(row.first.suite, row.name): row.short_label for row in labelled}
+    found = []
+    for row in labelled:
+        suite, name = cells.row_of_reference(row.first)
+        label = labels.get((suite, name), name or PLAINLY_DENSE.name)
+        found.append(replace(row, reference_label=label))
+    return found
+
+
+def are_beside_dense(rows: Sequence[Row]) -> bool:
+    """Whether every row that one of their budgets names is plainly dense."""
+    named = {(row.first.suite, requested.macs_of(row.first)) for row in rows}
+    return all(row.is_dense for row in rows if (row.first.suite, row.name) in named)
 
 
 def _without_infinite_fids(record: Record) -> Record:
@@ -248,17 +269,26 @@ class _Cells:
         found = next(paired, None) if requested.macs_of(record) else self.by_id.get(record.reference)
         return found if found is not None and found is not record and found.status == "done" else None
 
+    def row_of_reference(self, record: Record) -> tuple[str, str]:
+        """Suite and name of the row that a record's row is compared with, finished or not; "" where there is none."""
+        reference = self.by_id.get(record.reference)
+        return record.suite, requested.macs_of(record) or (reference.row if reference else "")
+
     def group(self, record: Record) -> Group:
-        """The group of a record; with a budget, architecture and iteration are those of the row that it names."""
+        """The group of a record; with a budget, architecture and iteration are those of the row that it names.
+
+        Where no cell of that row has finished, its iteration is the last that was requested.
+        """
         of_budget = self.of_budget(record)
         ends = [one.last.iteration for one in of_budget if one.status == "done" and one.last]
+        end = max(ends or map(requested.iterations, of_budget), default=0)
         last = record.last
         return Group(
             backbone=of_budget[0].backbone if of_budget else record.backbone,
             data=_data(record),
             objective=_objective(record),
             protocol=last.protocol or "" if last else "",
-            iteration=max(ends) if ends and last else last.iteration if last else 0,
+            iteration=end or last.iteration if last else 0,
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.routes import parse_routes
-from tread_bench.core.statistics import holm, paired_difference, paired_p_value
+from tread_bench.core.statistics import LEVEL, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row, concluded
 from tread_bench.reports.equal_cost import AtEqualCost
@@ -62,8 +63,8 @@ def _by_chance(one: AtEqualCost, places: int) -> str:
     if difference.bounds is None:
         return f"{one.row.short_label}, {one.reference.short_label} with another seed, differs by {size} FID by chance."
     evidence = f"{interval(difference, places, signed=True)}, {plural(difference.n, 'pair')}"
-    is_found = one.at_macs_p is not None and one.at_macs_p <= 0.05
-    verdict = "; that it is significant is a false alarm, as 5 % of runs have" if is_found else ""
+    is_found = one.at_macs_p is not None and one.at_macs_p <= LEVEL
+    verdict = "; that it is significant is a false alarm, as at most 5 % of runs have" if is_found else ""
     return (
         f"Chance: {one.row.short_label}, which is {one.reference.short_label} with other seeds, differs from it by "
         f"{size} FID ({evidence}){verdict}."
@@ -90,10 +91,15 @@ def _instead(control: AtEqualCost) -> str:
 def _beside(control: AtEqualCost, routes: Sequence[AtEqualCost]) -> list[AtEqualCost]:
     """The routes at the control's cost; beside skipped layers those of the same share, else all."""
     others = [one for one in routes if one is not control and one.reference is control.reference]
-    others = [one for one in others if one.is_trained == control.is_trained or one.macs == control.macs]
+    others = [one for one in others if _is_near(one.macs, control.macs)]
     if not requested.skips_layers(control.row.first):
         return others
     return [one for one in others if abs(_share(one.row) - _share(control.row)) < 0.01]
+
+
+def _is_near(macs: float | None, budget: float | None) -> bool:
+    """Whether two costs are as near as a training's must be to its budget."""
+    return bool(macs and budget and abs(macs / budget - 1) <= BUDGET_TOLERANCE)
 
 
 def _share(row: Row) -> float:
@@ -110,8 +116,9 @@ def _sentence(one: _Beside, p_value: float, places: int) -> str:
     route, control = one.route.row.short_label, one.control.row.short_label
     mean = number(difference.mean, places, signed=True)
     if difference.bounds is None:
-        return f"Beside {one.instead}, {control}, {route} differs by {mean} FID on one seed, too few to decide."
+        return f"On one seed {route} differs from {one.instead} ({control}) by {mean} FID, too few to decide."
     claim = {"better": "better than", "worse": "worse than"}.get(concluded(difference, p_value), "not better than")
-    ratio = f", {number(one.control.macs_ratio)} times the MACs" if one.control.macs_ratio else ""
+    reference = one.control.reference.short_label
+    ratio = f", {number(one.control.macs_ratio)} times the MACs of {reference}" if one.control.macs_ratio else ""
     evidence = f"{mean} FID, {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
     return f"At equal training MACs {route} is {claim} {one.instead} ({control}{ratio}): {evidence}."

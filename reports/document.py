@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -75,11 +76,14 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
     write_atomically(path, page.encode("utf-8", "replace"))
 
 
-def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) -> dict[Path, bytes]:
+def exported(
+    folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False
+) -> dict[Path, bytes]:
     """What `--export` writes: each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
 
     Args:
         drawn: pictures that hold the further kinds of files.
+        is_smoke: whether they are of a smoke run, which the title of every table then says.
 
     Raises:
         ValueError: two tables have one name.
@@ -90,8 +94,12 @@ def exported(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture]) ->
         lines = [[*map(Entry, line)] for line in picture.table]
         of_pictures.append(Table(picture.name, picture.title, picture.headers, lines))
 
-    files = {}
     published = [*tables, *of_pictures]
+    if is_smoke:
+        published = [replace(table, title=f"{table.title} (smoke run)") for table in published]
+
+    # The files of each table, and of each picture.
+    files = {}
     if len({table.name for table in published}) < len(published):
         raise ValueError(f"two tables of one name: {sorted(table.name for table in published)}")
     for table in published:

@@ -6,24 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Outcome, Row, concluded, lowest_fids
+from tread_bench.reports.comparison import Outcome, Row, are_beside_dense, concluded, lowest_fids
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
-from tread_bench.reports.verdict import against_dense, at_equal_cost, comparable, outcome, ranked, runners_up
+from tread_bench.reports.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
 
 _VERDICTS: dict[tuple[Outcome, ...], str] = {
-    ("better",): "better than dense training {} {}",
-    ("open", "not beyond chance"): "not significantly different from dense {} {}",
-    ("worse",): "worse than dense {} {}",
-    ("unknown",): "without a verdict {} {}",
+    ("better",): "better than {training}",
+    ("open", "not beyond chance"): "not significantly different from {reference}",
+    ("worse",): "worse than {reference}",
+    ("unknown",): "without a verdict",
 }
-
-
 _ROUTED = "routed row"
 
 
 def lead(rows: Sequence[Row]) -> str:
-    """Over all architectures: where the best routed row gains, loses, or does not differ from dense.
+    """Over all architectures: where the best routed row gains, loses, or does not differ from its reference.
 
     First at equal training MACs, where that is known of some, then at equal iterations.
     """
@@ -48,22 +46,24 @@ def lead(rows: Sequence[Row]) -> str:
         what = f"the {noun}"
 
     # The architectures of each outcome.
-    within = "under" if what_differs(rows) == "objective" else "in"
     if not at_cost:
-        return f"In FID, {what} is {_where(at_iterations, within)}."
+        return f"In FID, {what} is {_where(at_iterations, rows)}."
     return (
-        f"In FID at equal training MACs, {what} is {_where(at_cost, within)}. "
-        f"At equal iterations, it is {_where(at_iterations, within)}."
+        f"In FID at equal training MACs, {what} is {_where(at_cost, rows)}. "
+        f"At equal iterations, it is {_where(at_iterations, rows)}."
     )
 
 
-def _where(outcomes: Mapping[str, Outcome], within: str) -> str:
+def _where(outcomes: Mapping[str, Outcome], rows: Sequence[Row]) -> str:
     """Such as "better than dense training in DiT; worse than dense in ZigMa"."""
+    within = "under" if what_differs(rows) == "objective" else "in"
+    training, reference = ("dense training", "dense") if are_beside_dense(rows) else ("its reference", "its reference")
     parts = []
     for alike, verdict in _VERDICTS.items():
         architectures = [architecture for architecture, found in outcomes.items() if found in alike]
         if architectures:
-            parts.append(verdict.format(within, names(architectures)))
+            said = verdict.format(training=training, reference=reference)
+            parts.append(f"{said} {within} {names(architectures)}")
     return "; ".join(parts)
 
 
@@ -86,8 +86,9 @@ def scope(rows: Sequence[Row]) -> str:
     sizes = f" ({millions(min(params))} to {millions(max(params))})" if params else ""
     why = f"they differ in parameters{sizes}, and " if what == "architecture" else ""
     losses = " Their validation losses are different quantities." if what == "objective" else ""
+    reference = "dense row" if are_beside_dense(rows) else "reference"
     return (
-        f"Each {what} is compared with its own dense row; paired tests are Holm-adjusted over all rows. FIDs of "
+        f"Each {what} is compared with its own {reference}; paired tests are Holm-adjusted over all rows. FIDs of "
         f"different {what}s are not ranked: {why}one training setup need not suit them alike.{losses}"
     )
 
@@ -122,7 +123,7 @@ def _statement(rows: list[Row]) -> str:
     routed = [row for row, _ in ranked(rows)]
     several = f"{len(routed)} {_noun(rows).replace('row', 'rows', 1)}"
     which = f", lowest FID of {several}{runners_up(rows, routed)}" if len(routed) > 1 else ""
-    quality = against_dense(best, rows, decimals(row.fid.mean for row in rows if row.fid))
+    quality = against_reference(best, rows, decimals(row.fid.mean for row in rows if row.fid))
     return f"{best.short_label}{which}: {quality}; {_speed(best)}."
 
 

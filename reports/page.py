@@ -14,7 +14,7 @@ from tread_bench.core.records import Record
 from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
-from tread_bench.reports.comparison import Group, Row, comparison, record_order
+from tread_bench.reports.comparison import Group, Row, are_beside_dense, comparison, record_order
 from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import NAMES, pictures
@@ -65,7 +65,7 @@ def render(
     drawn = [pictures(members, f"-{i + 1}" if i else "", further) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
-    files = exported(export, _tables(context["parts"]), all_drawn) if export else {}
+    files = exported(export, _tables(context["parts"]), all_drawn, is_smoke) if export else {}
 
     # Nothing of the user's is replaced.
     refuse_foreign("--export", files)
@@ -113,7 +113,7 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "cautions": _cautions(report, len(missing)),
         "is_export": run_dir is None,
         # Which explanations the reader needs.
-        "against": "the same checkpoint without guidance" if guidance.is_swept(rows) else "the dense row",
+        "against": _against(rows),
         "is_about_speed": break_even.is_about_speed(rows),
         "has_guidance": any(requested.is_guided(record) for record in records),
         "evaluated_routed": names(sorted({r.method for r in records if requested.is_evaluated_routed(r)})),
@@ -134,6 +134,13 @@ def _context(report: _Report, run_dir: Path | None) -> dict[str, Any]:
         "protocols": _protocols(records),
         "columns": columns_of(records),
     }
+
+
+def _against(rows: Sequence[Row]) -> str:
+    """What the differences of a page are paired with."""
+    if guidance.is_swept(rows):
+        return "the same checkpoint without guidance"
+    return "the dense row" if are_beside_dense(rows) else "the row that a budget names, else with the dense row"
 
 
 def _tables(parts: Sequence[Mapping[str, Any]]) -> list[Table]:

@@ -19,6 +19,8 @@ from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.tables import Entry, Table
 
+_LAST = sys.float_info.max  # sorts what was not reached behind all that was
+
 
 class Shown(NamedTuple):
     """One cell of the table: the text, a smaller second line, what it is sorted by, and the bounds of an interval."""
@@ -50,10 +52,15 @@ def published(name: str, title: str, view: TableView) -> Table:
     """The same table for papers: `name` is its file name without the ending."""
     lines = []
     for row, shown in view.rows:
-        values = [cell.key if isinstance(cell.key, int | float) else None for cell in shown]
+        values = [_value(cell) for cell in shown]
         entries = [Entry(cell.text, cell.below, value, cell.bounds) for cell, value in zip(shown, values, strict=True)]
         lines.append([Entry(row.short_label), *entries])
     return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
+
+
+def _value(cell: Shown) -> float | None:
+    """The number that a cell shows; none of a text, and none behind which it is sorted alone."""
+    return cell.key if isinstance(cell.key, int | float) and cell.key < _LAST else None
 
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
@@ -104,27 +111,31 @@ def _published(row: Row) -> Shown:
 def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
+    references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
 
     def mean(row: Row) -> Shown:
         return _estimate(row.metric(metric), places)
 
     def difference(row: Row) -> Shown:
         estimate = row.difference(metric)
-        is_reference = estimate is None and row.is_dense and not requested.is_guided(row.first)
+        is_compared_with = row.is_dense or row.short_label in references
+        is_reference = estimate is None and is_compared_with and not requested.is_guided(row.first)
         return Shown("reference") if is_reference else _estimate(estimate, places, signed=True)
 
-    against = "the same checkpoint without guidance" if is_swept(rows) else "dense"
+    against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
 
 
 def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
+    # The rows that have a reference.
     compared = equal_costs(rows)
     if not any(one.is_of_its_own or one.macs_to_target for one in compared):
         return []
     found = {id(one.row): one for one in compared}
     places = decimals(row.fid.mean for row in rows if row.fid)
 
+    # What each column shows of a row.
     def at_macs(row: Row) -> Shown:
         one = found.get(id(row))
         return _estimate(one.at_macs if one else None, places, signed=True)
@@ -137,19 +148,27 @@ def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[R
         one = found.get(id(row))
         return _reached(one.macs_to_target if one else None)
 
-    is_trained = all(one.is_trained for one in compared if one.at_macs)
-    how = "to which the rows were trained" if is_trained else "on the fit between evaluated points"
+    # The columns, and how the rows were brought to equal MACs.
+    ways = {one.is_trained for one in compared if one.at_macs}
+    how = "as trained, or on the fit between evaluated points"
+    if len(ways) < 2:
+        how = "on the fit between evaluated points" if False in ways else "to which the rows were trained"
     return [
         ("Δ FID, equal MACs", f"paired difference to the reference at equal training MACs, {how}", at_macs),
         ("Δ FID, equal time", "the same at equal measured training time, on the fit between evaluated points", at_time),
-        ("MACs to its end", "to come down to the reference’s last FID, over its own: median over seeds", to_target),
+        (
+            "MACs to target",
+            "training MACs to come down to the reference’s FID at its end, as a ratio to the reference’s own: median "
+            "over seeds",
+            to_target,
+        ),
     ]
 
 
 def _reached(found: Reached | None) -> Shown:
     if found is None:
         return Shown(DASH)
-    key = found.ratio if math.isfinite(found.ratio) else sys.float_info.max  # behind all that were reached
+    key = found.ratio if math.isfinite(found.ratio) else _LAST
     if found.low is None or found.high is None:
         return Shown(ratio(found.ratio), f"{found.reached} of {found.n} seeds", key)
     return Shown(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -29,19 +30,6 @@ class Verdict:
     to_target: str = ""
     controls: tuple[str, ...] = ()
 
-    @property
-    def quality(self) -> str:
-        return " ".join(filter(None, (self.at_cost, self.at_iterations, self.disagreement)))
-
-    @property
-    def price(self) -> str:
-        return " ".join(filter(None, (self.cost, self.to_target, *self.controls)))
-
-
-def verdicts(rows: Sequence[Row], is_over: bool = True) -> list[tuple[Group, str, str]]:
-    """(group, sentences on quality, sentences on cost) for every group of rows that may be ranked together."""
-    return [(one.group, one.quality, one.price) for one in answers(rows, is_over)]
-
 
 def answers(rows: Sequence[Row], is_over: bool = True) -> list[Verdict]:
     """One for every group of rows that may be ranked together.
@@ -60,37 +48,44 @@ def _answer(rows: list[Row], at_cost: Sequence[AtEqualCost], is_over: bool) -> V
     if not any(row.done for row in rows):
         nothing = "No cell of this comparison has finished, so there is no result yet."
         return Verdict(group=group, at_iterations=nothing, cost=_missing(rows))
+
+    # The row of lowest FID at equal training MACs, and that at equal iterations.
     compared = comparable(at_cost, rows)
+    pays = compared[0] if compared else None
+    routed = [row for row, _ in ranked(rows)]
+    best = lowest_fids(rows, routed)[0] if routed else None
     places = decimals(row.fid.mean for row in rows if row.fid)
-    quality, cost = _at_iterations(rows, compared, places, is_over)
-    controls = rules_out(at_cost, compared, places)
-    if not compared:
-        return Verdict(group=group, at_iterations=quality, cost=cost, controls=controls)
-    pays = compared[0]
-    own_cost = _cost(pays.row)
+
+    # The answer at equal iterations.
+    if best is not None:
+        at_iterations = _at_iterations(best, routed, rows, places, is_alone=pays is None)
+    elif pays is not None:
+        at_iterations = "At equal iterations nothing can be compared: no row has an FID there."
+    else:
+        at_iterations = _without_ranks(rows, is_over)
+
+    # What they cost.
+    costs = []
+    if pays is not None and pays.row is not best:
+        costs.append(_cost(pays.row))
+    if best is not None:
+        costs.append(f"{_cost(best)}{_of_tread(best, routed, rows, places)}")
     return Verdict(
         group=group,
-        at_cost=at_equal_cost(pays, compared, places),
-        at_iterations=quality,
+        at_cost=at_equal_cost(pays, compared, places) if pays else "",
+        at_iterations=at_iterations,
         disagreement=_disagreement(compared),
-        cost=cost if cost.startswith(own_cost) else f"{own_cost} {cost}".rstrip(),
-        to_target=_to_target(pays),
-        controls=controls,
+        cost=" ".join(costs) or _cheapest(rows, is_over),
+        to_target=_to_target(pays) if pays else "",
+        controls=rules_out(at_cost, compared, places),
     )
 
 
-def _at_iterations(rows: list[Row], compared: Sequence[AtEqualCost], places: int, is_over: bool) -> tuple[str, str]:
-    """Sentences on quality and cost of the best row at equal iterations, beside an answer at equal cost or alone."""
-    routed = [row for row, _ in ranked(rows)]
-    if compared and not routed:
-        return "At equal iterations nothing can be compared: no row has an FID there.", ""
-    if not routed:
-        return _without_ranks(rows, is_over), _cheapest(rows, is_over)
-    best = lowest_fids(rows, routed)[0]
-    when = "At equal iterations, " if compared else ""
-    against = against_dense(best, rows, places, with_power=bool(compared))
-    quality = f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
-    return quality, f"{_cost(best)}{_of_tread(best, routed, rows, places)}"
+def _at_iterations(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int, is_alone: bool) -> str:
+    """The sentence on the row of lowest FID at equal iterations, alone or beside an answer at equal cost."""
+    when = "" if is_alone else "At equal iterations, "
+    against = against_reference(best, rows, places, with_power=not is_alone)
+    return f"{_mean(best, routed, places, when)}{runners_up(rows, routed)}; {against}."
 
 
 def comparable(at_cost: Sequence[AtEqualCost], rows: Sequence[Row]) -> list[AtEqualCost]:
@@ -109,7 +104,8 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
     """The sentence on the row of lowest FID at equal training MACs."""
     # Which row, of how many, and how it was brought to equal cost.
     how = "" if one.is_trained else " (interpolated between evaluated points)"
-    among = f", the lowest of {plural(len(compared), kind([c.row for c in compared]))}," if len(compared) > 1 else ""
+    many = plural(len(compared), kind([other.row for other in compared]))
+    among = f", which has the lowest FID of {many}," if len(compared) > 1 else ""
     subject = f"At equal training MACs{how}, {one.row.short_label}{among}"
 
     # Its difference, how certain that is, and what could have been found.
@@ -141,8 +137,8 @@ def _power(smallest: float | None, places: int) -> str:
     )
 
 
-def _smallest_against_dense(row: Row, rows: Sequence[Row]) -> float | None:
-    """The smallest difference from dense at equal iterations that the seeds could find, among so many tests."""
+def _smallest_at_iterations(row: Row, rows: Sequence[Row]) -> float | None:
+    """The smallest difference from its reference at equal iterations that the seeds could find, among so many tests."""
     if row.fid_p_value is None:
         return None
     own, reference = row.scores["fid"], row.references["fid"]
@@ -160,16 +156,14 @@ def _at_time(one: AtEqualCost, places: int) -> str:
     return f"; at equal measured time the difference is {mean} ({interval(one.at_time, places, signed=True)})"
 
 
-_CLAIMS = {"better": "better than dense", "worse": "worse than dense"}
-_NO_CLAIM = "not significantly different"
-
-
 def _disagreement(compared: Sequence[AtEqualCost]) -> str:
     """The rows of which the answer at equal cost and that at equal iterations are not the same."""
     by_claims: dict[tuple[str, str], list[str]] = {}
     for one in compared:
+        name = one.reference.short_label
+        claims = {"better": f"better than {name}", "worse": f"worse than {name}"}
         outcomes = concluded(one.at_macs, one.at_macs_p), concluded(one.at_iterations, one.at_iterations_p)
-        at_cost, at_iterations = (_CLAIMS.get(outcome, _NO_CLAIM) for outcome in outcomes)
+        at_cost, at_iterations = (claims.get(outcome, "not significantly different") for outcome in outcomes)
         if "unknown" not in outcomes and at_cost != at_iterations:
             by_claims.setdefault((at_cost, at_iterations), []).append(one.row.short_label)
     if not by_claims:
@@ -181,20 +175,31 @@ def _disagreement(compared: Sequence[AtEqualCost]) -> str:
 
 
 def _to_target(one: AtEqualCost) -> str:
-    """What it took to come down to the FID at the reference's end."""
-    if one.macs_to_target is None:
+    """What it took to come down to the fitted FID at the reference's end."""
+    found = one.macs_to_target
+    if found is None:
         return ""
-    name = one.reference.short_label
-    macs = _reached(one.macs_to_target, f"of {name}’s training MACs")
-    parts = [macs]
+    row, name = one.row.short_label, one.reference.short_label
+    target = f"the FID at {name}’s end"
+
+    # Where at most half of the seeds reached it.
+    if not math.isfinite(found.ratio):
+        if found.n == 1:
+            return f"On one seed, {row} did not come down to {target}, so the cost of reaching it is not known."
+        return (
+            f"{row} came down to {target} within its training in {found.reached} of {found.n} seeds, so the median "
+            "cost of reaching it is not known."
+        )
+
+    # The cost, in MACs and in time.
+    parts = [_reached(found, f"of {name}’s training MACs")]
     if one.time_to_target:
         parts.append(_reached(one.time_to_target, "of its measured time"))
-    found = one.macs_to_target
+    took = f"To come down to {target}, {row} took {' and '.join(parts)}"
+    if found.n == 1:
+        return f"{took}, on one seed."
     few = " (no interval below five seeds)" if found.low is None else ""
-    return (
-        f"To come down to {name}’s last FID, {one.row.short_label} took {' and '.join(parts)}: medians over "
-        f"{plural(found.n, 'seed')}{few}, of which {found.reached} reached it."
-    )
+    return f"{took}: medians over {found.n} seeds{few}, of which {found.reached} reached it."
 
 
 def _reached(found: Reached, what: str) -> str:
@@ -242,11 +247,14 @@ def _without_ranks(rows: list[Row], is_over: bool) -> str:
     if any(row.is_judged_by_teacher for row in rows):
         return "No row other than dense is ranked: the network that measures FID was their teacher."
     finished = "finished" if is_over else "has finished yet"
-    return f"No row other than dense {finished}, so there is nothing to compare with dense training."
+    has_controls = any(row.fid and requested.is_control(row.first) for row in rows)
+    known, nothing = ("dense and its controls", "nothing else") if has_controls else ("dense", "nothing")
+    return f"No row other than {known} {finished}, so there is {nothing} to compare with dense training."
 
 
 def _cheapest(rows: list[Row], is_over: bool) -> str:
-    counted = [row for row in rows if not row.is_dense and row.cost("forward_macs")]
+    others = [row for row in rows if not row.is_dense and not requested.is_control(row.first)]
+    counted = [row for row in others if row.cost("forward_macs")]
     if not counted:
         return f"What routing would cost or save is not known from these rows{'' if is_over else ' yet'}."
     return _cost(min(counted, key=lambda row: row.cost("forward_macs") or 0))
@@ -298,33 +306,39 @@ def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def outcome(row: Row) -> Outcome:
-    """What can be concluded about a row's FID against dense."""
+    """What can be concluded about a row's FID against its reference."""
     return concluded(row.difference("fid"), row.fid_p_value)
 
 
-def against_dense(row: Row, rows: Sequence[Row], places: int, with_power: bool = False) -> str:
-    """The row's FID compared with dense, as the end of a sentence; with what these seeds could find, if wanted."""
+def against_reference(row: Row, rows: Sequence[Row], places: int, with_power: bool = False) -> str:
+    """The row's FID compared with its reference, as the end of a sentence.
+
+    Args:
+        rows: of its group, or more.
+        with_power: say what these seeds could find.
+    """
     # Without a pair, or with only one.
+    name = row.reference_label
     difference = row.difference("fid")
     if difference is None:
-        has_dense = any(other.is_dense and other.done for other in rows)
-        why = "no seed has both" if has_dense else "it has no finished dense row"
-        return f"whether that is better or worse than dense cannot be said, because {why}"
+        is_there = any(other.done and other.short_label == name for other in rows)
+        why = "no seed has both" if is_there else f"it has no finished {name} row"
+        return f"whether that is better or worse than {name} cannot be said, because {why}"
     size = number(abs(difference.mean), places)
     if difference.bounds is None:
         way = "lower" if difference.mean < 0 else "higher"
-        return f"it is {size} {way} than dense on the one seed that both have, which is too few to decide"
+        return f"it is {size} {way} than {name} on the one seed that both have, which is too few to decide"
 
     # With several, by the outcome of the test.
     way = "below" if difference.mean < 0 else "above"
     evidence = f"difference {interval(difference, places, signed=True)}, {plural(difference.n, 'paired seed')}"
     if with_power:
-        evidence += _power(_smallest_against_dense(row, rows), places)
+        evidence += _power(_smallest_at_iterations(row, rows), places)
     return {
-        "worse": f"its quality is worse than dense, by {size} FID ({evidence})",
-        "open": f"it is not significantly different from dense ({evidence})",
-        "better": f"it is better than dense, by {size} FID ({evidence})",
-        "not beyond chance": f"it is {size} {way} dense ({evidence}), which is not significant among so many "
+        "worse": f"its quality is worse than {name}, by {size} FID ({evidence})",
+        "open": f"it is not significantly different from {name} ({evidence})",
+        "better": f"it is better than {name}, by {size} FID ({evidence})",
+        "not beyond chance": f"it is {size} {way} {name} ({evidence}), which is not significant among so many "
         "rows (Holm-adjusted)",
     }[outcome(row)]
 
@@ -335,7 +349,7 @@ def _of_tread(best: Row, routed: Sequence[Row], rows: Sequence[Row], places: int
     if own is None or own is best or kind(routed) != "method":
         return ""
     others = _against(own, [row for row in routed if row is not own and row is not best])
-    return f" As for {own.short_label}, {against_dense(own, rows, places)}; {others}{_speed(own)}."
+    return f" As for {own.short_label}, {against_reference(own, rows, places)}; {others}{_speed(own)}."
 
 
 def _against(own: Row, others: Sequence[Row]) -> str:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks.row import ROWS, SkippedError
-from benchmarks.rows import evaluation, harness, mixers, training
+from benchmarks.rows import evaluation, harness, loading, mixers, training
 from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product
 
@@ -14,6 +14,7 @@ CACHED = (mixers.scan_inputs, mixers.mamba_ssm_passes, mixers.mamba_ssm_results,
 SMALL = {
     mixers: {"BATCH": 1, "TOKENS": 16, "INNER": 32, "WIDTH": 64},
     training: {"dit_s2": training.embedded},
+    loading: {"IMAGES": 8, "WIDTH": 20, "HEIGHT": 15, "SIDE": 8, "LATENTS": 16, "IMAGE_BATCH": 4, "LATENT_BATCH": 8},
     evaluation: {"FEATURES": 600, "WIDTH": 32},
     harness: {"SEEDS": 1, "LOOP_STEPS": 20, "EMPTY_CELLS": 2, "MANY_SEEDS": 3, "REST_S": 0.01},
 }

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from synthetic_records import HOSTILE, NUMERICS, STUDY, VERSIONS, evaluation, record
 from synthetic_runs import write_run
+from synthetic_studies import equal_cost
 
 from tests.command_line import tread_bench
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import DataFile
 from tread_bench.reports.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
-from tread_bench.reports.compare_page import compared, sentences
+from tread_bench.reports.compare_page import compared, sentences, write
 
 TWO = {name: STUDY[name] for name in ("dense", "2:8", "0:10")}
 
@@ -88,6 +89,25 @@ def test_a_run_beside_its_copy_is_identical_to_the_last_digits_of_linear_algebra
     assert set(outcomes(run("a", records), run("b", close)).values()) == {"identical"}
 
 
+def test_rows_with_a_budget_are_tested_and_ranked_by_the_fids_that_are_shown():
+    """Those where the row that the budget names ends: theirs end elsewhere, in another order."""
+    higher = [evaluated_times(one, 1.1) for one in equal_cost()]
+    a, b = run("a", equal_cost()), run("b", higher)
+    found = differences([a, b])
+    shown = {one.of.row.name: one.of.row.fid.mean - one.to.row.fid.mean for one in found}
+    assert {one.of.row.name: one.fid.mean for one in found} == pytest.approx(shown) and len(found) == 10
+    (ranking,) = rankings([a])
+    fids = [member.row.fid.mean for member in ranking.members]
+    assert fids == sorted(fids) and len(fids) == 10
+
+
+def evaluated_times(one, factor):
+    """The record with every FID times that factor."""
+    return one.model_copy(
+        update={"evaluations": [e.model_copy(update={"fid": factor * e.fid}) for e in one.evaluations]}
+    )
+
+
 def test_one_seed_gives_no_verdict():
     assert set(outcomes(run("a", rows_of(seeds=[0])), run("b", rows_of(seeds=[0], add=5))).values()) == {
         "too few seeds"
@@ -129,6 +149,14 @@ def test_other_quantities_are_not_compared_and_what_differs_is_said(what):
     assert "are not compared between b and a" in sentence and f"{key} is " in sentence
     assert [ranking.runs for ranking in rankings([a, b])] == [["a"], ["b"]]
     assert key in rankings([a, b])[1].differing
+
+
+def test_training_is_no_reason_why_fids_are_not_compared():
+    b = changed(rows_of(), data={"name": "random_latents"}, training={"batch": 128})
+    found = differences([run("a", rows_of()), run("b", b)])
+    (sentence,) = sentences(found)
+    assert "data.name is " in sentence and "training.batch" not in sentence
+    assert all("training.batch" in one.differing for one in found)
 
 
 def test_files_of_one_name_with_other_contents_are_other_data():
@@ -293,6 +321,37 @@ def test_an_export_says_what_its_folder_says(two_runs, tmp_path):
         for k, other in enumerate((two_runs / "there", tmp_path / "there.json"))
     ]
     assert told[0] == told[1] != []
+
+
+def test_a_run_is_named_after_all_of_its_folder(tmp_path):
+    for name in ("run.v2", "run.v3"):
+        write_run(tmp_path / name, 1, rows_of(seeds=range(2)))
+    done = tread_bench("compare", ".", "../run.v3", "--out", tmp_path / "out", cwd=tmp_path / "run.v2")
+    assert done.stdout.startswith("3 rows of run.v3 and run.v2 have the same FID in every seed")
+
+
+def test_an_empty_cell_of_a_table_is_no_word_and_is_sorted_last(tmp_path):
+    """A column without a number in its first row is one of numbers all the same."""
+    untimed = [one.model_copy(update={"timing": None}) if one.row == "dense" else one for one in rows_of()]
+    runs = [run("a", untimed), run("b", untimed)]
+    write(compared(runs), runs, [], tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    table = page.partition('<h2 id="rows">')[2].partition("</section>")[0]
+    words = re.findall(r'<th scope="col" class="words"><button type="button">(.*?)</button>', table)
+    assert words == ["Run", "Backbone", "Seeds"]
+    lines = re.findall(r"<tr><th scope=\"row\".*?</tr>", table)
+    dense, *_, routed = (line.partition("</th>")[2] for line in lines if ">a<" in line)
+    assert dense.endswith("<td>–</td></tr>") and "<td>reference</td>" in dense
+    assert routed.count("data-key") == routed.count("<td")
+
+
+def test_the_star_after_a_changed_commit_is_explained(tmp_path):
+    for changed_files in (True, False):
+        git = {"commit": "0123abc", "changed": changed_files}
+        runs = [run(name, rows_of(seeds=range(2)), git=git) for name in "ab"]
+        write(compared(runs), runs, [], tmp_path)
+        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        assert ("0123abc*" in page) is ("* with uncommitted changes" in page) is changed_files
 
 
 def test_all_mistakes_are_told_at_once(two_runs, tmp_path):

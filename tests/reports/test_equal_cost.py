@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+from itertools import chain
 
 import numpy as np
 import pytest
-from synthetic_records import cost, evaluation, record, study, timing
+from synthetic_records import cost, evaluation, failed, record, study, timing
 
 from tread_bench.core.statistics import paired_difference
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
-from tread_bench.reports.family_verdict import lead, statements
-from tread_bench.reports.table_view import comparison_view
-from tread_bench.reports.tables import comparison, results_frame
-from tread_bench.reports.verdict import answers, verdicts
+from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.table_view import comparison_view, published
+from tread_bench.reports.tables import as_csv, comparison, results_frame
+from tread_bench.reports.verdict import answers
 
 ROUTE = "2:8@0.5"
 DENSE_STEP, ROUTED_STEP = cost("").train_step_macs, cost(ROUTE).train_step_macs
@@ -187,8 +190,7 @@ def test_no_row_of_a_study_without_budgets_or_curves_has_an_answer_at_equal_cost
     assert all(one.at_macs is None and one.macs_to_target is None for one in equal_costs(rows))
     (found,) = answers(rows)
     assert not found.at_cost and not found.disagreement and not found.controls
-    ((_, quality, cost_sentence),) = verdicts(rows)
-    assert quality.startswith("Of 6 routes, ") and (quality + cost_sentence).count(". ") == 0
+    assert found.at_iterations.startswith("Of 6 routes, ") and (found.at_iterations + found.cost).count(". ") == 0
 
 
 def test_both_answers_and_where_they_disagree():
@@ -221,8 +223,74 @@ def test_an_interpolated_answer_says_so():
     routed = of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE, noise=NOISE)
     (found,) = answers(comparison([*reference, *routed]))
     assert "(interpolated between evaluated points)" in found.at_cost and "at equal measured time" in found.at_cost
-    assert found.to_target.startswith("To come down to dense’s last FID, ")
-    assert "of dense’s training MACs and" in found.to_target and "5 reached it" in found.to_target
+    assert found.to_target.startswith(f"To come down to the FID at dense’s end, route ({ROUTE}) took 0.")
+    assert "of dense’s training MACs and" in found.to_target
+    assert found.to_target.endswith("of its measured time: medians over 5 seeds, of which 5 reached it.")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "reaching", "said"),
+    [
+        (5, 2, "{} came down to {} within its training in 2 of 5 seeds, so the median cost"),
+        (1, 0, "On one seed, {} did not come down to {}, so the cost"),
+    ],
+)
+def test_the_cost_of_what_was_not_reached_is_not_known(seeds, reaching, said):
+    reference = dense({i: law(i) for i in EIGHT})
+    worse, better = (of_seeds("route", {i: law(i, by) for i in EIGHT}, routes=ROUTE) for by in (1.5, 0.8))
+    records = [*reference, *better[:reaching], *worse[reaching:]]
+    (found,) = answers(comparison([one for one in records if one.seed < seeds]))
+    said = said.format(f"route ({ROUTE})", "the FID at dense’s end")
+    assert found.to_target == f"{said} of reaching it is not known."
+
+
+def test_a_target_that_one_seed_reached_has_no_median():
+    records = [*dense({i: law(i) for i in EIGHT}), *of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)]
+    (found,) = answers(comparison([one for one in records if one.seed == 0]))
+    assert found.to_target.endswith("of its measured time, on one seed.") and "median" not in found.to_target
+
+
+def test_the_row_of_lowest_fid_of_several_is_said_to_have_it():
+    other = of_seeds("other", {DENSE_END: 23.5, ROUTED_END: 19.0}, routes="1:7@0.5", macs_of="dense", noise=NOISE[::-1])
+    (found,) = answers(comparison([*dense(), *budget_row(), *other]))
+    assert found.at_cost.startswith(
+        f"At equal training MACs, route ({ROUTE}), which has the lowest FID of 2 routes, is better than dense, by 2.00"
+    )
+    assert found.cost.count("saves") == 1  # the same row is the best at equal iterations
+
+
+def test_the_row_that_a_budget_names_is_what_its_rows_are_compared_with():
+    """A route without a budget, and no dense row at all."""
+    named = of_seeds("named", {DENSE_END: 20.0}, routes="4:8@0.5", reference="")
+    end = round(DENSE_END * cost("4:8@0.5").train_step_macs / ROUTED_STEP)
+    fids = {DENSE_END: 17.0, end: 21.0}
+    rows = comparison([*named, *of_seeds("route", fids, routes=ROUTE, macs_of="named", noise=NOISE, reference="")])
+    (found,) = answers(rows)
+    label = "named (4:8@0.5)"
+    assert {row.name: row.short_label for row in rows}["named"] == label
+    assert f"is worse than {label}, by 1.00 FID" in found.at_cost
+    assert f"it is better than {label}, by 3.00 FID" in found.at_iterations
+    assert f"worse than {label} at equal MACs, better than {label} at equal iterations" in found.disagreement
+    assert "dense" not in found.at_cost + found.at_iterations + found.disagreement
+    view = comparison_view(rows)
+    hints = dict(view.headers)
+    place = [title for title, _ in view.headers].index("Δ FID")
+    assert hints["Δ FID"] == f"paired difference to {label}"
+    assert {row.name: shown[place].text for row, shown in view.rows} == {"named": "reference", "route": "−3.00"}
+
+
+def test_several_architectures_without_a_dense_row_are_not_said_to_be_compared_with_one():
+    def of(backbone):
+        named = of_seeds("named", {DENSE_END: 20.0}, routes="2:10@0.5")
+        routed = of_seeds("route", {DENSE_END: 17.0}, routes=ROUTE, macs_of="named", noise=NOISE)
+        for one in routed:
+            one.config["training"]["budget"] = {"macs_of": f"named {backbone}"}
+        return [one.model_copy(update={"backbone": backbone, "row": f"{one.row} {backbone}", "reference": "",
+                                       "cell": f"{one.cell} {backbone}"}) for one in (*named, *routed)]  # fmt: skip
+
+    rows = comparison([*of("DiT (depth 12)"), *of("ZigMa (depth 12)")])
+    assert lead(rows) == "In FID, the best routed row is better than its reference in DiT and ZigMa."
+    assert "dense" not in scope(rows)
 
 
 def test_what_each_control_rules_out():
@@ -246,12 +314,48 @@ def test_what_each_control_rules_out():
     )  # controls are not ranked
 
 
+def test_a_significant_difference_by_chance_is_a_false_alarm():
+    other_seeds = of_seeds("dense-b", {DENSE_END: 25.0}, group=1, noise=NOISE)
+    (found,) = answers(comparison([*dense(), *budget_row(), *other_seeds]))
+    assert found.controls[0].endswith("that it is significant is a false alarm, as at most 5 % of runs have.")
+
+
+def test_controls_alone_are_no_routes_and_have_no_price():
+    smaller = of_seeds("smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", reference="", num_blocks=6,
+                       backbone="DiT (depth 6, hidden 64, heads 4, patch 2)", cost=cost("", 6), similarity=None,
+                       gradient_norms=None)  # fmt: skip
+    (found,) = answers(comparison([*dense(), *smaller]), is_over=False)
+    assert found.at_iterations == (
+        "No row other than dense and its controls has finished yet, so there is nothing else to compare with dense "
+        "training."
+    )
+    assert found.cost == "What routing would cost or save is not known from these rows yet."
+
+
+def test_a_control_stands_beside_routes_of_its_own_cost_alone():
+    """Without budgets each is interpolated at its own end, or where the reference ends."""
+    skipping = {"routes": ROUTE, "method": "layer_skip"}
+    rows = [*dense({i: law(i) for i in EIGHT}), *of_seeds("route", {i: law(i, 0.8) for i in EIGHT}, routes=ROUTE)]
+    for times, is_compared in ((1.0, True), (1.02, True), (1.1, False)):
+        dearer = cost(ROUTE).model_copy(update={"train_step_macs": round(times * ROUTED_STEP)})
+        control = of_seeds("skip", {i: law(i, 0.9) for i in EIGHT}, cost=dearer, **skipping)
+        (found,) = answers(comparison([*rows, *control]))
+        assert bool(found.controls) is is_compared
+        assert all("1.00 times the MACs of dense): " in sentence for sentence in found.controls)
+
+
 def test_a_control_of_one_seed_settles_nothing():
     records = [
         one for one in [*dense(), *budget_row(), *of_seeds("dense-b", {1200: 21.0}, group=1)] if one.seed % 1000 == 0
     ]
     (found,) = answers(comparison(records))
     assert "too few to decide" in found.at_cost and "by chance" in found.controls[0] and not found.disagreement
+    skipping = of_seeds("skip", {DENSE_END: 22.0, ROUTED_END: 19.0}, routes=ROUTE, method="layer_skip", macs_of="dense")
+    (found,) = answers(comparison([*records, skipping[0]]))
+    assert found.controls[-1] == (
+        f"On one seed route (tread {ROUTE}) differs from skipping layers at the same share (layer_skip {ROUTE}) by "
+        "−0.90 FID, too few to decide."
+    )
 
 
 def test_the_table_of_all_cells_has_the_costs_of_the_curves():
@@ -275,6 +379,18 @@ def test_a_run_whose_rows_all_have_another_seed_group_has_its_dense_reference():
     dense_cells = {record.seed: record.cell for record in rows if record.row == "dense"}
     found = only([record.model_copy(update={"reference": dense_cells[record.seed]}) for record in rows])
     assert found.reference.is_dense and found.at_macs.mean == pytest.approx(-2.0)
+
+
+@pytest.mark.parametrize("has_evaluations", [False, True])
+def test_rows_stay_one_comparison_where_the_row_that_their_budget_names_failed(has_evaluations):
+    reference = [failed("dense", "", seed, "diverged") for seed in range(5)]
+    if has_evaluations:
+        reference = [one.model_copy(update={"evaluations": [evaluation(600, 25.0)]}) for one in reference]
+    skipping = of_seeds("smaller", {DENSE_END: 24.0, SMALL_END: 21.0}, macs_of="dense", cost=cost("", 6))
+    rows = comparison([*reference, *budget_row(), *skipping])
+    (found,) = answers(rows)
+    assert found.group.iteration == DENSE_END and {row.group for row in rows} == {found.group}
+    assert "cannot be said, because it has no finished dense row" in found.at_iterations
 
 
 def test_several_architectures_have_both_answers_each_beside_its_own_dense_row():
@@ -307,12 +423,30 @@ def columns(records):
 def test_the_table_of_rows_has_what_they_have_at_equal_cost():
     table = columns([*dense(), *budget_row(), *of_seeds("dense-b", {DENSE_END: 20.3}, group=1)])
     assert [table[row]["Δ FID, equal MACs"].text for row in ("dense", "dense-b", "route")] == ["–", "+0.30", "−2.00"]
-    assert "MACs to its end" not in table["route"]  # two points are not a curve
+    assert "MACs to target" not in table["route"]  # two points are not a curve
     reference = dense({i: law(i) for i in EIGHT})
     worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
-    shown = columns([*reference, *worse])["route"]["MACs to its end"]
+    shown = columns([*reference, *worse])["route"]["MACs to target"]
     assert (shown.text, shown.below) == ("not reached", "not reached to not reached") and math.isfinite(shown.key)
     assert not any("equal" in title for title in columns(study())["2:8"])
+
+
+def test_what_was_not_reached_has_no_number_in_an_exported_table():
+    worse = of_seeds("route", {i: law(i, 1.5) for i in EIGHT}, routes=ROUTE)
+    view = comparison_view(comparison([*dense({i: law(i) for i in EIGHT}), *worse]))
+    (_, routed) = csv.DictReader(io.StringIO(as_csv(published("comparison", "rows", view))))
+    assert routed["MACs to target"] == "not reached" and float(routed["FID"]) == pytest.approx(30.04)
+
+
+def test_the_hint_says_how_each_row_was_brought_to_equal_cost():
+    def hint(*rows):
+        reference = dense({i: law(i) for i in EIGHT})
+        return dict(comparison_view(comparison([*reference, *chain.from_iterable(rows)])).headers)["Δ FID, equal MACs"]
+
+    interpolated = of_seeds("route-2", {i: law(i) for i in EIGHT}, routes="1:8@0.5")
+    assert hint(budget_row()).endswith("to which the rows were trained")
+    assert hint(interpolated).endswith("MACs, on the fit between evaluated points")
+    assert hint(budget_row(), interpolated).endswith("MACs, as trained, or on the fit between evaluated points")
 
 
 @pytest.mark.slow

@@ -92,6 +92,24 @@ def test_an_export_has_a_folder_of_its_own(made, tmp_path, place):
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
+def test_a_run_that_is_not_there_leaves_no_folder_for_its_export(tmp_path):
+    (tmp_path / "notes.json").write_text("{}")
+    for typo in ("nowhere", "notes.json"):
+        done = tread_bench("report", typo, "--export", "paper", cwd=tmp_path)
+        assert done.returncode == 2 and typo in done.stderr
+        assert [path.name for path in tmp_path.iterdir()] == ["notes.json"]
+
+
+def test_the_tables_of_a_smoke_run_say_so(tmp_path):
+    bare = {"timing": None, "similarity": None, "gradient_norms": None}
+    cells = [record(row, routes, 0, 17.0, **bare) for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))]
+    write_run(tmp_path / "run", 1, cells, {"smoke": True})
+    assert tread_bench("report", "run", "--export", "paper", cwd=tmp_path).returncode == 0
+    for kind in FORMATS:
+        tables = sorted((tmp_path / "paper").glob(f"*.{kind}"))
+        assert tables and all("(smoke run)" in path.read_text(encoding="utf-8") for path in tables)
+
+
 def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
     """A second format takes as long as the first, and the page shows one."""
     saved = []

@@ -29,7 +29,7 @@ from tread_bench.reports.figures.rates import rates as draw_rates
 from tread_bench.reports.figures.schedule import schedules
 from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison, results_frame
-from tread_bench.reports.verdict import verdicts
+from tread_bench.reports.verdict import answers
 
 OWN = {
     "selection_rate": {"rates"},
@@ -79,8 +79,8 @@ def lasts(records, row):
 
 
 def verdict_of(rows):
-    ((_, quality, cost),) = verdicts(rows)
-    return quality, cost
+    (found,) = answers(rows)
+    return found.at_iterations, found.cost
 
 
 @pytest.mark.parametrize("name", SOME_STUDIES)

@@ -11,11 +11,13 @@ from synthetic_records import FAMILIES, architectures, evaluation, failed, of_fa
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.tables import comparison
-from tread_bench.reports.verdict import detectable, smallest_difference, verdicts
+from tread_bench.reports.verdict import answers, detectable, smallest_difference
 
 
 def said(records):
-    ((_, quality, cost),) = verdicts(comparison(records))
+    (found,) = answers(comparison(records))
+    assert not (found.at_cost or found.disagreement or found.to_target or found.controls)
+    quality, cost = found.at_iterations, found.cost
     assert (quality + cost).count(". ") == 0  # two sentences, one each
     assert quality.endswith(".") and cost.endswith(".")
     return quality, cost
@@ -70,8 +72,9 @@ def test_runners_up_are_named():
 def test_the_sentence_and_the_marks_of_the_table_name_the_same_rows():
     rows = comparison(rows_of(dense=[20, 20.4, 19.8, 20.1, 20], a=[15] * 5, b=[16, 15.5, 15, 16.5, 17], c=[19] * 5))
     marked = {row.name for row in rows if row.is_among_lowest_fid}
-    ((_, quality, _),) = verdicts(rows)
-    named = {name for name in "bc" if f"{name} (" in quality.partition("not distinguishable")[2].partition(";")[0]}
+    (found,) = answers(rows)
+    alike = found.at_iterations.partition("not distinguishable")[2].partition(";")[0]
+    named = {name for name in "bc" if f"{name} (" in alike}
     assert [row.name for row in rows if row.is_lowest_fid] == ["a"] and marked - {"a"} == named
 
 
@@ -87,8 +90,8 @@ def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_row
 
     share = float(smallest_difference(rows(0.1)).removesuffix(" %")) / 100
     assert 0.01 < share < 0.1
-    assert ", not distinguishable from b" in verdicts(rows(share - 0.002))[0][1]
-    assert ", significantly lower than that of every other route" in verdicts(rows(share + 0.002))[0][1]
+    assert ", not distinguishable from b" in answers(rows(share - 0.002))[0].at_iterations
+    assert ", significantly lower than that of every other route" in answers(rows(share + 0.002))[0].at_iterations
     assert smallest_difference(comparison(study(1))) == "none of any size"
     assert smallest_difference(comparison([record("dense", "", 0, 20.0)])) == detectable([]) == ""
 

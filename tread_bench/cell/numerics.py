@@ -40,6 +40,18 @@ def matmul_error(precision: str, device: str) -> float:
     return float((product - exact).abs().max() / exact.abs().max())
 
 
+def usable_device(device: str) -> str:
+    """The device, where "auto" is CUDA if there is one. Raises UserError where this machine does not have it."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
+            "a machine with one), or see `tread-bench doctor`"
+        )
+    return device
+
+
 def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
     """Every choice resolved, and the machine it was resolved on; `device` "auto" is CUDA where there is one.
 
@@ -51,13 +63,7 @@ def resolve_numerics(compute: Compute, device: str) -> RunNumerics:
             where they do not work.
     """
     # Refuse what does not work here.
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
-            "a machine with one), or see `tread-bench doctor`"
-        )
+    device = usable_device(device)
     check_step_options(compute, device)
 
     # The precision of float32 products.

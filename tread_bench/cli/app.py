@@ -132,7 +132,7 @@ class Device(StrEnum):
 
 
 class RunDevice(StrEnum):
-    """Where the cells of a run compute."""
+    """Where to compute, chosen by the program if need be."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -145,6 +145,21 @@ class Where(StrEnum):
     LOCAL = "local"
     RAY = "ray"
     SLURM = "slurm"
+
+
+class Stored(StrEnum):
+    """What is stored of an image's latent."""
+
+    SAMPLE = "sample"
+    MEAN_STD = "mean_std"
+    MEAN_LOGVAR = "mean_logvar"
+
+
+class StoredType(StrEnum):
+    """Type of stored latents."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
 
 
 class Listed(StrEnum):
@@ -528,6 +543,54 @@ def features(
     from tread_bench.cli.features import train_features
 
     typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, data_root)))
+
+
+@app.command()
+def encode(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="a suite, for its data, or data as a suite writes them: '{name: parquet, train: [...], ...}'",
+        ),
+    ],
+    vae: Annotated[
+        Path, typer.Option("--vae", help="folder of diffusers with an AutoencoderKL or AutoencoderDC; needs extra vae")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="folder of the latents; the same command again resumes")],
+    overrides: SetOption = [],  # noqa: B006
+    quantity: Annotated[
+        Stored | None,
+        typer.Option(
+            "--quantity", help="what is stored: moments, from which training draws, or one sample; default: moments"
+        ),
+    ] = None,
+    dtype: Annotated[StoredType, typer.Option("--dtype", help="of what is stored")] = StoredType.FLOAT32,
+    seed: Annotated[int, _number("--seed", "seed of the noise of samples", least=0)] = 0,
+    shard_samples: Annotated[
+        int | None, _number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
+    ] = None,
+    device: Annotated[RunDevice, typer.Option("--device", help="auto: CUDA if there is one")] = RunDevice.AUTO,
+) -> None:
+    """Encode images to latents with an autoencoder; print the `data` of a suite that trains on them.
+
+    Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
+    """
+    from tread_bench.cli.encode import encode_images
+    from tread_bench.cli.suite_data import data_of
+    from tread_bench.data.encode.encode import EncodeRequest
+
+    request = EncodeRequest(
+        data_of(source, overrides),
+        vae,
+        out,
+        quantity.value if quantity else None,
+        dtype.value,
+        seed,
+        device.value,
+        shard_samples,
+    )
+    typer.echo(encode_images(request))
 
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from tread_bench.cli.page_folder import make_page_folder, try_export_folder
-from tread_bench.core.documents import RunPlan
+from tread_bench.cli.sources import Source, read_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError
 from tread_bench.core.outputs import refuse_foreign
-from tread_bench.core.records import Record
-from tread_bench.runner.export import read_export
-from tread_bench.runner.folder import RunFolder, disk_errors_reported
-
-
-class _Source(NamedTuple):
-    """What a run folder or an export holds."""
-
-    path: Path
-    plan: RunPlan
-    records: Sequence[Record]
-    unreadable: Sequence[str]  # reasons
+from tread_bench.runner.folder import disk_errors_reported
 
 
 def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> str:
@@ -58,7 +46,7 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     return "\n".join([*made.sentences, str(out / "index.html")])
 
 
-def _read_all(paths: Sequence[Path]) -> list[_Source]:
+def _read_all(paths: Sequence[Path]) -> list[Source]:
     """Every run. Raises UserError naming all that cannot be compared."""
     found, mistakes = [], []
     seen: set[Path] = set()
@@ -67,7 +55,7 @@ def _read_all(paths: Sequence[Path]) -> list[_Source]:
             if path.resolve() in seen:
                 raise StoreError(f"{path} is given twice; give each run once")
             seen.add(path.resolve())
-            found.append(_read(path))
+            found.append(_finished(path))
         except UserError as error:
             mistakes.append(str(error))
     if len(paths) < 2:
@@ -77,18 +65,9 @@ def _read_all(paths: Sequence[Path]) -> list[_Source]:
     return found
 
 
-def _read(path: Path) -> _Source:
-    """A run folder or an export that has finished cells."""
-    if path.is_file():
-        export = read_export(path)
-        source = _Source(path, export.plan, export.records, [*export.unreadable.values()])
-    else:
-        folder = RunFolder(path)
-        plan = folder.existing_plan()
-        records, unreadable = folder.readable_records(plan.references)
-        source = _Source(path, plan, records, [*unreadable.values()])
-
-    # What says nothing beside another run.
+def _finished(path: Path) -> Source:
+    """A run that has finished cells; others say nothing beside another run."""
+    source = read_run(path)
     if source.plan.smoke:
         raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
     if not any(record.status == "done" for record in source.records):
@@ -98,7 +77,8 @@ def _read(path: Path) -> _Source:
 
 def _names(paths: Sequence[Path]) -> list[str]:
     """What the page calls each run: its file or folder, with as many folders above it as tell all apart."""
-    parts = [path.resolve().with_suffix("" if path.is_file() else path.suffix).parts for path in paths]
+    wholes = [path.resolve() for path in paths]
+    parts = [(whole.with_suffix("") if whole.is_file() else whole).parts for whole in wholes]
     for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(one[-depth:]) for one in parts]
         if max(Counter(names).values()) == 1:

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.table import Column, Table
 
+from tread_bench.cli.sources import read_run
 from tread_bench.core.config.suite import MAX_SEEDS
-from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.power import POWER, Spread, paired_test_power, seeds_to_find
-from tread_bench.core.records import Record
 from tread_bench.core.statistics import CONFIDENCE, LEVEL
-from tread_bench.runner.export import read_export
-from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import Plan, PlannedCell
 
 if TYPE_CHECKING:
@@ -84,7 +81,8 @@ def detect(plan: Plan, request: DetectRequest) -> Detection:
         UserError: the suite compares no rows by FID, or the run does not show how much they vary.
     """
     # The rows that the report tests against a reference, and how much their differences vary.
-    compared = {row: cells[0] for row, cells in plan.rows.items() if _reference(cells[0], plan)}
+    references = {row: _reference(cells[0], plan) for row, cells in plan.rows.items()}
+    compared = {row: cells[0] for row, cells in plan.rows.items() if references[row]}
     if not compared:
         raise UserError(f"{plan.suite.name} compares no row with another one by FID, so there is nothing to --detect")
     if request.run is None:
@@ -97,17 +95,17 @@ def detect(plan: Plan, request: DetectRequest) -> Detection:
     level = LEVEL / len(compared)
     planned = len(plan.suite.seeds)
     rows = []
-    for row, cell in compared.items():
+    for row in compared:
         measured = spreads.get(row)
         if measured is None:
-            rows.append(DetectedRow(row, _reference(cell, plan)))
+            rows.append(DetectedRow(row, references[row]))
             continue
         spread = measured.spread
         effect = _effect(request.difference, spread.value)
         rows.append(
             DetectedRow(
                 row=row,
-                reference=_reference(cell, plan),
+                reference=references[row],
                 pairs=spread.pairs,
                 spread=spread.value,
                 spread_upper=spread.upper(),
@@ -139,10 +137,13 @@ def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measur
     from tread_bench.reports.comparison import comparison
     from tread_bench.reports.equal_cost import equal_costs
 
-    plan, records = _read(run)
-    if plan.smoke:
+    # The rows of the run.
+    source = read_run(run)
+    if source.plan.smoke:
         raise UserError(f"{run} is a smoke run, whose figures mean nothing: name a finished run, or use --spread")
-    compared = comparison(records)
+    compared = comparison(source.records)
+
+    # The spread of each that the suite has too.
     at_cost = {id(one.row): one.at_macs for one in equal_costs(compared)}
     found = {}
     for row in compared:
@@ -158,16 +159,6 @@ def _spreads_in(run: Path, rows: Mapping[str, PlannedCell]) -> dict[str, _Measur
             "does not show how much differences vary: name another run, or use --spread"
         )
     return found
-
-
-def _read(run: Path) -> tuple[RunPlan, Sequence[Record]]:
-    """The plan and the records of a run folder or an export. Raises UserError where it is neither."""
-    if run.is_file():
-        export = read_export(run)
-        return export.plan, export.records
-    folder = RunFolder(run)
-    plan = folder.existing_plan()
-    return plan, folder.readable_records(plan.references)[0]
 
 
 def _differing(config: Mapping[str, Any], planned: PlannedCell) -> tuple[str, ...]:

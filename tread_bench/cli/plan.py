@@ -123,6 +123,7 @@ def _cells_as_json(cells: list[PlannedCell]) -> Iterator[str]:
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
+    # The columns; those of budgets only where some row has one.
     has_budgets = any(row["budget"] for row in rows)
     has_hours = any("device_hours" in row for row in rows)
     table = Table(
@@ -138,6 +139,8 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         "disk\nMiB",
         *(("device-\nhours",) if has_hours else ()),
     )
+
+    # A line per row of the suite.
     for row in rows:
         table.add_row(
             row["row"],

@@ -20,8 +20,6 @@ def write_report(source: Path, out: Path | None, export: Path | None = None) -> 
     Raises:
         UserError: it is neither, or `out` or `export` contains something else.
     """
-    if export is not None:
-        try_export_folder(export)
     if source.is_file():
         return _report_export(source, out or Path(source.stem), export)
     return render_report(source, out, export)
@@ -47,6 +45,8 @@ def render_report(root: Path, out: Path | None = None, export: Path | None = Non
         make_page_folder(out, RESULTS)
     else:
         folder.refuse_links()
+    if export is not None:
+        try_export_folder(export)
     with disk_errors_reported(out or root):
         if out is None:
             write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
@@ -60,6 +60,8 @@ def _report_export(path: Path, out: Path, export_to: Path | None) -> str:
 
     export = read_export(path)
     make_page_folder(out, RESULTS)
+    if export_to is not None:
+        try_export_folder(export_to)
     _tell_left_out(export.unreadable)
     with disk_errors_reported(out):
         render(export.records, export.plan, None, export.unreadable, out, export_to)

@@ -17,11 +17,11 @@ _OWN = re.compile(
     rb'\A(?:<!doctype html>.*?<meta name="generator" content="tread-bench">'
     rb'|<\?xml.*?<testsuites name="tread-bench (?:check|regress): '
     rb"|## tread-bench (?:check|regress): "
-    rb'|.{8}\{"__metadata__".*?tread-bench features '
+    rb'|.{8}\{"__metadata__".*?tread-bench (?:features |encode")'
     rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
     rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench"
     rb"|<!-- tread-bench table -->\n|% tread-bench table: |tread-bench table,"
-    rb'|\{\n "generator": "tread-bench (?:export|benchmarks)"'
+    rb'|\{\n "generator": "tread-bench (?:export|benchmarks|encode)"'
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )
@@ -36,7 +36,7 @@ class OutputError(UserError):
 def is_own(path: Path) -> bool:
     """Return whether this program wrote the file, as its first bytes say; a PDF's last.
 
-    Own files are pages, pictures, tables, findings, exports and feature networks.
+    Own files are pages, pictures, tables, findings, exports, feature networks and encoded latents.
 
     Raises:
         OutputError: the file cannot be read.

@@ -1,0 +1,86 @@
+"""`encode` as people call it: what it takes, what it prints, and what it says on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from tests.data.test_encode import HELD_OUT, TRAIN, write_images
+from tests.data.tiny_vae import SIDE, write_vae
+from tread_bench.cli.app import app
+from tread_bench.cli.encode import Lines
+from tread_bench.cli.suite_data import data_of
+from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.errors import UserError
+from tread_bench.core.problems import SuiteError
+
+SETTINGS = f"{{name: parquet, train: [a.parquet], held_out: [b.parquet], image_size: {SIDE}, num_classes: 3}}"
+
+
+def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
+    settings = {"train": ["a.parquet"], "held_out": ["b.parquet"], "image_size": SIDE, "num_classes": 3}
+    assert data_of(SETTINGS, []) == find_data_source("parquet").options.model_validate(settings)
+    assert data_of("smoke", []).name == "digits"
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "told"),
+    [
+        ("{name: parkuet}", [], r"^\{name: parkuet\}: .*parquet"),
+        ("{name: parquet, image_size: 0, num_clases: 3}", [], r"num_clases(.|\n)*num_classes"),
+        ("{name: parquet", [], r"^\{name: parquet: "),
+        (SETTINGS, ["data.image_size=8"], r"^--set data\.image_size=8: .* write the value into the settings"),
+        ("smoke", ["matrix={data: [digits, random_latents]}"], "matrix cannot be set"),
+        ("nothing", [], "no such file, and"),
+    ],
+)
+def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str], told: str) -> None:
+    with pytest.raises((UserError, SuiteError), match=told):
+        data_of(source, overrides)
+
+
+def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_vae(tmp_path / "vae")
+    write_images(tmp_path / "a.parquet", TRAIN, seed=0)
+    write_images(tmp_path / "b.parquet", HELD_OUT, seed=1)
+    monkeypatch.chdir(tmp_path)
+    command = ["encode", SETTINGS, "--vae", "vae", "--out", "latents"]
+    app(command, standalone_mode=False)
+    told = capsys.readouterr()
+    assert yaml.safe_load(told.out) == {
+        "data": {
+            "name": "latents",
+            "train": ["latents/train"],
+            "held_out": ["latents/held_out"],
+            "decoder": "vae",
+            "decoded_size": SIDE,
+        }
+    }
+    assert "device: c" in told.err and f"train: {TRAIN} of {TRAIN}" in told.err
+    assert (tmp_path / "latents" / "held_out" / "manifest.json").exists()
+    with pytest.raises(UserError, match="dtype was float32 and is float16"):
+        app([*command, "--dtype", "float16"], standalone_mode=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(UserError, match="torch sees no CUDA device here"):
+        app([*command, "--device", "cuda"], standalone_mode=False)
+
+
+def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = Lines(said.append, lambda: now[0])
+    for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
+        now[0] = seconds
+        lines(split, done, 100)
+    lines("held_out", 5, 5)
+    assert said == [
+        "train: 10 of 100 images are encoded",
+        "train: 40 of 100, 0:30 elapsed, about 1:00 left",
+        "train: 100 of 100, 1:30 elapsed",
+        "held_out: 5 of 5 images are encoded",
+    ]

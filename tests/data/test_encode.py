@@ -1,0 +1,374 @@
+"""Images to latents: the autoencoder's own numbers, whatever interrupted it, and no file that is not its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from tests.data.tiny_vae import LATENT, SIDE, write_vae
+from tread_bench.core.data_files import content_sha256
+from tread_bench.core.draws import normal
+from tread_bench.core.errors import UserError
+from tread_bench.core.latent_manifest import LatentManifest, read_manifest
+from tread_bench.core.outputs import OutputError
+from tread_bench.data.digits.family import DigitsData
+from tread_bench.data.encode.encode import EncodeRequest, encode
+from tread_bench.data.encode.job import Job
+from tread_bench.data.encode.vae import Vae
+from tread_bench.data.open import open_data
+from tread_bench.data.parquet.family import ParquetData
+from tread_bench.data.random_latents.family import RandomLatentsData
+
+TRAIN, HELD_OUT, SHARD = 21, 5, 8  # three shards, the last one not full
+
+
+def write_images(path: Path, count: int, seed: int) -> str:
+    generator = np.random.default_rng(seed)
+    records = []
+    for pixels in generator.integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8):
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "PNG")
+        records.append({"bytes": buffer.getvalue(), "path": None})
+    images = pa.array(records, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
+    pq.write_table(pa.table({"image": images, "label": pa.array(np.arange(count) % 3)}), path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with images and both kinds of autoencoder."""
+    folder = tmp_path_factory.mktemp("images")
+    write_images(folder / "train.parquet", TRAIN, seed=0)
+    write_images(folder / "held_out.parquet", HELD_OUT, seed=1)
+    for kind in LATENT:
+        write_vae(folder / kind, kind)
+    return folder
+
+
+def request_of(place: Path, out: Path, kind: str = "AutoencoderKL", **changes: Any) -> EncodeRequest:
+    about = {"horizontal_flip": changes.pop("horizontal_flip", False)}
+    data = ParquetData(
+        train=(str(place / "train.parquet"),),
+        held_out=(str(place / "held_out.parquet"),),
+        image_size=SIDE,
+        num_classes=3,
+        **about,
+    )
+    return EncodeRequest(**{"data": data, "vae": place / kind, "out": out, "shard_samples": SHARD, **changes})
+
+
+def encoded(request: EncodeRequest) -> Job:
+    return encode(request, lambda *_: None)
+
+
+def stored(out: Path, split: str = "train") -> dict[str, torch.Tensor]:
+    """All tensors of a split, its shards joined in their order."""
+    shards = [load_file(path) for path in sorted((out / split).glob("*.safetensors"))]
+    return {name: torch.cat([shard[name] for shard in shards]) for name in shards[0]}
+
+
+def files_of(out: Path) -> dict[str, tuple[bytes, int]]:
+    """Content and time of every file but the lock."""
+    files = (path for path in sorted(out.rglob("*")) if path.is_file() and path.name != ".encode.lock")
+    return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {name: content for name, (content, _) in files_of(out).items()}
+
+
+@pytest.fixture(scope="module")
+def whole(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished folder of moments."""
+    out = tmp_path_factory.mktemp("whole") / "latents"
+    encoded(request_of(place, out))
+    return out
+
+
+def expected(place: Path, kind: str, quantity: str, split: str, mirrored: bool = False) -> torch.Tensor:
+    """By diffusers' own distribution, one image at a time, the noise drawn by sample index."""
+    diffusers = pytest.importorskip("diffusers")
+    model = getattr(diffusers, kind).from_pretrained(place / kind, low_cpu_mem_usage=False)
+    part = getattr(open_data(request_of(place, place).data), split)
+    images = part.images(np.arange(len(part)))
+    found = []
+    for index, image in enumerate(images.flip(-1) if mirrored else images):
+        with torch.no_grad():
+            output = model.encode(image[None])
+        if kind == "AutoencoderDC":
+            found.append(output.latent)
+            continue
+        about = output.latent_dist
+        stream = f"encode {split}{' mirrored' * mirrored}"
+        noise = torch.from_numpy(normal(7, stream, index, 1, LATENT[kind]))
+        found.append(
+            {
+                "mean_logvar": about.parameters,
+                "mean_std": torch.cat([about.mean, about.std], dim=1),
+                "sample": about.mean + about.std * noise,
+            }[quantity]
+        )
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity"),
+    [
+        ("AutoencoderKL", "mean_logvar"),
+        ("AutoencoderKL", "mean_std"),
+        ("AutoencoderKL", "sample"),
+        ("AutoencoderDC", "sample"),
+    ],
+)
+def test_what_is_stored_is_what_the_autoencoder_gives(place: Path, tmp_path: Path, kind: str, quantity: str) -> None:
+    out = tmp_path / "latents"
+    encoded(request_of(place, out, kind, quantity=quantity, seed=7, horizontal_flip=True))
+    key = "latents" if quantity == "sample" else "moments"
+    for split, count in (("train", TRAIN), ("held_out", HELD_OUT)):
+        found = stored(out, split)
+        assert torch.allclose(found[key], expected(place, kind, quantity, split), atol=1e-5)
+        assert found["labels"].tolist() == [index % 3 for index in range(count)]
+        mirrored = expected(place, kind, quantity, split, mirrored=True)
+        assert torch.allclose(found[f"{key}_flip"], mirrored, atol=1e-5)
+
+
+def test_by_default_moments_are_stored_where_the_autoencoder_has_a_distribution(whole: Path) -> None:
+    manifest = read_manifest(whole / "train" / "manifest.json")
+    assert set(stored(whole)) == {"moments", "labels"}
+    assert manifest.quantity == "mean_logvar"
+
+
+def test_the_manifest_says_what_the_shards_are(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+    encoded(request_of(place, out, "AutoencoderDC", horizontal_flip=True, dtype="float16"))
+    for split, count in (("train", TRAIN), ("held_out", HELD_OUT)):
+        shards = sorted((out / split).glob("*.safetensors"))
+        found = LatentManifest.model_validate_json((out / split / "manifest.json").read_text())
+        assert found == LatentManifest(
+            quantity="sample",
+            encoder_input=(-1, 1),
+            already_scaled=False,
+            scale=0.25,
+            flips="pair",
+            shape=LATENT["AutoencoderDC"],
+            count=count,
+            num_classes=3,
+            files={path.name: content_sha256(str(path)) for path in shards},
+            encoder=f"AutoencoderDC of diffusers, AutoencoderDC, sha256 {Vae(place / 'AutoencoderDC').sha256}",
+        )
+        assert {tensor.dtype for name, tensor in stored(out, split).items() if name != "labels"} == {torch.float16}
+
+
+def test_its_files_do_not_depend_on_the_size_of_shards_but_by_their_borders(
+    place: Path, whole: Path, tmp_path: Path
+) -> None:
+    encoded(request_of(place, tmp_path / "latents", shard_samples=None))
+    assert [path.name for path in (tmp_path / "latents" / "train").glob("*.safetensors")] == [
+        "latents-00000.safetensors"
+    ]
+    assert torch.equal(stored(tmp_path / "latents")["moments"], stored(whole)["moments"])
+
+
+# Interrupted, and resumed
+
+
+class Interrupted(BaseException):
+    """As Ctrl-C comes: at some moment."""
+
+
+def test_an_interrupted_encoding_resumes_to_the_same_files(place: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+
+    def interrupt(split: str, done: int, of: int) -> None:
+        if done > SHARD:  # in the second shard
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        encode(request_of(place, out), interrupt)
+    before = files_of(out)
+    assert [name for name in before if name.endswith("safetensors")] == ["train/latents-00000.safetensors"]
+    assert "train/manifest.json" not in before
+
+    reports: list[tuple[str, int, int]] = []
+    encode(request_of(place, out), lambda *report: reports.append(report))
+    assert reports[0] == ("train", SHARD, TRAIN)
+    assert reports[-1] == ("held_out", HELD_OUT, HELD_OUT)
+    assert files_of(out)["train/latents-00000.safetensors"] == before["train/latents-00000.safetensors"]
+    assert contents(out) == contents(whole)
+
+
+def test_a_finished_folder_is_left_as_it_is(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+    encoded(request_of(place, out))
+    before = files_of(out)
+    encoded(request_of(place, out))
+    assert files_of(out) == before
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def flipped_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [truncated, emptied, flipped_bit, Path.unlink])
+def test_a_damaged_shard_is_encoded_again(
+    place: Path, whole: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    damage(out / "train" / "latents-00001.safetensors")
+    encoded(request_of(place, out))
+    assert contents(out) == contents(whole)
+
+
+def test_what_a_killed_writer_left_is_removed(place: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    (out / "train" / ".tread-bench-abc.tmp").write_bytes(b"half a shard")
+    encoded(request_of(place, out))
+    assert contents(out) == contents(whole)
+
+
+# Refused: nothing of the user's is replaced, and no folder holds two encodings
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"quantity": "sample"}, "quantity was mean_logvar and is sample; seed was None and is 0"),
+        ({"dtype": "float16"}, "dtype was float32 and is float16"),
+        ({"shard_samples": 16}, "shard_samples was 8 and is 16"),
+        ({"horizontal_flip": True}, "is_mirrored was False and is True"),
+        ({"kind": "AutoencoderDC"}, "autoencoder was AutoencoderKL and is AutoencoderDC"),
+    ],
+)
+def test_a_folder_of_another_encoding_is_refused(
+    place: Path, whole: Path, tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    before = files_of(out)
+    with pytest.raises(OutputError, match=f"latents was begun otherwise .*{told}"):
+        encoded(request_of(place, out, **change))
+    assert files_of(out) == before
+
+
+def test_images_that_changed_since_the_start_are_noticed(place: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    shutil.copytree(place, tmp_path / "other")
+    write_images(tmp_path / "other" / "train.parquet", TRAIN, seed=2)
+    with pytest.raises(OutputError, match=r"was begun otherwise .*train was"):
+        encoded(request_of(tmp_path / "other", out))
+
+
+def test_a_folder_with_other_files_is_refused_and_left(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"contains notes\.txt, which encode did not write; give another path"):
+        encoded(request_of(place, tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def foreign(path: Path) -> None:
+    save_file({"latents": torch.zeros(1)}, path)
+
+
+def of_another_place(path: Path) -> None:
+    shutil.copy(path.with_name("latents-00000.safetensors"), path)
+
+
+@pytest.mark.parametrize(
+    ("replace", "told"),
+    [
+        (foreign, r"latents-00001\.safetensors was not written by tread-bench"),
+        (of_another_place, r"latents-00001\.safetensors belongs to another encoding, or to another place in it"),
+    ],
+)
+def test_a_shard_that_is_not_its_own_is_refused_and_left(
+    place: Path, whole: Path, tmp_path: Path, replace: Callable[[Path], None], told: str
+) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    replace(out / "train" / "latents-00001.safetensors")
+    before = files_of(out)
+    with pytest.raises(OutputError, match=told):
+        encoded(request_of(place, out))
+    assert files_of(out) == before
+
+
+def test_a_manifest_that_was_edited_is_left(place: Path, whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    path = out / "train" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scale": 1.0}))
+    before = files_of(out)
+    with pytest.raises(OutputError, match=r"manifest\.json is not what encode wrote"):
+        encoded(request_of(place, out))
+    assert files_of(out) == before
+
+
+def test_two_processes_do_not_write_to_one_folder(place: Path, whole: Path, tmp_path: Path) -> None:
+    import fcntl
+
+    out = tmp_path / "latents"
+    shutil.copytree(whole, out)
+    with open(out / ".encode.lock", "a+") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(OutputError, match="another process is encoding into it"):
+            encoded(request_of(place, out))
+
+
+def test_a_disk_without_room_is_noticed_before_any_work(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, 1))  # type: ignore[attr-defined]
+    with pytest.raises(OutputError, match=r"need another 0 MiB and 0 MiB are free; .* --dtype float16"):
+        encoded(request_of(place, tmp_path / "latents"))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"data": DigitsData()}, "encodes images of 3 channels, and these have 1"),
+        ({"data": RandomLatentsData()}, "data random_latents holds latents; encode takes a data source of images"),
+        ({"kind": "AutoencoderDC", "quantity": "mean_std"}, "--quantity mean_std: an AutoencoderDC encodes to latents"),
+    ],
+)
+def test_what_cannot_be_encoded_is_refused_and_leaves_no_folder(
+    place: Path, tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UserError, match=told):
+        encoded(request_of(place, tmp_path / "latents", **change))
+    assert not (tmp_path / "latents").exists()
+
+
+def test_a_latent_that_the_type_does_not_hold_is_refused(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place, tmp_path / "large")
+    path = tmp_path / "large" / "AutoencoderKL" / "diffusion_pytorch_model.safetensors"
+    weights = load_file(path)
+    weights["quant_conv.bias"] += 1e5
+    save_file(weights, path, {"format": "pt"})
+    with pytest.raises(UserError, match="train, image 0: its latent contains NaN, or values that float16 does not"):
+        encoded(request_of(tmp_path / "large", tmp_path / "latents", dtype="float16"))
+    assert not list((tmp_path / "latents").rglob("*.safetensors"))

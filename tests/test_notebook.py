@@ -1,0 +1,49 @@
+"""docs/notebook.md as a reader runs it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+import pytest
+
+from tread_bench.reports import page
+from tread_bench.runner.executors import local
+
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.md"
+
+
+@pytest.fixture
+def cells_of_this_process(monkeypatch):
+    """Fork cells from here, where torch is imported already, and draw no pictures: both take seconds."""
+    import tread_bench.cell.warm  # noqa: F401
+
+    server = ModuleType("tread_bench.runner.executors.server")
+    server.PID = os.getpid()
+    monkeypatch.setitem(sys.modules, server.__name__, server)
+    monkeypatch.setattr(local, "_context", multiprocessing.get_context("fork"))
+    monkeypatch.setattr(page, "pictures", lambda *arguments: [])
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said: dict[str, object] = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", NOTEBOOK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        exec(block, said)
+    paired, frame, both = said["paired"], said["frame"], said["both"]
+
+    # What its tables hold.
+    expected = {("middle", seed, iteration) for seed in (0, 1) for iteration in (20, 40)}
+    assert set(zip(paired.row, paired.seed, paired.iteration, strict=True)) == expected
+    at = frame[(frame.seed == 1) & (frame.iteration == 20)].set_index("row").fid
+    line = paired[(paired.seed == 1) & (paired.iteration == 20)].iloc[0]
+    assert line.fid_difference == at["middle"] - at["dense"] != 0
+    assert both.groupby("learning_rate").cell.nunique().to_dict() == {1e-3: 4, 3e-3: 1}
+    table = pd.read_csv(tmp_path / "runs" / "placement" / "results.csv")
+    assert table.fid.tolist() == frame.fid.tolist() and (tmp_path / "fid.svg").is_file()

@@ -1,0 +1,32 @@
+"""What commands read of other runs: a run folder, or an export of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tread_bench.core.documents import RunPlan
+from tread_bench.core.records import Record
+from tread_bench.runner.export import read_export
+from tread_bench.runner.folder import RunFolder
+
+
+class Source(NamedTuple):
+    """The plan and the records of a run."""
+
+    path: Path
+    plan: RunPlan
+    records: Sequence[Record]
+    unreadable: Sequence[str]  # reasons
+
+
+def read_run(path: Path) -> Source:
+    """Read a run folder or an export. Raises UserError where it is neither."""
+    if path.is_file():
+        export = read_export(path)
+        return Source(path, export.plan, export.records, [*export.unreadable.values()])
+    folder = RunFolder(path)
+    plan = folder.existing_plan()
+    records, unreadable = folder.readable_records(plan.references)
+    return Source(path, plan, records, [*unreadable.values()])

@@ -1,0 +1,111 @@
+"""What a folder of encoded latents was made from, and whether a start may go on with it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from tread_bench.core.config.base import Model
+from tread_bench.core.files import fit_document, read_json, temporaries, write_json
+from tread_bench.core.identity import canonical_json
+from tread_bench.core.latent_manifest import Quantity
+from tread_bench.core.locks import try_lock
+from tread_bench.core.outputs import OutputError, open_plain, refuse_foreign, refuse_linked
+
+GENERATOR: Literal["tread-bench encode"] = "tread-bench encode"
+DOCUMENT = "encode.json"
+SPLITS = ("train", "held_out")
+_LOCK = ".encode.lock"
+
+
+class Images(Model):
+    """The images of one split."""
+
+    count: int
+    sha256: str
+
+
+class Job(Model):
+    """What latents depend on; a folder holds those of one job."""
+
+    generator: Literal["tread-bench encode"] = GENERATOR
+    version: Literal[1] = 1
+    data: dict[str, JsonValue]  # settings of the data source, without its files
+    train: Images
+    held_out: Images
+    autoencoder: str  # its class
+    autoencoder_sha256: str
+    image: tuple[int, int, int]  # (C, S, S)
+    latent: tuple[int, int, int]  # (C, H, W)
+    is_mirrored: bool  # images are encoded a second time, mirrored left to right
+    quantity: Quantity
+    dtype: Literal["float32", "float16"]
+    seed: int | None  # of the noise of samples; None: nothing is drawn
+    shard_samples: int
+
+    @property
+    def digest(self) -> str:
+        """Hash of all of it, in the metadata of each shard."""
+        return hashlib.sha256(canonical_json(self.model_dump(mode="json")).encode()).hexdigest()
+
+
+@contextmanager
+def claimed(out: Path, job: Job) -> Iterator[None]:
+    """Hold the folder `out`, made if needed, for this job: no other process writes to it.
+
+    Raises:
+        OutputError: the folder holds something else, or latents of another job; or another process writes to it.
+    """
+    refuse_linked([out, *(out / name for name in SPLITS)])
+    refuse_foreign("--out", [out / DOCUMENT])
+    if out.is_dir() and not (out / DOCUMENT).exists() and (foreign := _foreign(out)):
+        raise OutputError(f"--out {out} contains {foreign}, which encode did not write; give another path")
+    out.mkdir(parents=True, exist_ok=True)
+    with open_plain(out / _LOCK, "a+") as lock:
+        try:
+            try_lock(lock)
+        except BlockingIOError:
+            raise OutputError(f"--out {out}: another process is encoding into it; wait for it to end") from None
+        _begin(out, job)
+        yield
+
+
+def _foreign(out: Path) -> str:
+    """The first name in a folder that a start which was killed early does not leave; empty if none."""
+    left = {path.name for path in temporaries(out)} | {_LOCK}
+    return next(iter(sorted(path.name for path in out.iterdir() if path.name not in left)), "")
+
+
+def _begin(out: Path, job: Job) -> None:
+    """Write the job to a new folder; in one that was begun, remove what a killed writer left half written."""
+    path = out / DOCUMENT
+    way_out = "give another --out, or put back what encode wrote"
+    content = read_json(path, way_out)
+    if content is None:
+        write_json(path, job.model_dump(mode="json"))
+    else:
+        _check_same(fit_document(path, content, Job, way_out), job, out)
+    for left in temporaries(out):
+        left.unlink(missing_ok=True)
+    for name in SPLITS:
+        (out / name).mkdir(exist_ok=True)
+
+
+def _check_same(before: Job, now: Job, out: Path) -> None:
+    was, wanted = before.model_dump(mode="json"), now.model_dump(mode="json")
+    if changed := [
+        f"{key} was {_shown(was[key])} and is {_shown(wanted[key])}" for key in wanted if was[key] != wanted[key]
+    ]:
+        raise OutputError(
+            f"--out {out} was begun otherwise ({'; '.join(changed)}), and one folder holds one encoding: give "
+            "another --out, or encode what it was begun with"
+        )
+
+
+def _shown(value: Any) -> str:
+    return canonical_json(value) if isinstance(value, dict | list) else str(value)
