@@ -13,9 +13,8 @@ from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.records import Record
-from tread_bench.runner.export import read_export
-from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
+from tread_bench.runner.sources import read_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,20 +64,10 @@ def load(source: str | Path) -> Results:
     Raises:
         UserError: it is neither, or its plan cannot be read. Records that cannot be read are left out with a warning.
     """
-    path = Path(source)
-    if path.is_file():
-        export = read_export(path)
-        return _warned(Results(source=path, plan=export.plan, records=export.records, unreadable=export.unreadable))
-    folder = RunFolder(path)
-    plan = folder.existing_plan()
-    records, unreadable = folder.readable_records(plan.references)
-    return _warned(Results(source=path, plan=plan, records=records, unreadable=unreadable))
-
-
-def _warned(results: Results) -> Results:
-    for reason in results.unreadable.values():
-        warnings.warn(f"left out: {reason}", stacklevel=3)
-    return results
+    found = read_run(Path(source))
+    for reason in found.unreadable.values():
+        warnings.warn(f"left out: {reason}", stacklevel=2)
+    return Results(source=found.path, plan=found.plan, records=found.records, unreadable=found.unreadable)
 
 
 def run(

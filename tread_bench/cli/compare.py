@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tread_bench.cli.page_folder import make_page_folder, try_export_folder
-from tread_bench.cli.sources import Source, read_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError
 from tread_bench.core.outputs import refuse_foreign
 from tread_bench.runner.folder import disk_errors_reported
+from tread_bench.runner.sources import Source, read_run
 
 
 def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> str:
@@ -39,7 +39,7 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     refuse_foreign("--export", files)
 
     # The page.
-    left_out = [reason for source in sources for reason in source.unreadable]
+    left_out = [reason for source in sources for reason in source.unreadable.values()]
     with disk_errors_reported(out):
         write(made, runs, left_out, out)
         write_export(files)
@@ -71,7 +71,8 @@ def _finished(path: Path) -> Source:
     if source.plan.smoke:
         raise StoreError(f"{path} is a smoke run, whose figures mean nothing; run its suite without --smoke")
     if not any(record.status == "done" for record in source.records):
-        raise StoreError("\n".join([*source.unreadable, f"{path} has no finished cell; `tread-bench run` resumes it"]))
+        unfinished = f"{path} has no finished cell; `tread-bench run` resumes it"
+        raise StoreError("\n".join([*source.unreadable.values(), unfinished]))
     return source
 
 

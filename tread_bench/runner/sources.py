@@ -1,8 +1,8 @@
-"""What commands read of other runs: a run folder, or an export of one."""
+"""What others read of a run: its folder, or the file that was exported from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,20 +13,20 @@ from tread_bench.runner.folder import RunFolder
 
 
 class Source(NamedTuple):
-    """The plan and the records of a run."""
+    """The plan and the records of a run; `unreadable` says of each other cell why its record cannot be read."""
 
     path: Path
     plan: RunPlan
     records: Sequence[Record]
-    unreadable: Sequence[str]  # reasons
+    unreadable: Mapping[str, str]
 
 
 def read_run(path: Path) -> Source:
-    """Read a run folder or an export. Raises UserError where it is neither."""
+    """Read a run folder or an export. Raises UserError where it is neither, or where its plan cannot be read."""
     if path.is_file():
         export = read_export(path)
-        return Source(path, export.plan, export.records, [*export.unreadable.values()])
+        return Source(path, export.plan, export.records, export.unreadable)
     folder = RunFolder(path)
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)
-    return Source(path, plan, records, [*unreadable.values()])
+    return Source(path, plan, records, unreadable)
