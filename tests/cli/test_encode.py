@@ -70,6 +70,17 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
         app([*command, "--device", "cuda"], standalone_mode=False)
 
 
+def test_all_images_that_cannot_be_read_are_named_before_any_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_images(tmp_path / "a.parquet", TRAIN, seed=0, damaged=(7, 11))
+    write_images(tmp_path / "b.parquet", HELD_OUT, seed=1, damaged=(3,))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"a\.parquet, row 7(.|\n)*a\.parquet, row 11(.|\n)*b\.parquet, row 3"):
+        app(["encode", SETTINGS, "--vae", "vae", "--out", "latents"], standalone_mode=False)
+    assert not (tmp_path / "latents").exists()
+
+
 def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
     said: list[str] = []
     now = [0.0]

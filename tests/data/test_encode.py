@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,14 @@ from tread_bench.data.random_latents.family import RandomLatentsData
 TRAIN, HELD_OUT, SHARD = 21, 5, 8  # three shards, the last one not full
 
 
-def write_images(path: Path, count: int, seed: int) -> str:
+def write_images(path: Path, count: int, seed: int, damaged: Collection[int] = ()) -> str:
     generator = np.random.default_rng(seed)
-    records = []
+    records: list[dict[str, Any]] = []
     for pixels in generator.integers(0, 256, (count, SIDE, SIDE, 3), dtype=np.uint8):
         buffer = io.BytesIO()
         Image.fromarray(pixels).save(buffer, "PNG")
-        records.append({"bytes": buffer.getvalue(), "path": None})
+        content = b"no image" if len(records) in damaged else buffer.getvalue()
+        records.append({"bytes": content, "path": None})
     images = pa.array(records, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))
     pq.write_table(pa.table({"image": images, "label": pa.array(np.arange(count) % 3)}), path)
     return str(path)

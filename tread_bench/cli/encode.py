@@ -21,7 +21,7 @@ from tread_bench.data.encode.job import SPLITS, Job
 
 def encode_images(request: EncodeRequest) -> str:
     """Encode both splits; the `data` of a suite that trains on the latents. Raises UserError."""
-    if problems := data_problems([(request.data, False)]):
+    if problems := data_problems([(request.data, False)], reads_everything=True):
         raise UserError("\n".join(problems))
     device = usable_device(request.device)
     console = Console(stderr=True)
