@@ -103,8 +103,18 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 
 @pytest.fixture(scope="session")
-def browser(open_browser: Callable[[], Any]) -> Any:
+def shared_browser(open_browser: Callable[[], Any]) -> Any:
     return open_browser()
+
+
+@pytest.fixture
+def browser(shared_browser: Any) -> Any:
+    """One for all tests, whatever the last of them left: as wide as a desktop's window, in the light scheme."""
+    from tests.browser_view import DESKTOP, set_scheme, set_width
+
+    set_scheme(shared_browser, "light")
+    set_width(shared_browser, DESKTOP)
+    return shared_browser
 
 
 @pytest.fixture(scope="session")
@@ -117,8 +127,9 @@ def axe_violations() -> Callable[[Any, str], list[tuple[str, list[str]]]]:
     axe = found.read_text(encoding="utf-8")
 
     def violations(browser: Any, scheme: str) -> list[tuple[str, list[str]]]:
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        from tests.browser_view import set_scheme
+
+        set_scheme(browser, scheme)
         browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
         browser.execute_script(axe)
         result = browser.execute_async_script("const done = arguments[0]; axe.run().then(r => done(r.violations))")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from synthetic_runs import two_changes, write_history
 
+from tests.browser_view import DESKTOP, PHONE, fits
 from tread_bench.regression.history.runs import LeftOut, read_runs
 from tread_bench.regression.history.series import series_of
 from tread_bench.reports.history import render
@@ -39,10 +40,7 @@ def test_axe_finds_nothing(browser, axe_violations, page, scheme):
     assert axe_violations(browser, scheme) == []
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
 def test_the_page_does_not_scroll_sideways(browser, page, width):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     browser.get(page)
-    browser.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert fits(browser, width)
