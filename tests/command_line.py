@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -63,6 +64,12 @@ def end_what_is_warm() -> None:
     if _warm.cache_info().currsize:
         _warm().close()
         _warm.cache_clear()
+
+
+def cpu_seconds() -> float:
+    """Of all processes that have been waited for: how long they take on the clock depends on their neighbours."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def hear_signals() -> None:

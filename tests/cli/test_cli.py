@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from tests.command_line import command, hear_signals, tread_bench, tread_bench_anew, wait_for
+from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, tread_bench_anew, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
@@ -42,12 +41,6 @@ def finished(toy, tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[s
     """An undisturbed run of the toy suite."""
     out = tmp_path_factory.mktemp("run") / "toy"
     return out, tread_bench_anew("run", toy, "--out", out)
-
-
-def cpu_seconds() -> float:
-    """Of all processes that have been waited for: how long they take on the clock depends on their neighbours."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def test_help_is_instant_and_lists_the_commands():

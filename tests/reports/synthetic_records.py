@@ -49,6 +49,7 @@ DRAWN = (
     "across_times",
     "gradients",
 )  # of a run of routes
+RENDERING_S = 10  # of processor time, in which the report of a thousand cells is to be made
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ =1+1'
 
 

@@ -5,32 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from synthetic_records import record, render
 from synthetic_studies import STUDIES
 
-from tread_bench.reports.figures.pictures import pictures
+from tests.browser_view import DESKTOP, PHONE, fits, set_scheme
 
 
 @pytest.fixture
 def opened(browser, run_dir):
-    """The page, freshly loaded in the light scheme at 1280 px."""
-    set_scheme(browser, "light")
-    set_width(browser, 1280)
+    """The page, freshly loaded."""
     browser.get("about:blank")
     for kind in ("browser", "performance"):
         browser.get_log(kind)
     browser.get((run_dir / "index.html").as_uri())
     return browser
-
-
-def set_scheme(browser, scheme):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-
-def set_width(browser, width):
-    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
 def rows(browser):
@@ -76,11 +63,9 @@ def test_the_scheme_changes_ground_and_pictures(opened):
     assert light[0] == "rgb(255, 255, 255)" and all(a != b for a, b in zip(light, dark, strict=True))
 
 
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
 def test_the_page_does_not_scroll_sideways(opened, width):
-    set_width(opened, width)
-    opened.execute_script("document.querySelectorAll('details').forEach(part => { part.open = true })")
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+    assert fits(opened, width)
 
 
 def test_a_link_to_a_cell_opens_it(opened, run_dir, records):
@@ -137,7 +122,6 @@ def test_filters_select_rows_cells_and_marks_and_the_address_holds_them(opened, 
     assert len(visible(opened, "tr[data-method]")) == 6
     assert opened.find_element("id", "row-2:8@0.5").get_attribute("class") == "target"
     opened.find_element("css selector", ".filters button").click()
-    opened.implicitly_wait(1)
     assert visible(opened, "tr[id^=cell-]") == whole and "?" not in opened.current_url
 
 
@@ -202,23 +186,26 @@ def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations
     browser.get(study_page(name).as_uri())
     for scheme in ("light", "dark"):
         assert axe_violations(browser, scheme) == []
-    for width in (1280, 390):
-        set_width(browser, width)
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert fits(browser, DESKTOP) and fits(browser, PHONE)
 
 
 @pytest.mark.slow
-def test_the_page_of_a_thousand_cells_is_interactive_within_a_second(browser, plan, tmp_path):
-    places = [f"{start}:{end}@{rate / 8:g}" for rate in range(1, 8) for start in range(8) for end in range(8, 12)]
-    records = [record(routes, routes, seed, 20.0) for routes in places[:199] for seed in range(5)]
-    records += [record("dense", "", seed, 19.0, 1.0) for seed in range(5)]
-    render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path, pictures=pictures)
-    browser.get((tmp_path / "index.html").as_uri())
-    loaded = "const [page] = performance.getEntriesByType('navigation'); return page.domContentLoadedEventEnd"
-    assert browser.execute_script(loaded) < 1000
-    choose(browser, "method", "dense")
-    assert len(visible(browser, "tr[id^=cell-]")) == 5
-    again = """const start = performance.now(); document.querySelector('.filters button').click();
-        const done = arguments[0]; setTimeout(() => { document.body.offsetHeight; done(performance.now() - start) })"""
-    assert browser.execute_async_script(again) < 1000
-    assert len(visible(browser, "tr[id^=cell-]")) == 1000
+def test_the_page_of_a_thousand_cells_is_interactive_within_a_second(browser, reported):
+    page = (reported(50, 20)[0] / "index.html").as_uri()
+
+    def loaded_ms():
+        browser.get(page)
+        script = "const [page] = performance.getEntriesByType('navigation'); return page.domContentLoadedEventEnd"
+        return browser.execute_script(script)
+
+    def unfiltered_ms():
+        choose(browser, "method", "dense")
+        assert len(visible(browser, "tr[id^=cell-]")) == 20
+        script = """const start = performance.now(); document.querySelector('.filters button').click(); const done =
+            arguments[0]; setTimeout(() => { document.body.offsetHeight; done(performance.now() - start) })"""
+        milliseconds = browser.execute_async_script(script)
+        assert len(visible(browser, "tr[id^=cell-]")) == 1000
+        return milliseconds
+
+    for measured_ms in (loaded_ms, unfiltered_ms):  # what is slow is slow twice, a busy machine need not be
+        assert measured_ms() < 1000 or measured_ms() < 1000

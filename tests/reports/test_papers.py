@@ -6,7 +6,6 @@ import csv
 import io
 import random
 import re
-import resource
 import shutil
 import subprocess
 from xml.etree import ElementTree
@@ -14,10 +13,10 @@ from xml.etree import ElementTree
 import pytest
 from matplotlib.figure import Figure
 from PIL import Image
-from synthetic_records import DRAWN, HOSTILE, record, study
+from synthetic_records import DRAWN, HOSTILE, RENDERING_S, record, study
 from synthetic_runs import write_run
 
-from tests.command_line import tread_bench, tread_bench_anew
+from tests.command_line import tread_bench
 from tread_bench.reports.comparison import comparison
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex
@@ -123,22 +122,9 @@ def test_a_report_saves_each_picture_once_and_only_as_svg(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rows", "seeds"), [(50, 20), (10, 100)])
-def test_a_thousand_cells_are_rendered_in_ten_seconds(tmp_path, rows, seeds):
+def test_a_thousand_cells_are_rendered_in_ten_seconds(reported, rows, seeds):
     """Of processor time, on a quiet machine: reading the records, and starting the program, included."""
-    routes = [
-        "",
-        *(f"{start}:{end}@{rate}" for rate in (0.25, 0.5, 0.75) for end in range(6, 11) for start in range(5)),
-    ]
-    records = [
-        record(f"row {routes[k]}" if k else "dense", routes[k], seed, 17 + 0.1 * k, 1 + 0.01 * k)
-        for k in range(rows)
-        for seed in range(seeds)
-    ]
-    write_run(tmp_path / "run", 1, records)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert tread_bench_anew("report", tmp_path / "run").returncode == 0
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
+    assert reported(rows, seeds)[1] < RENDERING_S
 
 
 # Any text in any format
