@@ -14,7 +14,7 @@ from tread_bench.core.problems import SuiteError
 def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_path):
     given = {}
 
-    def stop(name, overrides, out, smoke, options):
+    def stop(name, overrides, out, smoke, options, data_root):
         given.update(name=name, overrides=overrides, out=out, rows=options.rows, device=options.device)
         raise UserError("enough")
 
