@@ -92,7 +92,7 @@ def resolved(root, there, plan=SMOKE, **asked):
     options = Options(**asked)
     folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
     choices = resolve_choices(plan, folder, site, options)
-    write_plan(plan, (), "", folder, choices, options.fresh)
+    write_plan(plan, (), "", folder, choices, options.begins_again)
     return choices
 
 
@@ -131,6 +131,14 @@ def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):
         resolved(tmp_path, There())
     resolved(tmp_path, There(), fresh=True)
     assert RunFolder(tmp_path).existing_plan().numerics.device == "cpu"
+
+
+def test_rows_that_are_run_afresh_leave_the_run_of_the_others_as_it_is(tmp_path):
+    resolved(tmp_path, There())
+    with pytest.raises(StoreError, match="cpu_capability was 'AVX2', is 'NEON'"):
+        resolved(tmp_path, There(cpu_capability="NEON"), fresh=True, rows=("dense",))
+    assert device_of(RunFolder(tmp_path), Options(device="auto", fresh=True, rows=("dense",))) == "cpu"
+    resolved(tmp_path, There(cpu_capability="NEON"), fresh=True)
 
 
 def test_a_shard_may_add_cells_and_not_take_any_away(tmp_path):

@@ -233,7 +233,7 @@ def run(
         bool,
         typer.Option(
             "--fresh",
-            help="remove the results of this suite from the run folder, after naming them and asking",
+            help="remove the results of this suite (or --rows) from the run folder, after naming them and asking",
             rich_help_panel=FORGETS,
         ),
     ] = False,

@@ -26,3 +26,8 @@ class Options:
     fresh: bool = False
     agreed: bool = False  # to what --fresh removes
     accept_other_numerics: bool = False
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether the whole run starts afresh: what it was begun with, and on, no longer counts."""
+        return self.fresh and not self.rows

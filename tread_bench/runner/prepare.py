@@ -40,7 +40,7 @@ def device_of(folder: RunFolder, options: Options) -> str:
     """
     if options.device != "auto":
         return options.device
-    begun = None if options.fresh else folder.plan()
+    begun = None if options.begins_again else folder.plan()
     return begun.numerics.device if begun is not None else "auto"
 
 
@@ -58,7 +58,7 @@ def resolve_choices(
     # Those of the machine where the cells will run, and of the run's start; they must agree.
     read = () if plan.is_smoke else _data_read(untrained)  # random data in its place need not have every class
     found = _resolved_there(plan, folder, site, options.device, read)
-    before = None if options.fresh else folder.plan()
+    before = None if options.begins_again else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
         raise StoreError(

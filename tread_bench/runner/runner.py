@@ -85,17 +85,17 @@ def run(
                 site = _site(plan, folder, options, device)
                 untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
                 check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
-                files = data_files(plan, untrained, folder, options.fresh)
+                files = data_files(plan, untrained, folder, options.begins_again)
                 choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
-                if options.device == "auto":
-                    display.note(_taken(device, choices, folder))
                 gpus = _gpus(plan, choices.numerics.device == "cuda")
                 site = replace(site, executor=site.executor.sized(choices.numerics), gpus=gpus)
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:
                         folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
-                write_plan(plan, missing, source, folder, choices, options.fresh, dict(sorted(files.items())))
+                write_plan(plan, missing, source, folder, choices, options.begins_again, dict(sorted(files.items())))
+            if options.device == "auto":
+                display.note(_taken(device, choices, folder))
 
             # Train, first the cells whose weights others read; then time each row alone.
             for wave in placed(untrained):
