@@ -103,6 +103,7 @@ def bring_up_to_date(
     console = Console(stderr=True)
     with console.status("checking the suite and its data"):
         plan = load_plan(path, overrides, data_root=data_root, look=Look.CONTENTS, allows_missing=smoke)
+    plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     if smoke:
         plan = _smoke_plan(plan, path, overrides, root, options, data_root)
