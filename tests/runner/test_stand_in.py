@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.command_line import tread_bench
 from tests.data.test_parquet import png, write
 from tests.run_folders import new_folder
 from tread_bench.core.errors import UserError
@@ -64,6 +65,20 @@ def test_what_is_missing_is_replaced_and_the_rest_is_kept(whole: Plan, tmp_path:
 
     # The same command again finds the same files.
     assert write_stand_ins(whole, folder) == stand_ins and len(written) == 1
+
+
+@pytest.mark.slow
+def test_a_smoke_run_without_files_ends_with_a_page_that_says_what_is_random(tmp_path: Path) -> None:
+    small = "backbone={name: DiT, depth: 12, hidden: 8, heads: 1, patch: 8}"
+    settings = ["--set", small, "--set", "timing.pairs=0", "--rows", "tread-2:8", "--seeds", 1]
+    done = tread_bench("run", "cifar10/route_placement", "--smoke", *settings, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"no such file: {tmp_path.resolve()}/cifar10/train.parquet" in done.stderr
+    assert (
+        "what stands in for them is random: data parquet, feature network" in (tmp_path / "run/index.html").read_text()
+    )
+    done = tread_bench("run", "cifar10/route_placement", "--smoke", *settings, "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0 and "nothing to do" in done.stdout
 
 
 def test_what_was_interrupted_is_written_again(whole: Plan, tmp_path: Path) -> None:
