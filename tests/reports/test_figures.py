@@ -49,7 +49,7 @@ from tread_bench.reports.figures.style import (
 )
 from tread_bench.reports.published import placement_difference
 from tread_bench.reports.tables import comparison
-from tread_bench.reports.verdict import against_dense
+from tread_bench.reports.verdict import against_reference
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_a_row_has_a_colour_only_where_the_test_of_the_verdict_finds_a_differenc
     own = next(row for row in rows if row.name == "2:8")
     assert own.difference("fid").excludes(0)
     assert tone(own) == (MUTED if is_grey else BETTER if sign < 0 else WORSE)
-    said = against_dense(own, rows, 2)
+    said = against_reference(own, rows, 2)
     assert ("not significant" in said) is is_grey and ("better" in said or "worse" in said) is not is_grey
     placement = drawn_alone(route_placement, rows)
     has_grey = f"fill: {to_hex(DIVERGING(0.5))}" in placement.svg.decode()
