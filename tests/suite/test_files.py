@@ -13,6 +13,7 @@ from tread_bench.cli.plan import show_plan
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.data.parquet.family import PARQUET, ParquetData
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 
@@ -96,6 +97,14 @@ def test_everything_is_read_by_the_run_alone(with_files: Path, monkeypatch: pyte
     assert not any("another size" in line for line in problems_of(with_files, look=Look.HEADERS))
     found = problems_of(with_files, look=Look.CONTENTS)
     assert [line.split(": ")[0] for line in found if "another size" in line] == ["4:60"]
+
+
+def test_a_feature_network_of_other_images_is_told_by_the_run(with_files: Path) -> None:
+    settings = [f"metrics.extractor_weights={DIGITS_WEIGHTS}", "metrics.validation_samples=5"]
+    (_, found) = problems_of(with_files, overrides=settings, look=Look.CONTENTS)
+    assert found.startswith(
+        f"--set {settings[0]}: {DIGITS_WEIGHTS} is a feature network for 1x8x8 images, the data are"
+    )
 
 
 # What is missing

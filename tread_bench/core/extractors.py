@@ -46,6 +46,8 @@ class ExtractorFamily:
         has_logits: whether it is a classifier, whose logits metrics can read.
         ships: whether its weights come with its package, so that it needs no settings and a data source can name it.
         files: key of the options -> file that the network reads, such as its weights.
+        check_files: "module:attribute" of a callable (options, (channels, side) of the images) -> a message for each
+            mistake in these files; None: a cell that reads them finds it.
     """
 
     name: str
@@ -54,6 +56,7 @@ class ExtractorFamily:
     has_logits: bool
     ships: bool
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
+    check_files: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
 
 
@@ -62,6 +65,7 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
     wrong = (
         wrong_options(extractor, ExtractorOptions)
         or wrong_builder(extractor.builder)
+        or ("" if extractor.check_files is None else wrong_builder(extractor.check_files, "check_files"))
         or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
     )
     fields = extractor.options.model_fields if not wrong else {}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.config.base import Model
 from tread_bench.core.data_files import SETTLED_S, FileState, state_of
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
@@ -62,29 +64,41 @@ def absent_classes(labels: NDArray[np.int64], num_classes: int) -> Iterator[str]
 
 
 def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
-    """What a check finds; nothing, without a look, where it found nothing in these very files before."""
-    files = _state(options, generates)
-    key = (version("tread-bench"), check, options.model_dump_json(), generates, files)
+    files = [path for _, path in options.family.files(options, generates)]
+    return messages_of(check, (options, generates), files)
+
+
+def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) -> list[str]:
+    """What a check finds; nothing, without a look, where it found nothing in these very files before.
+
+    Args:
+        check: "module:attribute" of a callable (*arguments) -> messages.
+        arguments: all that the result depends on besides the files; options, as JSON, are part of the cache's key.
+        files: paths of what is read.
+    """
+    before = _state(files)
+    settings = [one.model_dump_json() if isinstance(one, Model) else repr(one) for one in arguments]
+    key = (version("tread-bench"), check, settings, before)
     name = hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()
     clean = cache_folder("checked") / name
     with one_at_a_time(name):
         if clean.exists():
             return []
         try:
-            found = list(named(check)(options, generates))
+            found = list(named(check)(*arguments))
         except UserError as error:
             return [str(error)]
-        if not found and _is_settled(files) and _state(options, generates) == files:
+        if not found and _is_settled(before) and _state(files) == before:
             with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
                 clean.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(clean, f"{check}\n")
         return found
 
 
-def _state(options: DataOptions, generates: bool) -> list[FileState]:
+def _state(files: Sequence[str]) -> list[FileState]:
     """That of each file that is there."""
     found = []
-    for _, path in options.family.files(options, generates):
+    for path in files:
         with suppress(OSError):
             found.append(state_of(path))
     return found

@@ -11,10 +11,13 @@ from tread_bench.core.config.files import files_beside_data
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.data_paths import is_folder_name, is_missing
 from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.errors import UserError
 from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
 from tread_bench.suite.merge import Draft
 
+_FOUND = "tread_bench.data.check:messages_of"
+_DECODER = "tread_bench.measure.quality.decoder:decoder_problems"
 MIN_CLASSES = 2  # of the data that a feature network can be trained on
 
 
@@ -24,7 +27,7 @@ class Look(IntEnum):
     NOT_AT_ALL = 0
     EXISTENCE = 1
     HEADERS = 2  # with labels, and what they decide: the number of samples, the feature network
-    CONTENTS = 3  # everything is read, once; the result is cached
+    CONTENTS = 3  # everything is read, once, with decoders and feature networks; the result is cached
 
 
 def unchanged(cell: Cell) -> Cell:
@@ -50,6 +53,7 @@ class Files:
     replace: Callable[[Cell], Cell] = unchanged
     missing: list[Problem] = field(default_factory=list)
     _data: dict[tuple[str, bool], _Data] = field(default_factory=dict)  # by options, and whether samples are generated
+    _networks: dict[tuple[str, tuple[int, int]], list[str]] = field(default_factory=dict)  # by options and images
 
     def problems(self, cell: Cell, draft: Draft, is_whole: bool) -> Iterator[Problem]:
         """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing.
@@ -64,6 +68,8 @@ class Files:
         yield from data.mistakes
         if self.look >= Look.HEADERS and is_whole:
             self.missing += draft.moved(_missing_network(cell, self.command))
+            if self.look is Look.CONTENTS and cell.generates:
+                yield from self._of_network(cell)
             yield from _too_many_samples(cell, data.counts, draft)
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
@@ -97,7 +103,25 @@ class Files:
             for message in check([(options, generates)], self.look is Look.CONTENTS):
                 loc = next((loc for loc, path in files if message.startswith(path)), ("data", "name"))
                 mistakes.append(Problem(message, loc))
+        if (decoding := family.decoding(options)) is not None and generates and self.look is Look.CONTENTS:
+            for message in named(_FOUND)(_DECODER, (options,), decoding.files):
+                mistakes.append(Problem(message, ("data", "decoder")))
         return _Data(missing, mistakes, family.counts(options))
+
+    def _of_network(self, cell: Cell) -> Iterator[Problem]:
+        """Mistakes in the weights of the feature network, if all of its files are there."""
+        try:
+            network = cell.metrics.network(cell.data)
+        except UserError:
+            return  # reported elsewhere
+        files = [path for _, path in network.family.files(network)]
+        if network.family.check_files is None or not files or any(map(is_missing, files)):
+            return
+        shape = cell.data.picture_shape
+        key = (network.model_dump_json(), shape)
+        if key not in self._networks:
+            self._networks[key] = named(_FOUND)(network.family.check_files, (network, shape), files)
+        yield from (Problem(message, _place_of_network(cell)) for message in self._networks[key])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +140,12 @@ def _missing(files: Iterator[tuple[Loc, str]] | Sequence[tuple[Loc, str]]) -> It
             what = f"{path} is a folder without such files" if os.path.isdir(path) else f"no such {kind}: {path}"
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
             yield Problem(f"{what}; correct the path{way_out}", loc)
+
+
+def _place_of_network(cell: Cell) -> Loc:
+    """Where a cell names the weights of its feature network."""
+    keys = ("extractor_weights", "inception_weights")
+    return ("metrics", next((key for key in keys if getattr(cell.metrics, key) is not None), "extractor"))
 
 
 def _missing_network(cell: Cell, command: str) -> Iterator[Problem]:

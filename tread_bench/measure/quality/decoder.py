@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from torch.export.passes import move_to_device_pass
 
 from tread_bench.core.data_sources import DataOptions, Decoding
 from tread_bench.core.errors import UserError
+from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32
 from tread_bench.data.scaling import Scaling
@@ -111,6 +113,11 @@ class _Autoencoder:
 def open_decoder(data: DataOptions) -> Decoder | None:
     """None where samples are images themselves. Raises UserError."""
     return Decoder(data) if data.family.decoding(data) else None
+
+
+def decoder_problems(data: DataOptions) -> Iterator[str]:
+    """A message where the decoder of these data cannot be used."""
+    yield from message_of(open_decoder, data)
 
 
 def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:

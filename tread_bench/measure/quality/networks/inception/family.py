@@ -23,4 +23,5 @@ INCEPTION = ExtractorFamily(
     has_logits=True,
     ships=False,
     files=weights_file,
+    check_files="tread_bench.measure.quality.networks.inception.extractor:weights_problems",
 )
