@@ -118,6 +118,14 @@ def test_the_architecture_scales_with_the_image(size: int, channels: int, grid: 
     assert spec.widths[-1] >= 64
 
 
+def test_the_number_of_features_can_be_limited(tmp_path: Path) -> None:
+    path = tmp_path / "a.safetensors"
+    train_and_save(DigitsData(), path, iterations=1, max_width=24)
+    network, about = load_classifier(path)
+    assert network.spec.widths == (16, 24, 24)
+    assert about["command"] == "tread-bench features SUITE --iterations 1 --seed 0 --max-width 24 --out a.safetensors"
+
+
 def test_unlabelled_images_train_no_classifier() -> None:
     images = ImageSet(np.zeros((2, 3, 8, 8), np.uint8), np.zeros(2, np.int64))
     with pytest.raises(UserError, match="num_classes is 0"):

@@ -537,12 +537,15 @@ def features(
     overrides: SetOption = [],  # noqa: B006
     iterations: Annotated[int, _number("--iterations", "training steps of the classifier")] = 1000,
     seed: Annotated[int, _number("--seed", "seed of the classifier", least=0)] = 0,
+    max_width: Annotated[
+        int | None, _number("--max-width", "most channels of a convolution, and features; default: 128")
+    ] = None,
     data_root: DataRootOption = None,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from tread_bench.cli.features import train_features
 
-    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, data_root)))
+    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, max_width, data_root)))
 
 
 @app.command()

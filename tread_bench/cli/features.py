@@ -10,7 +10,13 @@ from tread_bench.core.outputs import refuse_foreign, try_file
 
 
 def train_features(
-    suite: str, overrides: list[str], out: Path, iterations: int, seed: int, data_root: Path | None = None
+    suite: str,
+    overrides: list[str],
+    out: Path,
+    iterations: int,
+    seed: int,
+    max_width: int | None = None,
+    data_root: Path | None = None,
 ) -> dict[str, Any]:
     """What was trained, with its held-out accuracy.
 
@@ -20,6 +26,6 @@ def train_features(
     refuse_foreign("--out", [out])
     try_file("--out", out)
     data = data_of_suite(suite, overrides, data_root)
-    from tread_bench.measure.quality.feature_training import train_and_save
+    from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
 
-    return train_and_save(data, out, iterations, seed, suite=suite)
+    return train_and_save(data, out, iterations, seed, suite, max_width or MAX_WIDTH)

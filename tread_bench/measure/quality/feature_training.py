@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _BATCH = 128
 _PEAK_LEARNING_RATE = 3e-3  # AdamW, rising and falling once over the training
-_MAX_WIDTH = 128
+MAX_WIDTH = 128
 
 
-def default_spec(data: DataSource) -> ClassifierSpec:
+def default_spec(data: DataSource, max_width: int = MAX_WIDTH) -> ClassifierSpec:
     """Widths that double with every halving of the image, down to a 4x4 grid: 16, 32, 64 for the 8x8 digits."""
     if data.num_classes < 2:
         raise UserError(
@@ -36,13 +36,15 @@ def default_spec(data: DataSource) -> ClassifierSpec:
             "measure these images with metrics.inception_weights"
         )
     halvings = max(1, (data.image_size - 1).bit_length() - 2)
-    widths = [min(16 * 2**i, _MAX_WIDTH) for i in range(halvings + 2)]
+    widths = [min(16 * 2**i, max_width) for i in range(halvings + 2)]
     return ClassifierSpec(
         image_size=data.image_size, channels=data.channels, num_classes=data.num_classes, widths=tuple(widths)
     )
 
 
-def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tuple[Classifier, float]:
+def train_classifier(
+    data: DataSource, *, iterations: int, seed: int = 0, max_width: int = MAX_WIDTH
+) -> tuple[Classifier, float]:
     """A classifier of the training images, and its accuracy (0 .. 1) on the held-out ones.
 
     Deterministic for one build, device and number of threads: batches and shifts are drawn by sample index.
@@ -50,7 +52,7 @@ def train_classifier(data: DataSource, *, iterations: int, seed: int = 0) -> tup
     # The network, and the images that it sees.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        classifier = Classifier(default_spec(data))
+        classifier = Classifier(default_spec(data, max_width))
     train = _images(data.train)
     held_out = _images(data.held_out)
 
@@ -128,12 +130,18 @@ def accuracy(classifier: Classifier, images: Pixels) -> float:
 
 
 def train_and_save(
-    data_choice: DataChoice, path: str | Path, iterations: int = 1000, seed: int = 0, suite: str = "SUITE"
+    data_choice: DataChoice,
+    path: str | Path,
+    iterations: int = 1000,
+    seed: int = 0,
+    suite: str = "SUITE",
+    max_width: int = MAX_WIDTH,
 ) -> dict[str, Any]:
     """Train the feature network of a data source and write it atomically as a safetensors file.
 
     Args:
         iterations: optimiser steps of 128 images.
+        max_width: most channels of a convolution; the last one's are the features.
         suite: the suite file that named the data; only stored in the file's metadata, as part of the command.
 
     Returns:
@@ -142,10 +150,11 @@ def train_and_save(
     path = Path(path)
     start = time.perf_counter()
     data = open_data(data_choice)
-    classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed)
+    classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed, max_width=max_width)
+    width = f" --max-width {max_width}" if max_width != MAX_WIDTH else ""
     about = {
         "name": f"{data_choice.name}-classifier",
-        "command": f"tread-bench features {suite} --iterations {iterations} --seed {seed} --out {path.name}",
+        "command": f"tread-bench features {suite} --iterations {iterations} --seed {seed}{width} --out {path.name}",
         "data_sha256": data.sha256,
         "held_out_accuracy": round(held_out_accuracy, 4),
     }
