@@ -172,7 +172,10 @@ def announced_as(monkeypatch, **changes):
         ({"files": ()}, "its files must be a Callable, not ()"),
         ({"not_comparable": ""}, "its not_comparable must be a Callable, not ''"),
         ({"decoding": None}, "its decoding must be a Callable, not None"),
-        ({"extractor": "inception"}, "its extractor must be None or one that ships: digits-classifier"),
+        (
+            {"extractor": "inception"},
+            "its extractor must be None or one that ships: digits-classifier, glyphs-classifier",
+        ),
     ],
 )
 def test_a_source_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):

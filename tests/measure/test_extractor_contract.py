@@ -25,7 +25,7 @@ DIGITS, INCEPTION = find_extractor("digits-classifier"), find_extractor("incepti
 GREY = (1, 8)
 
 
-@pytest.mark.parametrize("name", ["digits-classifier", "trained-classifier"])
+@pytest.mark.parametrize("name", ["digits-classifier", "glyphs-classifier", "trained-classifier"])
 def test_our_classifiers_keep_the_contract(name):
     options = {"weights": str(DIGITS_WEIGHTS)} if name == "trained-classifier" else {}
     assert check_extractor(find_extractor(name), options, shape=GREY) == []

@@ -17,7 +17,9 @@ from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
 from tread_bench.data.digits.family import DigitsData
+from tread_bench.data.glyphs.family import GlyphsData
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.precision import full_float32
 from tread_bench.data.source import DataSource, ImageSet
@@ -25,9 +27,11 @@ from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier import network
-from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
+from tread_bench.measure.quality.networks.classifier.extractor import open_classifier, open_glyphs_classifier
+from tread_bench.measure.quality.networks.classifier.family import GlyphsClassifierOptions
 from tread_bench.measure.quality.networks.classifier.network import (
     DIGITS_WEIGHTS,
+    GLYPHS_WEIGHTS,
     Classifier,
     ClassifierFeatures,
     load_classifier,
@@ -43,6 +47,30 @@ def test_the_shipped_network_is_small_and_knows_the_digits(digits: DataSource) -
     assert accuracy(network, digits.held_out) > 0.97
     assert about["data_sha256"] == digits.sha256
     assert about["command"].startswith("tread-bench features ")
+
+
+def test_the_shipped_network_of_glyphs_is_small_and_knows_them_at_any_size() -> None:
+    assert GLYPHS_WEIGHTS.stat().st_size < 300_000
+    classifier, about = load_classifier(GLYPHS_WEIGHTS)
+    sides = 32, classifier.spec.image_size
+    for side in sides:
+        options = GlyphsData(image_size=side)
+        data = open_data(options)
+        assert isinstance(data.held_out, ImageSet)
+        index = np.arange(len(data.held_out))
+        _, logits = choose_extractor(Metrics(), options).features(data.held_out.uint8(index))
+        assert logits is not None
+        assert (logits.argmax(1) == data.held_out.labels(index)).float().mean() > 0.55
+    assert about["data_sha256"] == data.sha256
+    assert about["command"].startswith("tread-bench features glyphs/route_placement ")
+
+
+def test_glyphs_of_the_network_s_own_size_are_seen_as_they_are() -> None:
+    extractor = open_glyphs_classifier(GlyphsClassifierOptions(), (1, 16))
+    pixels = torch.randint(0, 256, (4, 1, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    features, _ = load_classifier(GLYPHS_WEIGHTS)[0](pixels)
+    assert torch.equal(extractor.features(pixels)[0], features)
+    assert torch.equal(extractor.features(pixels.repeat_interleave(3, 2).repeat_interleave(3, 3))[0], features)
 
 
 def test_features_have_unit_variance_over_the_training_images(digits: DataSource) -> None:
@@ -168,6 +196,7 @@ def test_under_torch_fidelity_the_digits_network_takes_grey_images_of_its_size_a
         ({"extractor": "inception"}, DigitsData(), r"set metrics\.inception_weights"),
         ({"extractor": "trained-classifier"}, DigitsData(), r"set metrics\.extractor_weights"),
         ({"extractor": "digits-classifier"}, COLOUR_DATA, "for 1x8x8 images, the data are 3x32x32"),
+        ({"extractor": "glyphs-classifier"}, COLOUR_DATA, "takes grey images, the data have 3 channels: train one"),
         ({"inception_weights": "a", "extractor_weights": "b"}, DigitsData(), "both given"),
         ({"inception_weights": "/nowhere"}, DigitsData(), "cannot read Inception weights"),
         ({"extractor_weights": "/nowhere"}, DigitsData(), "no such file; train one"),

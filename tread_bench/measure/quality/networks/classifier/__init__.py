@@ -1,1 +1,1 @@
-"""Small classifiers: the one of digits, and those that `tread-bench features` trains."""
+"""Small classifiers: those of digits and glyphs, and those that `tread-bench features` trains."""

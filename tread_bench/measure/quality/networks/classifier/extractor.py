@@ -1,4 +1,4 @@
-"""Small classifiers as feature networks: the one of digits, and those that `tread-bench features` trains."""
+"""Small classifiers as feature networks: those of digits and glyphs, and those that `tread-bench features` trains."""
 
 from __future__ import annotations
 
@@ -13,14 +13,29 @@ from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.classifier.family import (
     TRAINED_CLASSIFIER,
     DigitsClassifierOptions,
+    GlyphsClassifierOptions,
     TrainedClassifierOptions,
 )
-from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
+from tread_bench.measure.quality.networks.classifier.network import (
+    DIGITS_WEIGHTS,
+    GLYPHS_WEIGHTS,
+    ClassifierFeatures,
+    Resized,
+)
 
 
 def open_digits_classifier(options: DigitsClassifierOptions, shape: tuple[int, int]) -> Extractor:
     """The one whose weights ship with this package. Raises UserError."""
     return open_classifier(DIGITS_WEIGHTS, shape)
+
+
+def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, int]) -> Extractor:
+    """The one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises UserError."""
+    network = ClassifierFeatures(options.name, ["features", "logits"], GLYPHS_WEIGHTS)
+    if (channels := shape[0]) != network.spec.channels:
+        raise UserError(f"{options.name} takes grey images, the data have {channels} channels: {GIVE_WEIGHTS}")
+    sha256 = hashlib.sha256(GLYPHS_WEIGHTS.read_bytes()).hexdigest()
+    return Extractor(options.name, Resized(network), sha256, network.spec.widths[-1])
 
 
 def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Extractor:

@@ -15,6 +15,12 @@ class DigitsClassifierOptions(ExtractorOptions):
     name: Literal["digits-classifier"] = "digits-classifier"
 
 
+class GlyphsClassifierOptions(ExtractorOptions):
+    """A small classifier of scripts for data glyphs, images of any size; its weights ship with the package."""
+
+    name: Literal["glyphs-classifier"] = "glyphs-classifier"
+
+
 class TrainedClassifierOptions(ExtractorOptions):
     """The same kind of network from metrics.extractor_weights (`tread-bench features`)."""
 
@@ -26,6 +32,13 @@ DIGITS_CLASSIFIER = ExtractorFamily(
     name="digits-classifier",
     options=DigitsClassifierOptions,
     builder="tread_bench.measure.quality.networks.classifier.extractor:open_digits_classifier",
+    has_logits=True,
+    ships=True,
+)
+GLYPHS_CLASSIFIER = ExtractorFamily(
+    name="glyphs-classifier",
+    options=GlyphsClassifierOptions,
+    builder="tread_bench.measure.quality.networks.classifier.extractor:open_glyphs_classifier",
     has_logits=True,
     ships=True,
 )

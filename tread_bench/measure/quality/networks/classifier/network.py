@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -20,7 +21,9 @@ from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.networks.classifier.family import DIGITS_CLASSIFIER
 
-DIGITS_WEIGHTS = Path(__file__).parent / "weights" / "digits_classifier.safetensors"
+_WEIGHTS = Path(__file__).parent / "weights"
+DIGITS_WEIGHTS = _WEIGHTS / "digits_classifier.safetensors"
+GLYPHS_WEIGHTS = _WEIGHTS / "glyphs_classifier.safetensors"
 _SMALLEST_GRID = 4  # pixels: strides stop here, global pooling does the rest
 
 
@@ -136,6 +139,20 @@ class ClassifierFeatures(FeatureExtractorBase):
     @staticmethod
     def get_dummy_input_for_compile() -> Tensor:
         return torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+
+
+class Resized(nn.Module):
+    """A classifier that sees square images of any size at its own, uint8 (B, 3, H, W), by averages over areas."""
+
+    def __init__(self, network: ClassifierFeatures) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+        side = self.network.spec.image_size
+        resized = F.interpolate(pixels.float(), (side, side), mode="area")
+        features: tuple[Tensor, ...] = self.network(resized.round().to(torch.uint8))
+        return features
 
 
 if FEATURE_EXTRACTORS_REGISTRY.get(DIGITS_CLASSIFIER.name) is None:  # a second registration of a name is an error there

@@ -1,0 +1,91 @@
+"""The characters of matplotlib's fonts: which there are, how they are drawn, and which are held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+
+from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.errors import UserError
+from tread_bench.data.check import data_problems
+from tread_bench.data.glyphs.family import GlyphsData
+from tread_bench.data.glyphs.render import FACES, Glyphs, draw_glyphs
+from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
+from tread_bench.data.glyphs.source import GlyphSet, read_glyphs
+
+
+@pytest.fixture(scope="module")
+def glyphs() -> Glyphs:
+    return draw_glyphs(GlyphsData().image_size)
+
+
+def test_each_script_has_a_thousand_images_that_all_differ(glyphs: Glyphs) -> None:
+    assert glyphs.pixels.shape == (10_000, 1, 16, 16)
+    assert np.bincount(glyphs.scripts).tolist() == [1000] * len(SCRIPTS)
+    assert len({image.tobytes() for image in glyphs.pixels}) == len(glyphs.pixels)
+    assert glyphs.pixels.reshape(len(glyphs.pixels), -1).max(1).min() > 0
+
+
+def test_a_character_is_held_out_in_all_its_faces(glyphs: Glyphs) -> None:
+    held_out = glyphs.is_held_out
+    assert not np.intersect1d(glyphs.code_points[held_out], glyphs.code_points[~held_out]).size
+    shares = np.bincount(glyphs.scripts, held_out) / 1000
+    assert find_data_source("glyphs").counts(GlyphsData()) == (len(held_out) - held_out.sum(), held_out.sum())
+    assert 0.09 < shares.mean() < 0.11 and shares.min() > 0.05
+
+
+def test_images_come_in_no_order_of_scripts(glyphs: Glyphs) -> None:
+    """The first images of a part stand for all of it: validation takes them."""
+    assert set(glyphs.scripts[glyphs.is_held_out][:128]) == set(range(len(SCRIPTS)))
+
+
+@pytest.mark.parametrize(
+    ("character", "script"),
+    [
+        ("A", "latin"),
+        ("Ω", "greek"),
+        ("Ж", "cyrillic"),
+        ("→", "arrow"),
+        ("∑", "math"),
+        ("𝐀", "math"),
+        ("☺", "symbol"),
+        ("€", "symbol"),
+        ("⠿", "braille"),
+        ("\ue000", ""),
+    ],
+)
+def test_the_script_follows_from_the_unicode_name(character: str, script: str) -> None:
+    assert script_of(character) == script
+
+
+def test_the_fonts_are_part_of_the_fingerprint(glyphs: Glyphs) -> None:
+    parts = [GlyphSet(glyphs.pixels[:4], glyphs.scripts[:4], fonts) for fonts in ("a", "a", "b")]
+    assert parts[0].sha256 == parts[1].sha256 != parts[2].sha256
+    assert read_glyphs(GlyphsData()).train.fonts_sha256 == glyphs.fonts_sha256
+
+
+def test_a_larger_image_is_the_same_shape(glyphs: Glyphs) -> None:
+    """But for rounding, and for hints that move outlines by part of a pixel."""
+    larger = draw_glyphs(2 * glyphs.pixels.shape[-1])
+    first, second = (one.pixels[one.code_points == ord("Ж")].astype(np.float64) for one in (glyphs, larger))
+    assert len(first) and len(larger.pixels) == 10_000
+    reduced = second.reshape(len(second), 1, 16, 2, 16, 2).mean((3, 5))
+    assert all(np.abs(reduced - one).mean(axis=(1, 2, 3)).min() < 8 for one in first)
+
+
+def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(matplotlib, "get_data_path", lambda: str(tmp_path))
+    options = GlyphsData(image_size=9)
+    with pytest.raises(UserError, match=rf"{FACES[0]}\.ttf: no such file; .*reinstall matplotlib") as raised:
+        read_glyphs(options)
+    assert data_problems([(options, True)]) == [str(raised.value)]
+    assert find_data_source("glyphs").counts(options) is None
+
+
+def test_the_shape_is_that_of_the_options() -> None:
+    options = GlyphsData(image_size=24)
+    assert (options.channels, options.num_classes, options.picture_shape) == (1, 10, (1, 24))
+    assert find_data_source("glyphs").extractor == "glyphs-classifier"

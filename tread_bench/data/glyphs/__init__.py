@@ -1,0 +1,1 @@
+"""The characters of the fonts that come with matplotlib."""
