@@ -26,6 +26,7 @@ def called(*names: str) -> SimpleNamespace:
     ("names", "part"),
     [
         (("aten::linear", "aten::addmm"), "products"),
+        (("_AdalnBlock", "aten::bmm"), "attention"),
         (("aten::scaled_dot_product_attention", "aten::bmm"), "attention"),
         (("Optimizer.step#AdamW.step", "aten::mm"), "optimiser"),
         (("aten::_foreach_lerp_", "aten::lerp_"), "optimiser"),

@@ -23,9 +23,9 @@ _WITH_ALL_INSIDE: dict[StepPart, tuple[str, ...]] = {  # what such an operator c
 }
 _ALONE: dict[StepPart, tuple[str, ...]] = {
     "host": _AUTOGRAD,
-    "attention": ("softmax",),
+    "attention": ("softmax", "::bmm", "::baddbmm"),  # a batched product is one of tokens with tokens
     "moved tokens": ("gather", "scatter", "index"),
-    "products": ("::mm", "::addmm", "::bmm", "::baddbmm", "::linear", "::conv", "mkldnn_conv", "cudnn_conv"),
+    "products": ("::mm", "::addmm", "::linear", "::conv", "mkldnn_conv", "cudnn_conv"),
 }
 
 
