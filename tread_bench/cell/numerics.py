@@ -23,7 +23,10 @@ from tread_bench.data.check import data_problems
 LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be chosen by default
 _TO_COMPILE = "it needs a C++ compiler (g++, clang, MSVC), on a GPU triton too; or set compute.compile to false"
 TF32_CAPABILITY = (8, 0)  # of the GPU: Ampere
-_PACKAGES = ("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "numba", "mamba-ssm")
+_PACKAGES = (
+    *("tread-bench", "torch", "timm", "torch-fidelity", "numpy", "pandas", "scikit-learn", "numba", "mamba-ssm"),
+    "diffusers",  # which may decode samples
+)
 
 
 def matmul_error(precision: str, device: str) -> float:
