@@ -23,13 +23,17 @@ from tread_bench.core.draws import normal
 from tread_bench.core.errors import UserError
 from tread_bench.core.latent_manifest import LatentManifest, read_manifest
 from tread_bench.core.outputs import OutputError
+from tread_bench.data.check import data_problems
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.job import Job
 from tread_bench.data.encode.vae import Vae
+from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.random_latents.family import RandomLatentsData
+from tread_bench.data.source import to_uint8
+from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 
 TRAIN, HELD_OUT, SHARD = 21, 5, 8  # three shards, the last one not full
 
@@ -170,6 +174,35 @@ def test_the_manifest_says_what_the_shards_are(place: Path, tmp_path: Path) -> N
             encoder=f"AutoencoderDC of diffusers, AutoencoderDC, sha256 {Vae(place / 'AutoencoderDC').sha256}",
         )
         assert {tensor.dtype for name, tensor in stored(out, split).items() if name != "labels"} == {torch.float16}
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity"),
+    [("AutoencoderKL", "mean_logvar"), ("AutoencoderKL", "mean_std"), ("AutoencoderDC", "sample")],
+)
+def test_data_latents_read_them_by_the_manifest_alone(place: Path, tmp_path: Path, kind: str, quantity: str) -> None:
+    out = tmp_path / "latents"
+    encoded(request_of(place, out, kind, quantity=quantity, horizontal_flip=True))
+    data = LatentsData(
+        train=(str(out / "train"),), held_out=(str(out / "held_out"),), decoder=str(place / kind), decoded_size=SIDE
+    )
+    assert data_problems([(data, False)]) == []
+    assert (data.channels, data.image_size, data.num_classes, data.flips) == (LATENT[kind][0], 8, 3, "pair")
+    source, vae = open_data(data), Vae(place / kind)
+    assert (len(source.train), len(source.held_out)) == (TRAIN, HELD_OUT)
+    assert source.train.labels(np.arange(TRAIN)).tolist() == [index % 3 for index in range(TRAIN)]
+
+    # A network learns scale * (mean + std * noise); the middle of many draws is that of the mean.
+    found = stored(out)
+    mean = found["latents"] if kind == "AutoencoderDC" else found["moments"].chunk(2, dim=1)[0]
+    learnt = source.train.images(np.arange(TRAIN))
+    spread = 0 if kind == "AutoencoderDC" else float((learnt / vae.scale - mean).std())
+    assert spread == pytest.approx(0 if kind == "AutoencoderDC" else 1, abs=0.1)  # random weights: log variance near 0
+
+    # And the decoder takes what a network generates.
+    pictures = to_pixels(learnt[:2], open_decoder(data))
+    with torch.no_grad():
+        assert torch.equal(pictures, to_uint8(vae.decode(learnt[:2] / vae.scale)))
 
 
 def test_its_files_do_not_depend_on_the_size_of_shards_but_by_their_borders(
