@@ -257,7 +257,7 @@ def interrupted(
     return process.returncode, told
 
 
-@pytest.mark.parametrize("seconds", [0.2, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 0.5, 1, 2, 3, 5))])
+@pytest.mark.parametrize("seconds", [0.2, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 1, 3))])
 def test_ctrl_c_while_a_run_starts(seconds, tmp_path):
     """Imports of the command line, the plan, the server of cells that loads torch, the first cell."""
     suite = write_suite(tmp_path, toy_suite(10_000, 100, seeds=1))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.cell.test_schedule import shares
 from tests.command_line import tread_bench
+from tests.toy_suite import write_suite
 from tread_bench.cli.regress import without_budgets
 from tread_bench.core.cell_costs import cell_cost, iterations_within, training_macs
 from tread_bench.core.config.suite import Suite
@@ -289,11 +290,18 @@ def records_of(root, read):
     return {record.row: record for cell in folder.existing_plan().references if (record := read(folder, cell))}
 
 
-def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(tmp_path):
-    (tmp_path / "toy.yaml").write_text(SMALL)
-    done = tread_bench("run", "toy.yaml", "--out", "run", "--shard", "1/1", cwd=tmp_path)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a suite and of its run, in which nothing is timed yet."""
+    folder = tmp_path_factory.mktemp("budgets")
+    write_suite(folder, SMALL)
+    done = tread_bench("run", "toy.yaml", "--out", "run", "--shard", "1/1", cwd=folder)
     assert done.returncode == 0, done.stderr
-    records = records_of(tmp_path / "run", RunFolder.outcome)
+    return folder
+
+
+def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(trained):
+    records = records_of(trained / "run", RunFolder.outcome)
     assert {row: record.seed for row, record in records.items()} == {"dense": 3, "again": 1003, "routed": 3}
 
     # The routed row is evaluated where the dense one is, and where it has cost as much.
@@ -313,17 +321,16 @@ def test_a_run_has_evaluations_at_both_ends_and_another_seed_group(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_command_takes_a_run_with_rows_of_different_lengths(tmp_path):
-    (tmp_path / "toy.yaml").write_text(SMALL.replace("[3]", "2"))
-    shown = tread_bench("plan", "toy.yaml", cwd=tmp_path, COLUMNS="200")
+def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
+    shown = tread_bench("plan", "toy.yaml", cwd=trained, COLUMNS="200")
     assert "x dense" in shown.stdout and "iterations" in shown.stdout
-    done = tread_bench("run", "toy.yaml", "--out", "run", cwd=tmp_path)
+    done = tread_bench("run", "toy.yaml", "--out", "run", cwd=trained)
     assert done.returncode == 0, done.stderr
-    records = records_of(tmp_path / "run", RunFolder.record)
-    assert all(record.timing is not None for record in records.values())
-    again = tread_bench("run", "toy.yaml", "--out", "run", cwd=tmp_path)
+    records = records_of(trained / "run", RunFolder.record)
+    assert len(records) == 3 and all(record.timing is not None for record in records.values())
+    again = tread_bench("run", "toy.yaml", "--out", "run", cwd=trained)
     assert "nothing to do" in again.stdout
-    state = json.loads(tread_bench("status", "run", "--json", cwd=tmp_path).stdout)
+    state = json.loads(tread_bench("status", "run", "--json", cwd=trained).stdout)
     assert {cell["state"] for cell in state["cells"]} == {"done"}
     for command in (
         ("export", "run", "--out", "run.json"),
@@ -331,9 +338,9 @@ def test_every_command_takes_a_run_with_rows_of_different_lengths(tmp_path):
         ("history", "run", "--out", "history"),
         ("check", "run", "--baseline", "accepted.json", "--accept"),
         ("check", "run", "--baseline", "accepted.json"),
-        ("sample", "run", "--cell", "again", "--seed", "1001", "--num", "2"),
+        ("sample", "run", "--cell", "again", "--seed", "1003", "--num", "2"),
     ):
-        ended = tread_bench(*command, cwd=tmp_path)
+        ended = tread_bench(*command, cwd=trained)
         assert ended.returncode == 0, ended
 
 
