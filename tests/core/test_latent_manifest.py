@@ -66,8 +66,10 @@ def test_it_is_looked_for_in_a_folder_and_beside_files_and_globs(tmp_path: Path)
     here = tmp_path / "latents"
     here.mkdir()
     (here / "a.safetensors").touch()
-    for entry in (here, here / "a.safetensors", here / "*.safetensors", here / "**" / "[ab].safetensors"):
+    missing = here / "b.safetensors"
+    for entry in (here, here / "a.safetensors", missing, here / "*", here / "*.safetensors", here / "**" / "[ab].tar"):
         assert manifest_path(str(entry)) == here / "manifest.json"
+    assert manifest_path(str(here / "missing")) == here / "missing" / "manifest.json"
     assert manifests_of([str(here)]) == []
     path = written(here, json.dumps(FACTS))
     assert manifests_of([str(here), str(here / "*.tar"), str(tmp_path / "none.tar")]) == [path]

@@ -162,6 +162,20 @@ class StoredType(StrEnum):
     FLOAT16 = "float16"
 
 
+class Pickled(StrEnum):
+    """Layouts of latents that are stored as pickles."""
+
+    MASKDIT_WDS = "maskdit-wds"
+    U_VIT = "u-vit"
+
+
+class StoredFlips(StrEnum):
+    """Whether mirrored images were appended."""
+
+    NONE = "none"
+    APPENDED = "appended"
+
+
 class Listed(StrEnum):
     """What can be listed."""
 
@@ -594,6 +608,21 @@ def encode(
         shard_samples,
     )
     typer.echo(encode_images(request))
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the latents")],
+    layout: Annotated[Pickled, typer.Option("--layout", help="how they are stored")],
+    out: Annotated[Path, typer.Option("--out", help="new folder of safetensors files and their manifest")],
+    flips: Annotated[
+        StoredFlips, typer.Option("--flips", help="appended: mirrored images were encoded too (MaskDiT's --xflip)")
+    ] = StoredFlips.NONE,
+) -> None:
+    """Convert latents that are stored as pickles, and read nothing but arrays and classes of them."""
+    from tread_bench.cli.convert import convert_latents
+
+    typer.echo(convert_latents(source, layout.value, out, flips.value))
 
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

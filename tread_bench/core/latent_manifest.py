@@ -81,9 +81,13 @@ def inconsistent(quantity: str, already_scaled: bool, scale: Scale, shift: Shift
 
 
 def manifest_path(entry: str) -> Path:
-    """Return where the manifest of a file, a folder or a glob is: in the folder, or beside the files."""
+    """Return where the manifest of a file, a folder or a glob is: in the folder, or beside the files.
+
+    What is not there is a folder if its name has no suffix.
+    """
     path = Path(entry)
-    if path.is_dir():
+    is_name = not _WILDCARDS & set(path.name)
+    if path.is_dir() or (is_name and not path.suffix and not path.exists()):
         return path / MANIFEST
     parent = path.parent
     while _WILDCARDS & set(str(parent)):

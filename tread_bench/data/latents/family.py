@@ -24,6 +24,7 @@ from tread_bench.core.latent_manifest import (
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
 from tread_bench.data.latents.layouts import LAYOUTS, PICKLED, Layout
+from tread_bench.data.parquet.family import SUFFIXES
 
 _OWN = "safetensors"
 _FACTS = ("quantity", "encoder_input", "already_scaled", "scale", "shift", "flips")
@@ -187,7 +188,8 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
 
     # What samples become, and what they are compared with.
     if generates:
-        yield from ((("images", i), file) for i, file in enumerate(options.images))
+        for i, entry in enumerate(options.images):
+            yield from ((("images", i), file) for file in expanded([entry], SUFFIXES))
         if options.decoder is not None:
             yield from ((("decoder",), file) for file in decoder_files(options.decoder))
 
