@@ -37,6 +37,7 @@ from tread_bench.reports.published import (
     rates_note,
 )
 from tread_bench.reports.table_view import comparison_view
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan, shipped_suites
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -61,6 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [
         f"data.train=[{folder}/train.safetensors]",
         f"data.held_out=[{folder}/held_out.safetensors]",
+        *("data.scale=0.18215", "data.shift=null"),
         f"data.decoder={folder}/decoder.pt2",
         f"data.images=[{folder}/images.parquet]",
         f"metrics.extractor_weights={folder}/judge.safetensors",
@@ -85,6 +87,20 @@ def test_without_its_files_a_suite_lacks_nothing_else(name: str) -> None:
     with pytest.raises(SuiteError) as raised:
         load_plan(shipped_suites()[name])
     assert {problem.message.partition(":")[0] for problem in raised.value.problems} == {"no such file"}
+
+
+@pytest.mark.parametrize("layout", ["safetensors", "repa", "lightningdit"])
+@pytest.mark.parametrize("name", ["imagenet256/route_placement", "imagenet256/lightningdit", "imagenet512/route"])
+def test_one_setting_reads_another_layout_in_the_same_folders(name: str, layout: str, tmp_path: Path) -> None:
+    plan = load_plan(
+        shipped_suites()[name], [f"data.layout={layout}"], data_root=tmp_path, look=Look.EXISTENCE, allows_missing=True
+    )
+    data = plan.cells[0].cell.data
+    assert isinstance(data, LatentsData) and data.layout == layout
+    assert data.train[0].startswith(str(tmp_path / "imagenet"))
+    has_statistics = layout == "lightningdit" or name.endswith("lightningdit")
+    assert (data.scale == f"{data.train[0]}/latents_stats.pt") == has_statistics
+    assert has_statistics or (data.scale, data.shift) == (0.18215, None)
 
 
 def test_table_2_has_a_dense_and_a_routed_row_of_every_model(planned: Callable[[str], Plan]) -> None:

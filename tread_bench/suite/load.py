@@ -21,7 +21,7 @@ from tread_bench.suite.yaml import MAX_CHARACTERS, MAX_DEPTH, read_yaml
 DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by default the working directory
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (
-    *("data.train", "data.held_out", "data.decoder", "data.images"),
+    *("data.train", "data.held_out", "data.train_images", "data.decoder", "data.images", "data.scale", "data.shift"),
     *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
     *("metrics.extractor.weights", "metrics.also.weights", "auxiliary.weights"),
 )
