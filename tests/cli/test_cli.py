@@ -426,10 +426,10 @@ def test_speed_is_measured_later_when_it_was_left_out_and_a_stale_page_is_made_a
     assert (out / "index.html").stat().st_mtime > 0
 
 
-def test_what_no_training_can_mend_fails_before_it(toy, tmp_path):
+def test_more_samples_than_are_held_out_are_refused_before_any_cell(toy, tmp_path):
     out = tmp_path / "run"
-    done = tread_bench("run", toy, "--out", out, "--seeds", 1, "--set", "metrics.validation_samples=5000")
-    assert done.returncode == 1
-    frame = pd.read_csv(out / "results.csv")
-    assert frame["reason"].str.contains("only 359 images are held out").all()
-    assert not list(out.glob("cells/*/checkpoints"))
+    settings = ["--set", "metrics.validation_samples=5000", "--set", "metrics.similarity_samples=360"]
+    done = tread_bench("run", toy, "--out", out, *settings)
+    assert done.returncode == 2 and not out.exists()
+    for key in ("validation_samples 5000", "similarity_samples 360"):
+        assert f"metrics.{key}: data digits holds out 359 samples; request fewer" in done.stderr

@@ -168,7 +168,6 @@ def test_a_symlink_to_itself_is_a_file_that_is_not_there(tally, tmp_path):
 
 
 def test_a_plan_prints_names_as_they_are(tmp_path, capsys):
-    (tmp_path / "a").touch()
     suite = yaml.safe_dump({**GOOD, "matrix": {"data.image_column": ["[/bold]", "[red]x[/red]", "\x1b[31m"]}})
     path = tmp_path / "study.yaml"
     path.write_text(

@@ -244,7 +244,16 @@ def test_files_are_written_in_one_place():
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
         "tread_bench/core/files.py": {"os.replace", "temporary.write_bytes"},
-        "tread_bench/data/contract.py": {"shutil.copyfile"},  # into a temporary folder
+        "tread_bench/data/contract.py": {
+            "shutil.copyfile",
+            "shutil.copytree",
+            "shutil.rmtree",
+        },  # in a temporary folder
+        "tread_bench/data/images/stand_in.py": {  # in a folder that a smoke run has just made
+            "(folder / split / 'state.json').write_text",
+            "(folder / split / names[label] / f'{number:05d}.png').write_bytes",
+        },
+        "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
         "tread_bench/runner/heartbeat.py": {"os.replace"},
         "tread_bench/regression/versions/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
     }

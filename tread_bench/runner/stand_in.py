@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from tread_bench.core.config.files import files_beside_data
@@ -108,16 +108,19 @@ def _shape_of(cell: Cell) -> tuple[int, int, int]:
 
 
 def _data(options: DataOptions, folder: Path) -> DataOptions:
-    """Options that name random data; they are written once, and the options last."""
+    """Options that name random data. These are written once, and the options last: a folder without them is left."""
     family = options.family
     assert family.stand_in is not None
-    place = folder / hashlib.sha256(options.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    written = place / "options.json"
-    if not written.exists():
-        shutil.rmtree(place, ignore_errors=True)  # of a run that was interrupted
-        place.mkdir(parents=True)
-        made: DataOptions = named(family.stand_in)(options, place, COUNT)
-        write_atomically(written, made.model_dump_json())
+    key = hashlib.sha256(options.model_dump_json().encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    for attempt in count():
+        place = folder / f"{key}-{attempt}"
+        written = place / "options.json"
+        if not place.exists():
+            place.mkdir(parents=True)
+            made: DataOptions = named(family.stand_in)(options, place, COUNT)
+            write_atomically(written, made.model_dump_json())
+        if written.exists():
+            break
     return family.options.model_validate_json(written.read_text(encoding="utf-8"))
 
 
