@@ -61,7 +61,7 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
             "decoded_size": SIDE,
         }
     }
-    assert "device: c" in told.err and f"train: {TRAIN} of {TRAIN}" in told.err
+    assert "train on c" in told.err and f"train: {TRAIN} of {TRAIN}" in told.err
     assert (tmp_path / "latents" / "held_out" / "manifest.json").exists()
     with pytest.raises(UserError, match="dtype was float32 and is float16"):
         app([*command, "--dtype", "float16"], standalone_mode=False)
@@ -81,17 +81,26 @@ def test_all_images_that_cannot_be_read_are_named_before_any_is_encoded(
     assert not (tmp_path / "latents").exists()
 
 
+def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tread_bench.cli.encode.encode", interrupted)
+    assert app(["encode", "smoke", "--vae", "vae", "--out", "latents"], standalone_mode=False) == 130
+    assert capsys.readouterr() == ("", "interrupted; run the same command again to resume\n")
+
+
 def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
     said: list[str] = []
     now = [0.0]
-    lines = Lines(said.append, lambda: now[0])
+    lines = Lines("cuda", said.append, lambda: now[0])
     for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
         now[0] = seconds
         lines(split, done, 100)
     lines("held_out", 5, 5)
     assert said == [
-        "train: 10 of 100 images are encoded",
+        "train on cuda: 10 of 100 images are encoded",
         "train: 40 of 100, 0:30 elapsed, about 1:00 left",
         "train: 100 of 100, 1:30 elapsed",
-        "held_out: 5 of 5 images are encoded",
+        "held_out on cuda: 5 of 5 images are encoded",
     ]

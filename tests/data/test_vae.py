@@ -142,22 +142,25 @@ REFUSED = [
     (configured(_class_name="UNet2DModel"), r"_class_name is 'UNet2DModel' and must be AutoencoderKL or AutoencoderDC"),
     (configured(_class_name=["AutoencoderKL"]), r"_class_name is \['AutoencoderKL'\] and must be"),
     (configured(norm_num_groups=3), r"not an AutoencoderKL that diffusers .* can load"),
-    (configured(latent_channels=5), r"not an AutoencoderKL that diffusers .* can load|mismatched keys"),
-    (configured(quantization_config={"quant_method": "none"}), r"not an AutoencoderKL that diffusers .* can load"),
+    (configured(latent_channels=5), r"not an AutoencoderKL that diffusers .* can load|of another shape"),
+    (configured(quantization_config={"quant_method": "torchao"}), "quantised weights are not read"),
     (pickled, r"weights are read from one file, .* save_pretrained\(FOLDER, safe_serialization=True\)"),
     (indexed, r"weights are read from one file"),
-    (one_weight_less, r"1 missing keys, such as decoder\.conv_out\.weight"),
-    (one_weight_more, r"1 unexpected keys, such as more"),
+    (one_weight_less, r"1 weights are missing, such as decoder\.conv_out\.weight"),
+    (one_weight_more, "1 weights are unknown, such as more"),
     (truncated, r"not an AutoencoderKL that diffusers .* can load"),
 ]
 
 
 @pytest.mark.parametrize(("damage", "told"), REFUSED)
-def test_a_folder_without_a_whole_autoencoder_is_refused(tmp_path: Path, damage: Any, told: str) -> None:
+def test_a_folder_without_a_whole_autoencoder_is_refused_in_one_message(
+    tmp_path: Path, damage: Any, told: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     write_vae(tmp_path / "vae")
     damage(tmp_path / "vae")
     with pytest.raises(UserError, match=told):
         Vae(tmp_path / "vae")
+    assert not caplog.records and capfd.readouterr() == ("", "")
 
 
 def test_without_diffusers_the_message_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -607,7 +607,11 @@ def encode(
         device.value,
         shard_samples,
     )
-    typer.echo(encode_images(request))
+    try:
+        typer.echo(encode_images(request))
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to resume", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @app.command()

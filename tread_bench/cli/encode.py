@@ -24,9 +24,7 @@ def encode_images(request: EncodeRequest) -> str:
     if problems := data_problems([(request.data, False)], reads_everything=True):
         raise UserError("\n".join(problems))
     device = usable_device(request.device)
-    console = Console(stderr=True)
-    console.print(f"device: {device}", highlight=False)
-    with _progress(console) as report:
+    with _progress(Console(stderr=True), device) as report:
         job = encode(replace(request, device=device), report)
     return _data_of_suite(request, job)
 
@@ -46,14 +44,14 @@ def _data_of_suite(request: EncodeRequest, job: Job) -> str:
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Report]:
+def _progress(console: Console, device: str) -> Iterator[Report]:
     """Bars where the console is a terminal, else lines."""
     if not console.is_terminal:
-        yield Lines(lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
+        yield Lines(device, lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True))
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as bars:
-        tasks = {name: bars.add_task(name, total=None) for name in SPLITS}
+        tasks = {name: bars.add_task(f"{name} on {device}", total=None) for name in SPLITS}
 
         def report(split: str, done: int, of: int) -> None:
             bars.update(tasks[split], completed=done, total=of)
@@ -64,8 +62,10 @@ def _progress(console: Console) -> Iterator[Report]:
 class Lines:
     """A line when a split begins and ends, and now and then one between."""
 
-    def __init__(self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
-        self.write, self.clock = write, clock
+    def __init__(
+        self, device: str, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.device, self.write, self.clock = device, write, clock
         self.split = ""
 
     def __call__(self, split: str, done: int, of: int) -> None:
@@ -74,7 +74,7 @@ class Lines:
         if split != self.split:
             self.split = split
             self.kept, self.since, self.spoke = done, now, now
-            self.write(f"{split}: {done:,} of {of:,} images are encoded")
+            self.write(f"{split} on {self.device}: {done:,} of {of:,} images are encoded")
 
         # It goes on.
         elif done == of or now - self.spoke >= QUIET_S:

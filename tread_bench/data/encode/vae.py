@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -130,6 +132,8 @@ def _kind(folder: Path) -> str:
     except (ValueError, RecursionError):
         raise UserError(f"{path} is not JSON; {way_out}") from None
     kind = config.get("_class_name") if isinstance(config, dict) else None
+    if isinstance(config, dict) and config.get("quantization_config"):
+        raise UserError(f"{path}: quantised weights are not read; save the model in float32 or float16")
     if not isinstance(kind, str) or kind not in _HAS_POSTERIOR:
         raise UserError(f"{path}: _class_name is {kind!r} and must be {' or '.join(_HAS_POSTERIOR)}; {way_out}")
     return kind
@@ -152,14 +156,15 @@ def _load(folder: Path, kind: str) -> Any:
 
     # Read by diffusers, which knows the names of older versions.
     try:
-        network, about = getattr(diffusers, kind).from_pretrained(
-            folder,
-            local_files_only=True,
-            use_safetensors=True,
-            low_cpu_mem_usage=False,
-            torch_dtype=torch.float32,
-            output_loading_info=True,
-        )
+        with _quiet():
+            network, about = getattr(diffusers, kind).from_pretrained(
+                folder,
+                local_files_only=True,
+                use_safetensors=True,
+                low_cpu_mem_usage=False,
+                torch_dtype=torch.float32,
+                output_loading_info=True,
+            )
     except MemoryError:
         raise
     except Exception as error:  # of any kind, where a file is damaged
@@ -167,7 +172,21 @@ def _load(folder: Path, kind: str) -> Any:
         raise UserError(f"{folder}: not an {kind} that diffusers {diffusers.__version__} can load ({reason})") from None
 
     # Weights that are not in the file would be random.
-    for what in ("missing_keys", "unexpected_keys", "mismatched_keys"):
-        if names := sorted(map(str, about[what])):
-            raise UserError(f"{path}: {len(names)} {what.replace('_', ' ')}, such as {names[0]}; download it again")
+    kinds = {"missing": "missing_keys", "unknown": "unexpected_keys", "of another shape": "mismatched_keys"}
+    wrong = {what: sorted(map(str, about[key])) for what, key in kinds.items() if about[key]}
+    if wrong:
+        found = "; ".join(f"{len(names)} weights are {what}, such as {names[0]}" for what, names in wrong.items())
+        raise UserError(f"{path}: {found}; it does not fit config.json: download both again")
     return network
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warnings of diffusers: what they say is an error here."""
+    logger = logging.getLogger("diffusers")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
