@@ -1,11 +1,12 @@
-"""The grids of generated images that a page shows."""
+"""The grids of generated images, and of decoded training latents, that a page shows."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tread_bench.reports.comparison import Row
 
@@ -14,15 +15,14 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
-    """One grid per row: first seed, highest iteration, as a data URI while the budget lasts."""
+    """Decoded training latents, each set once, and one grid per row: first seed, highest iteration.
+
+    They are data URIs while the budget lasts.
+    """
     found = []
     left = SAMPLE_BUDGET_BYTES
-    for row in rows:
-        # The grid of the row's first seed that has one.
-        record = next((r for r in row.done if r.last and r.last.samples), None)
-        if record is None or record.last is None:
-            continue
-        picture = _grid(run_dir / "cells", f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
+    for row, about, path, sha256 in (*_of_data(rows), *_of_rows(rows)):
+        picture = _grid(run_dir / "cells", path, sha256)
 
         # Embed it while the budget lasts.
         why = ""
@@ -34,13 +34,42 @@ def sample_grids(rows: Sequence[Row], run_dir: Path) -> list[dict[str, str]]:
             left -= len(picture)
         found.append(
             {
-                "row": row.label,
-                "about": f"seed {record.seed}, iteration {record.last.iteration:,}",
+                "row": row,
+                "about": about,
                 "uri": "" if why else f"data:image/png;base64,{base64.b64encode(picture).decode()}",
-                "why": f"cells/{record.cell}/{record.last.samples}: {why}",
+                "why": f"cells/{path}: {why}",
             }
         )
     return found
+
+
+class Shown(NamedTuple):
+    """A grid: its row, if it is one's, what it is, its path below the cells, and its hash."""
+
+    row: str
+    about: str
+    path: str
+    sha256: str
+
+
+def _of_data(rows: Sequence[Row]) -> Iterator[Shown]:
+    """Decoded training latents; cells that wrote the same picture share one."""
+    seen = set()
+    for record in (record for row in rows for record in row.done):
+        last = record.last
+        if last is not None and last.real_samples and last.real_samples_sha256 not in seen:
+            seen.add(last.real_samples_sha256)
+            path = f"{record.cell}/{last.real_samples}"
+            yield Shown("", "training latents, decoded", path, last.real_samples_sha256)
+
+
+def _of_rows(rows: Sequence[Row]) -> Iterator[Shown]:
+    """Of every row the samples of its first seed that has some."""
+    for row in rows:
+        record = next((r for r in row.done if r.last and r.last.samples), None)
+        if record is not None and record.last is not None:
+            about = f"seed {record.seed}, iteration {record.last.iteration:,}"
+            yield Shown(row.label, about, f"{record.cell}/{record.last.samples}", record.last.samples_sha256)
 
 
 def _grid(cells: Path, name: str, sha256: str) -> bytes:

@@ -239,6 +239,24 @@ def test_only_the_grid_that_a_cell_wrote_is_shown_as_its_own(tmp_path, plan):
     assert f"cells/{records[1].cell}/grid.png: not found, or changed since its cell wrote it" in page
 
 
+def test_decoded_training_latents_are_shown_once_and_first(tmp_path, plan):
+    picture = b"\x89PNG\r\n\x1a\nreal"
+    told = {"real_samples": "real.png", "real_samples_sha256": hashlib.sha256(picture).hexdigest()}
+    one = evaluation(1200, 17.0).model_copy(update=told)
+    records = [
+        record(row, routes, 0, 17.0, evaluations=[one], similarity=None)
+        for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))
+    ]
+    path = tmp_path / "cells" / records[0].cell / "real.png"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(picture)
+    render(records, plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count(base64.b64encode(picture).decode()) == 1
+    assert page.count("training latents, decoded</figcaption>") == 1
+    assert "the scale or the decoder does not fit them" in page
+
+
 @pytest.mark.parametrize(("contents", "is_told"), [(("a", "a"), False), (("a", ""), False), (("a", "b"), True)])
 def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, plan, contents, is_told):
     cells = [

@@ -136,6 +136,8 @@ class Evaluation(Part):
     protocol_details: dict[str, Any] = Field(default_factory=dict)
     samples: str | None = None  # path of the sample grid, relative to the cell's folder
     samples_sha256: str = ""  # hash of that file; "": written by an older version
+    real_samples: str | None = None  # the same of decoded training latents, where samples are decoded
+    real_samples_sha256: str = ""
 
     def figure(self, name: str) -> float | None:
         """A figure of a metric, or the validation loss; None: not measured."""

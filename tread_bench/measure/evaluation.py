@@ -10,7 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.core.config.suite import Cell
@@ -32,6 +34,9 @@ from tread_bench.measure.quality.reference import Reference, reference_of
 from tread_bench.measure.quality.samples import OpenMetric
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
+
+REAL_SHOWN = 10  # training latents in their grid
+REAL_SIDE = 64  # most pixels of their side, so that a page can embed them
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +153,20 @@ class Evaluator:
         if (count := figures["num_samples"]) != metrics.num_samples:
             raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
-        grid = self._write_grid(torch.cat(first)[:SAMPLES_KEPT], iteration)
-        return {**figures, "protocol": fingerprint, "protocol_details": details, **grid}
+        grid = self._write_grid(f"{iteration:09d}", torch.cat(first)[:SAMPLES_KEPT])
+        real = {f"real_{key}": value for key, value in self._real_samples.items()}
+        return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
+
+    @cached_property
+    def _real_samples(self) -> dict[str, str]:
+        """A grid of decoded training latents, at which a reader sees whether decoder and scale fit them."""
+        if self.decoder is None:
+            return {}
+        train = self.data.train
+        latents = train.images(np.unique(np.linspace(0, len(train) - 1, REAL_SHOWN).astype(np.int64)))
+        pixels = to_pixels(latents.to(self.device), self.decoder)
+        pooled = F.avg_pool2d(pixels.float(), math.ceil(pixels.shape[-1] / REAL_SIDE))
+        return self._write_grid("real", pooled.round().to(torch.uint8))
 
     def sampling_macs(self) -> int | None:
         """MACs of one generated image; None where none is generated."""
@@ -159,9 +176,9 @@ class Evaluator:
         weak = setting_of(self.guide.cell) if self.guide else None
         return sampling_macs(setting_of(self.cell), times, weak)
 
-    def _write_grid(self, pixels: Tensor, iteration: int) -> dict[str, str]:
+    def _write_grid(self, name: str, pixels: Tensor) -> dict[str, str]:
         """Write the grid as PNG; its path relative to the cell's folder, and the hash of the file."""
-        name = f"samples/{iteration:09d}.png"
+        name = f"samples/{name}.png"
         content = grid_png(pixels)
         (self.folder / "samples").mkdir(exist_ok=True)
         write_atomically(self.folder / name, content)

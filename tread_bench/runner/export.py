@@ -19,7 +19,8 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.migrations import known_version, migrated
 
-_NOT_SENT = {"evaluations": {"__all__": {"samples", "samples_sha256"}}}  # files that stay in the run folder
+_FILES = {"samples", "samples_sha256", "real_samples", "real_samples_sha256"}  # which stay in the run folder
+_NOT_SENT = {"evaluations": {"__all__": _FILES}}
 _WAY_OUT = "get the file again from whoever exported it"
 
 
