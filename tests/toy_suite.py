@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
 
 from tests.command_line import figures, tread_bench
 from tread_bench.core.identity import Identity
@@ -63,15 +66,23 @@ def write_suite(folder: Path, text: str) -> Path:
     return folder / "toy.yaml"
 
 
+def finished_run(suite: Path, out: Path) -> CompletedProcess[str]:
+    """What an undisturbed run into a new folder says."""
+    done = tread_bench("run", suite, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def results(out: Path) -> dict[str, object]:
     """All of a run's records that must not depend on where its cells ran, by cell."""
     return {path.parent.name: figures(json.loads(path.read_text())) for path in out.glob("cells/*/record.json")}
 
 
-def results_here(suite: Path) -> dict[str, object]:
-    """The same of a run of the whole suite on this machine."""
-    done = tread_bench("run", suite, "--out", suite.parent / "local")
-    assert done.returncode == 0, done.stderr
-    found = results(suite.parent / "local")
+@cache
+def results_here(text: str) -> dict[str, object]:
+    """The same of a run of a whole suite on this machine."""
+    with TemporaryDirectory() as folder:
+        finished_run(write_suite(Path(folder), text), Path(folder) / "run")
+        found = results(Path(folder) / "run")
     assert len(found) == 2
     return found

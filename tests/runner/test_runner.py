@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
-from tests.toy_suite import toy_suite, write_suite
+from tests.toy_suite import finished_run, toy_suite, write_suite
 from tread_bench.cli.display import Lines
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.files import StoreError
@@ -56,8 +56,7 @@ def toy(tmp_path_factory) -> Path:
 def finished(toy, tmp_path_factory) -> Path:
     """An undisturbed run."""
     out = tmp_path_factory.mktemp("run") / "toy"
-    done = tread_bench("run", toy, "--out", out)
-    assert done.returncode == 0, done.stderr
+    finished_run(toy, out)
     return out
 
 

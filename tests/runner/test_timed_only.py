@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench
-from tests.toy_suite import write_suite
+from tests.toy_suite import finished_run, write_suite
 from tread_bench.core.cell_costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.records import Record
@@ -37,9 +37,7 @@ def suite(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def finished(suite, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("run") / "toy"
-    done = tread_bench("run", suite, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert "training" not in done.stderr
+    assert "training" not in finished_run(suite, out).stderr
     return out
 
 

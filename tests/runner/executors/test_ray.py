@@ -19,19 +19,20 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 
 
-@pytest.fixture
-def cluster(monkeypatch):
+@pytest.fixture(scope="module")
+def cluster():
     pytest.importorskip("ray", reason="the extra `ray` is not installed")
     from ray.cluster_utils import Cluster
 
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-    try:
-        cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
-        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-        yield cluster
-    finally:
-        cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        try:
+            cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+            patched.setenv("RAY_ADDRESS", cluster.address)
+            yield cluster
+        finally:
+            cluster.shutdown()
 
 
 def in_training(out: Path) -> psutil.Process | None:
@@ -44,21 +45,6 @@ def in_training(out: Path) -> psutil.Process | None:
 def node_of(process: psutil.Process, nodes):
     above = {parent.pid for parent in process.parents()}
     return next(node for node in nodes if node.all_processes["raylet"][0].process.pid in above)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
-    suite = write_suite(tmp_path, TWO_CELLS)
-    far = subprocess.Popen(
-        command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
-    )
-    cell = wait_for(lambda: in_training(tmp_path / "ray"), seconds=200)
-    cluster.remove_node(node_of(cell, cluster.nodes), allow_graceful=False)
-    _, told = far.communicate(timeout=250)
-    assert far.returncode == 0, told
-    assert "it will be retried" in told and "lost cells again" in told
-    assert results(tmp_path / "ray") == results_here(suite)
 
 
 @pytest.mark.slow
@@ -88,6 +74,22 @@ def test_ends_are_told_as_the_local_executor_tells_them(cluster, tmp_path):
     assert "SIGKILL" in ends["kill"].failure and ends["kill"].lost
     assert "time limit" in ends["limit"].failure and not ends["limit"].lost
     assert "WorkerCrashedError" in ends["node"].failure and ends["node"].lost
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_node_killed_in_the_middle_loses_no_cell_and_changes_no_bit(cluster, tmp_path):
+    """The last of the cluster's tests: it has a node less afterwards."""
+    suite = write_suite(tmp_path, TWO_CELLS)
+    far = subprocess.Popen(
+        command("run", suite, "--out", tmp_path / "ray", "--executor", "ray"), text=True, stderr=subprocess.PIPE
+    )
+    cell = wait_for(lambda: in_training(tmp_path / "ray"), seconds=200)
+    cluster.remove_node(node_of(cell, cluster.nodes), allow_graceful=False)
+    _, told = far.communicate(timeout=250)
+    assert far.returncode == 0, told
+    assert "it will be retried" in told and "lost cells again" in told
+    assert results(tmp_path / "ray") == results_here(TWO_CELLS)
 
 
 def test_a_cluster_that_does_not_answer_is_one_message(tmp_path):

@@ -46,13 +46,13 @@ def test_submitit_s_own_processes_end_as_the_local_executor_tells(tmp_path):
     assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm", cluster="local"), tmp_path / "log"))
 
 
-@pytest.fixture
-def node(tmp_path_factory, monkeypatch):
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
     if SKIP_REASON:
         pytest.skip(SKIP_REASON)
-    with one_node_slurm(tmp_path_factory.mktemp("slurm")) as environment:
+    with one_node_slurm(tmp_path_factory.mktemp("slurm")) as environment, pytest.MonkeyPatch.context() as patched:
         for name, value in environment.items():
-            monkeypatch.setenv(name, value)
+            patched.setenv(name, value)
         yield
 
 
@@ -82,7 +82,7 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
         subprocess.run(["scontrol", "requeue", job], check=True)
     _, told = far.communicate(timeout=280)
     assert far.returncode == 0, told
-    assert results(out) == results_here(suite)
+    assert results(out) == results_here(TWO_CELLS)
     assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
     assert "FAILED" not in told and "retried" not in told  # Slurm itself started it again
     assert subprocess.run(["squeue", "--me", "--noheader"], capture_output=True, text=True).stdout == ""
