@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import fields
 from pathlib import Path
@@ -19,6 +20,8 @@ import pytest
 from hatchling.build import build_wheel
 
 import tread_bench
+from tests import command_line
+from tests.robustness.warm import Warm
 from tread_bench import (
     DataFamily,
     ExtractorFamily,
@@ -101,6 +104,23 @@ def run_with(installed: Path, *command: object) -> str:
     done = subprocess.run([sys.executable, *map(str, command)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Gives the standard output of commands that find the plug-ins, in forks of a process that has torch."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(installed))
+        warm = Warm(with_torch=True)
+    folder = tmp_path_factory.mktemp("commands")
+
+    def output(*arguments: object) -> str:
+        done = warm(*arguments, cwd=folder, limit_s=300)
+        assert done.status == 0, str(done)
+        return done.stdout
+
+    yield output
+    warm.close()
 
 
 def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
@@ -218,8 +238,8 @@ def test_it_keeps_the_contract_with_labels_and_without(violations: dict[str, lis
 
 
 @pytest.mark.slow
-def test_it_runs_dense_and_routed(installed: Path, tmp_path: Path) -> None:
-    run_with(installed, "-m", "tread_bench", "run", PLUGIN / "snake.yaml", "--out", tmp_path)
+def test_it_runs_dense_and_routed(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", PLUGIN / "snake.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert {row["status"] for row in rows.values()} == {"done"}
@@ -360,10 +380,8 @@ def test_a_mistake_in_an_option_is_reported_as_any_other(
 
 
 @pytest.mark.slow
-def test_a_method_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
-    run_with(
-        installed, "-m", "tread_bench", "run", METHOD / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0"
-    )
+def test_a_method_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", METHOD / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert rows.keys() == {"dense", "mean_fill"} and {row["status"] for row in rows.values()} == {"done"}
@@ -379,8 +397,8 @@ def test_an_objective_is_listed_and_keeps_the_contract(installed: Path, violatio
 
 
 @pytest.mark.slow
-def test_an_objective_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
-    run_with(installed, "-m", "tread_bench", "run", OBJECTIVE / "trig.yaml", "--out", tmp_path)
+def test_an_objective_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", OBJECTIVE / "trig.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 and {row["status"] for row in rows} == {"done"}
@@ -396,15 +414,15 @@ def test_a_sampler_is_listed_and_keeps_the_contract(installed: Path, violations:
 
 
 @pytest.mark.slow
-def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(installed: Path, tmp_path: Path) -> None:
-    run_with(installed, "-m", "tread_bench", "run", SAMPLER / "two_step.yaml", "--out", tmp_path)
+def test_a_sampler_runs_as_our_own_and_samples_a_finished_cell(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", SAMPLER / "two_step.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [row["status"] for row in rows] == ["done"] * 2
     assert len({row["fid"] for row in rows}) == 2 and len({row["sampling_macs"] for row in rows}) == 1
     assert "sampler=two_step" in (tmp_path / "index.html").read_text(encoding="utf-8")
     command = ("sample", tmp_path, "--cell", rows[0]["cell"], "--sampler", "two_step", "--num", 4, "--json")
-    made = json.loads(run_with(installed, "-m", "tread_bench", *command))
+    made = json.loads(told(*command))
     assert len(made["images"]) == 4 and "two_step4" in made["grid"]
 
 
@@ -418,8 +436,8 @@ def test_a_selector_is_listed_and_keeps_the_contract(installed: Path, violations
 
 
 @pytest.mark.slow
-def test_a_selector_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
-    run_with(installed, "-m", "tread_bench", "run", SELECTOR / "checkerboard.yaml", "--out", tmp_path)
+def test_a_selector_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", SELECTOR / "checkerboard.yaml", "--out", tmp_path)
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {(row["status"], row["selector"]) for row in rows} == {("done", "random"), ("done", "checkerboard")}
@@ -441,8 +459,8 @@ def test_a_data_source_is_planned_as_our_own(installed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_data_source_runs_as_our_own(installed: Path, tmp_path: Path) -> None:
-    run_with(installed, "-m", "tread_bench", "run", DATA / "shapes.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
+def test_a_data_source_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> None:
+    told("run", DATA / "shapes.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
     with (tmp_path / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [(row["status"], row["data"]) for row in rows] == [("done", "shapes")] * 2
@@ -459,10 +477,10 @@ def test_a_metric_is_listed_and_keeps_the_contract(installed: Path, violations: 
 
 @pytest.mark.slow
 def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_installed(
-    installed: Path, tmp_path: Path
+    told: Callable[..., str], tmp_path: Path
 ) -> None:
     run, there = tmp_path / "run", tmp_path / "there"
-    run_with(installed, "-m", "tread_bench", "run", METRIC / "coverage.yaml", "--out", run)
+    told("run", METRIC / "coverage.yaml", "--out", run)
     with (run / "results.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 4 and {row["status"] for row in rows} == {"done"} and list(rows[0])[-1] == "coverage"
@@ -470,7 +488,7 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     page = (run / "index.html").read_text(encoding="utf-8")
     assert "Δ Coverage" in page and "share of real images with a generated one" in page
 
-    run_with(installed, "-m", "tread_bench", "export", run, "--out", tmp_path / "export.json")
-    run_with(Path(), "-m", "tread_bench", "report", tmp_path / "export.json", "--out", there)
+    told("export", run, "--out", tmp_path / "export.json")
+    assert command_line.tread_bench("report", tmp_path / "export.json", "--out", there).returncode == 0
     assert (there / "results.csv").read_bytes() == (run / "results.csv").read_bytes()
     assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")
