@@ -123,7 +123,7 @@ def test_a_runner_whose_folder_has_gone_says_so_once_and_stops(is_moved, tmp_pat
 
 @pytest.mark.slow
 def test_a_run_that_was_moved_away_resumes_at_its_new_place(tmp_path):
-    suite = write_suite(tmp_path, toy_suite(iterations=400, checkpoint_every=5, seeds=1, pairs=0))
+    suite = write_suite(tmp_path, toy_suite(iterations=120, checkpoint_every=5, seeds=1, pairs=0))
     out, moved = tmp_path / "run", tmp_path / "moved"
     process = begin("run", suite, "--out", out, "--workers", 1)
     wait_for(lambda: any(out.glob("cells/*/checkpoints/*.sha256")))
