@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import os
+import tarfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
+from numpy.typing import NDArray
 from PIL import Image
 from safetensors import safe_open
 from torch import Tensor
@@ -67,19 +70,92 @@ class ImageTable(Dataset[Item]):
             return image_tensor(image, self.side), row["label"]
 
 
-class Latents(Dataset[Item]):
-    """A safetensors file of `latents` and `labels`."""
+Read = Callable[[int, bool], NDArray[np.generic]]  # (sample, whether mirrored) -> what is stored of it
 
-    def __init__(self, path: str, scale: float) -> None:
-        file = safe_open(path, framework="pt")
-        self.scale = scale
-        self.latents, self.labels = file.get_slice("latents"), file.get_tensor("labels")
+
+class Latents(Dataset[Item]):
+    """Samples, or draws from posteriors whose moments are stored, times the scale.
+
+    Args:
+        spread: what the second half of the channels is: "std", "logvar", or "" where samples are stored.
+        has_pairs: mirrored latents are stored too, and one of each pair is drawn.
+    """
+
+    def __init__(self, read: Read, labels: Sequence[int], spread: str, has_pairs: bool, scale: float) -> None:
+        self.read, self.labels, self.spread, self.has_pairs, self.scale = read, labels, spread, has_pairs, scale
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, item: int) -> Item:
-        return self.latents[item].float() * self.scale, int(self.labels[item])
+        is_mirrored = self.has_pairs and bool(torch.rand(()) < 0.5)
+        latent = torch.from_numpy(self.read(item, is_mirrored)).float()
+        if self.spread:
+            mean, second = latent.chunk(2)
+            std = second if self.spread == "std" else (0.5 * second.clamp(-30, 20)).exp()
+            latent = mean + std * torch.randn_like(mean)
+        return latent * self.scale, self.labels[item]
+
+
+def read_safetensors(path: Path, key: str) -> Read:
+    """Rows of a file, sliced one by one, as LightningDiT's data set does it."""
+    file: Any = safe_open(path, framework="np")
+    slices = {name: file.get_slice(name) for name in file.keys() if name.startswith(key)}  # noqa: SIM118
+    return lambda item, mirrored: slices[f"{key}_flip" if mirrored else key][item]
+
+
+def read_npy(paths: Sequence[Path]) -> Read:
+    return lambda item, mirrored: np.load(paths[item]).squeeze()
+
+
+def read_npz(paths: Sequence[Path]) -> Read:
+    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
+        with np.load(paths[item]) as file:
+            found: NDArray[np.generic] = file["moments_flip" if mirrored else "moments"]
+        return found
+
+    return read
+
+
+def read_pt(paths: Sequence[Path]) -> Read:
+    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
+        found = torch.load(paths[item], weights_only=True)
+        moments: NDArray[np.generic] = torch.cat([found["mean"], found["logvar"]]).numpy()
+        return moments
+
+    return read
+
+
+def read_tar(path: Path) -> Read:
+    """Members of a shard, by their places."""
+    with tarfile.open(path) as shard:
+        places = [(member.offset_data, member.size) for member in shard if member.name.endswith(".npy")]
+
+    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
+        place, size = places[item]
+        with open(path, "rb") as file:
+            file.seek(place)
+            found: NDArray[np.generic] = np.load(io.BytesIO(file.read(size)))
+        return found
+
+    return read
+
+
+def read_lmdb(folder: Path, shape: Sequence[int]) -> Read:
+    """MaskDiT's data set: `z-0`, `z-1`, ..., by an environment of each worker's own."""
+    import lmdb
+
+    databases: dict[int, Any] = {}
+
+    def read(item: int, mirrored: bool) -> NDArray[np.generic]:
+        if os.getpid() not in databases:
+            databases[os.getpid()] = lmdb.open(str(folder), readonly=True, lock=False, readahead=False)
+        with databases[os.getpid()].begin() as transaction:
+            content = transaction.get(b"z-%d" % item)
+        found: NDArray[np.generic] = np.frombuffer(content, np.float32).reshape(shape).copy()
+        return found
+
+    return read
 
 
 def loader(data: Dataset[Item], order: Sequence[int], batch: int, workers: int) -> DataLoader[Item]:

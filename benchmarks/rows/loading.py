@@ -4,67 +4,139 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
+from numpy.typing import NDArray
 from PIL import Image
-from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from benchmarks.peers import loading as peers
+from benchmarks.peers.packages import needed
 from benchmarks.row import Figure, agree, row
 from benchmarks.timing import Bench, always
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.source import LatentSet
+from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
-from tread_bench.data.source import DataSplit
 
 IMAGES, WIDTH, HEIGHT, SIDE = 256, 500, 375, 256  # JPEG files of ImageNet's usual size
-LATENTS = 8192
+LATENTS = 2048
 CLASSES = 8
 IMAGE_BATCH, LATENT_BATCH = 32, 256
 SCALE = 0.18215
 TOLERANCE = 1e-6  # x / 127.5 - 1 against (x / 255 - 0.5) / 0.5
 
-Pair = tuple[DataOptions, Dataset[peers.Item]]
+Batches = Sequence[Sequence[Tensor]]
 
 
-def compared(bench: Bench, pair: Pair, batch: int) -> Figure:
-    """Batches of one epoch in the same order: the plain loader's time over ours, with as many workers as threads."""
-    options, plain = pair
+def images_compared(bench: Bench, options: DataOptions, plain: Dataset[peers.Item]) -> Figure:
+    """The plain loader's time over ours for one epoch in the same order."""
     ours = open_data(options).train
-    order = np.random.default_rng(0).permutation(len(ours))[: len(ours) // batch * batch]
-    theirs = peers.loader(plain, order.tolist(), batch, bench.threads)
+    order = shuffled(len(ours), IMAGE_BATCH)
 
-    def our_epoch() -> list[list[Tensor]]:
-        with Loader(lambda step: made(ours, order, step, batch), range(len(order) // batch), bench.threads) as batches:
-            return list(batches)
+    def made(step: int) -> list[Tensor]:
+        index = order[step * IMAGE_BATCH : (step + 1) * IMAGE_BATCH]
+        return [ours.images(index), ours.labels(index)]
 
-    def their_epoch() -> list[list[Tensor]]:
-        return list(theirs)
-
+    our_epoch = epoch(bench, made, len(order) // IMAGE_BATCH)
+    their_epoch = plain_epoch(bench, plain, order, IMAGE_BATCH)
     agreement = agree(flat(our_epoch()), flat(their_epoch()), TOLERANCE)
     return bench.faster(always(their_epoch), always(our_epoch), agreement, clock=bench.wall)
 
 
-def made(split: DataSplit, order: np.ndarray, step: int, batch: int) -> list[Tensor]:
-    index = order[step * batch : (step + 1) * batch]
-    return [split.images(index), split.labels(index)]
+def latents_compared(bench: Bench, layout: str) -> Figure:
+    """The same for latents, with posterior noise and flips drawn on both sides, each in its own way."""
+    if layout == "maskdit-lmdb":
+        needed("lmdb", "lmdb")
+    with tempfile.TemporaryDirectory() as folder:
+        # Both read the same files; what is stored is compared, since noise is not the same.
+        request = LatentsData(layout=layout, train=("-",), held_out=("-",), num_classes=CLASSES, scale=SCALE)
+        options = stand_in(request, Path(folder), LATENTS)
+        ours = LatentSet(options, options.train)
+        plain = plain_latents(options, ours)
+        order = shuffled(len(ours), LATENT_BATCH)
+        first = order[:LATENT_BATCH]
+        as_stored = peers.Latents(plain.read, plain.labels, spread="", has_pairs=False, scale=1.0)
+        ((stored, _),) = peers.loader(as_stored, first.tolist(), LATENT_BATCH, workers=1)
+        agreement = agree([ours.stored(first, np.zeros(len(first), dtype=np.bool_))], [stored], 0.0)
+
+        def made(step: int) -> list[Tensor]:
+            index = order[step * LATENT_BATCH : (step + 1) * LATENT_BATCH]
+            return [ours.drawn(index, 0, step * LATENT_BATCH), ours.labels(index)]
+
+        our_epoch = epoch(bench, made, len(order) // LATENT_BATCH)
+        their_epoch = plain_epoch(bench, plain, order, LATENT_BATCH)
+        our_epoch(), their_epoch()
+        return bench.faster(always(their_epoch), always(our_epoch), agreement, clock=bench.wall)
 
 
-def flat(batches: Sequence[Sequence[Tensor]]) -> Iterator[Tensor]:
+def plain_latents(options: LatentsData, ours: LatentSet) -> peers.Latents:
+    """The plain data set of a layout, with its samples in the same order."""
+    folder = Path(options.train[0])
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in (".npy", ".npz", ".pt", ".tar", ".safetensors"))
+    reads: dict[str, Callable[[], peers.Read]] = {
+        "safetensors": lambda: peers.read_safetensors(paths[0], "latents"),
+        "lightningdit": lambda: peers.read_safetensors(paths[0], "latents"),
+        "tread-wds": lambda: peers.read_tar(paths[0]),
+        "repa": lambda: peers.read_npy(paths),
+        "dc-ae": lambda: peers.read_npy(paths),
+        "fast-dit": lambda: peers.read_npy([path for path in paths if "features" in path.parent.name]),
+        "mar": lambda: peers.read_npz(paths),
+        "ddt": lambda: peers.read_pt(paths),
+        "maskdit-lmdb": lambda: peers.read_lmdb(copied(folder), options.stored_shape),
+    }
+    spread = options.quantity.removeprefix("mean_") if options.has_moments else ""
+    labels = ours.labels(np.arange(len(ours))).tolist()
+    scale = 1.0 if options.already_scaled else SCALE
+    return peers.Latents(reads[options.layout](), labels, spread, options.flips == "pair", scale)
+
+
+def copied(folder: Path) -> Path:
+    """A copy: a process, or one that is forked from it, opens an LMDB once."""
+    copy = folder.with_name("copy")
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def shuffled(count: int, batch: int) -> NDArray[np.int64]:
+    """Whole batches of samples in random order."""
+    return np.random.default_rng(0).permutation(count)[: count // batch * batch]
+
+
+def epoch(bench: Bench, made: Callable[[int], list[Tensor]], steps: int) -> Callable[[], Batches]:
+    """Our loader, with as many threads as the row's."""
+
+    def run() -> Batches:
+        with Loader(made, range(steps), bench.threads) as batches:
+            return list(batches)
+
+    return run
+
+
+def plain_epoch(
+    bench: Bench, plain: Dataset[peers.Item], order: NDArray[np.int64], batch: int
+) -> Callable[[], Batches]:
+    """A `DataLoader` with as many processes."""
+    batches = peers.loader(plain, order.tolist(), batch, bench.threads)
+    return lambda: list(batches)
+
+
+def flat(batches: Batches) -> Iterator[Tensor]:
     return (tensor for batch in batches for tensor in batch)
 
 
@@ -80,7 +152,7 @@ def loading_image_folder(bench: Bench) -> Figure:
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(content)
         options = ImageFolderData(train=(folder,), held_out=(folder,), image_size=SIDE, num_classes=CLASSES)
-        return compared(bench, (options, peers.ImageFiles(folder, SIDE)), IMAGE_BATCH)
+        return images_compared(bench, options, peers.ImageFiles(folder, SIDE))
 
 
 @row("loading/hf_dataset", required=0.95)
@@ -95,7 +167,7 @@ def loading_hf_dataset(bench: Bench) -> Figure:
             writer.write_table(table, max_chunksize=100)
         (Path(folder) / "state.json").write_text(json.dumps({"_data_files": [{"filename": path.name}]}))
         options = HfDatasetData(train=(folder,), held_out=(folder,), image_size=SIDE, num_classes=CLASSES)
-        return compared(bench, (options, peers.ImageTable(str(path), SIDE)), IMAGE_BATCH)
+        return images_compared(bench, options, peers.ImageTable(str(path), SIDE))
 
 
 @row("loading/parquet", required=0.95)
@@ -107,21 +179,26 @@ def loading_parquet(bench: Bench) -> Figure:
         path = str(Path(folder) / "images.parquet")
         pq.write_table(image_table(), path, row_group_size=100)
         options = ParquetData(train=(path,), held_out=(path,), image_size=SIDE, num_classes=CLASSES)
-        return compared(bench, (options, peers.ImageTable(path, SIDE)), IMAGE_BATCH)
+        return images_compared(bench, options, peers.ImageTable(path, SIDE))
 
 
-@row("loading/latents", required=0.95)
-def loading_latents(bench: Bench) -> Figure:
-    """Batches of 256 latents of 4x32x32 from a safetensors file in float16, against a plain `DataLoader` that slices
-    the same file sample by sample.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "latents.safetensors")
-        generator = torch.Generator().manual_seed(0)
-        latents = torch.randn(LATENTS, 4, 32, 32, generator=generator).div(SCALE).half()
-        save_file({"latents": latents, "labels": torch.arange(LATENTS) % CLASSES}, path)
-        options = LatentsData(train=(path,), held_out=(path,), num_classes=CLASSES, scale=SCALE)
-        return compared(bench, (options, peers.Latents(path, SCALE)), LATENT_BATCH)
+for _layout, _what in {
+    "safetensors": "one file, mapped into memory",
+    "lightningdit": "one safetensors file with mirrored latents, of which one of each pair is drawn",
+    "tread-wds": "a tar shard of WebDataset",
+    "repa": "a file of mean and standard deviation for each sample, as EDM2 and SR-DiT store them too",
+    "mar": "an .npz file of moments and mirrored moments for each sample",
+    "ddt": "a torch.save file of moments for each sample",
+    "fast-dit": "a file for each latent and each label",
+    "dc-ae": "a file for each sample in class folders",
+    "maskdit-lmdb": "moments in an LMDB",
+}.items():
+    row(
+        f"loading/{_layout}",
+        required=0.95,
+        claim=f"Batches of 256 latents of 4x32x32 in layout {_layout} ({_what}), noise and flips drawn, against a "
+        "plain `DataLoader` over the same files.",
+    )(partial(latents_compared, layout=_layout))
 
 
 @contextmanager
