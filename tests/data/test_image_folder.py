@@ -21,6 +21,8 @@ from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
 from tread_bench.data.source import ImageSet
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
 
 IMAGE_FOLDER = find_data_source("image_folder")
 
@@ -150,6 +152,15 @@ def test_a_mistake_is_named_before_anything_is_trained(pets: str, harm: Any, mor
     assert found.startswith(message.format(pets=pets)), found
 
 
+def test_every_header_is_read_once_where_that_is_requested(pets: str) -> None:
+    for number in (3, 6, 9, 12, 15):  # neither the first nor the last
+        Image.new("RGB", (9, 3)).save(f"{pets}/cat/{number:03d}.png")
+    assert data_problems([(choice(pets), True)]) == []
+    found = data_problems([(choice(pets), True)], reads_everything=True)
+    assert [message.split(": ")[0] for message in found[:3]] == [f"{pets}/cat/{number:03d}.png" for number in (3, 6, 9)]
+    assert found[3:] == ["2 more of these 33 images cannot be used either"]
+
+
 def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
     held_out = write_folder(tmp_path / "held_out", 3)
     os.rename(f"{held_out}/cat", f"{held_out}/cow")
@@ -165,6 +176,20 @@ def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
 def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"6 images, where every tenth is held out: name others under data\.held_out"):
         open_data(choice(write_folder(tmp_path / "few", 6)))
+
+
+def test_the_page_s_way_from_300_files_to_a_report_is_planned_without_a_mistake(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "methods" / "images.md").read_text(encoding="utf-8")
+    for number in range(300):
+        path = tmp_path / "pets" / ("cat", "dog", "eel")[number % 3] / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (17 + number % 5, 20), (number % 256, 0, 0)).save(path)
+    suite = tmp_path / "pets.yaml"
+    suite.write_text(page.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    plan = load_plan(suite, ["metrics.generate=false"], look=Look.CONTENTS)
+    assert len(plan.cells) == 6
+    with pytest.raises(UserError, match=r"metrics\.validation_samples 31: data image_folder holds out 30 samples"):
+        load_plan(suite, ["metrics.generate=false", "metrics.validation_samples=31"], look=Look.CONTENTS)
 
 
 def test_an_image_that_fails_in_training_is_named(pets: str, monkeypatch: Any) -> None:
