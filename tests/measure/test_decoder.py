@@ -146,6 +146,16 @@ def test_an_autoencoder_decodes_as_diffusers_does_however_many_there_are(folder:
     assert torch.equal(decoder(latents[:count]), expected[:count])
 
 
+def test_an_autoencoder_of_other_pixels_decodes_to_the_same_range_and_has_a_protocol_of_its_own(
+    folder: tuple[Any, Path],
+) -> None:
+    """EDM2 encodes pixels in [0, 1], so what comes back is in [0, 1], too."""
+    usual, other = Decoder(of_folder(folder)), Decoder(of_folder(folder, encoder_input=(0.0, 1.0)))
+    latents = torch.randn(2, *LATENT[type(folder[0]).__name__])
+    assert torch.allclose(other(latents), usual(latents) * 2 - 1, atol=1e-6)
+    assert _decoding(other) == {**_decoding(usual), "decoded_pixels": [0.0, 1.0]}
+
+
 def test_an_autoencoder_of_other_latents_is_refused(folder: tuple[Any, Path]) -> None:
     with pytest.raises(UserError, match=r"does not take latents \(16, 8, 8\), and data\.decoder must map"):
         Decoder(of_folder(folder, channels=16))

@@ -29,6 +29,7 @@ class DecoderNetwork(Protocol):
 
     sha256: str
     chunk: int  # latents at a time: always as many, so that no image depends on how many there are
+    pixels: tuple[float, float]  # range that its images are brought to [-1, 1] from
 
     def decode(self, latents: Tensor) -> Tensor:
         """Unscaled latents (B, C, H, W) -> images (B, 3, S, S) in [-1, 1]."""
@@ -65,6 +66,7 @@ class _Program:
     """A torch.export program in a file."""
 
     chunk = BATCH
+    pixels = (-1.0, 1.0)
 
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         path = decoding.path
@@ -93,7 +95,7 @@ class _Autoencoder:
 
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         self.vae = Vae(decoding.path)
-        self.low, self.high = decoding.pixels
+        self.pixels = decoding.pixels
         self.sha256 = self.vae.sha256
         images = (3, decoding.image_size, decoding.image_size)
         if (found := self.vae.decoded_shape(latent)) != images:
@@ -105,9 +107,8 @@ class _Autoencoder:
 
     def decode(self, latents: Tensor) -> Tensor:
         images = self.vae.to(latents.device).decode(latents)
-        if (self.low, self.high) == (-1, 1):
-            return images
-        return (images - self.low) * (2 / (self.high - self.low)) - 1
+        low, high = self.pixels
+        return images if (low, high) == (-1, 1) else (images - low) * (2 / (high - low)) - 1
 
 
 def open_decoder(data: DataOptions) -> Decoder | None:

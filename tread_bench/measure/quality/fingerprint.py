@@ -58,14 +58,17 @@ def protocol(
 
 
 def _decoding(decoder: Decoder) -> dict[str, Any]:
-    factors = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
+    # What not every decoding has is only stated where it is there: fingerprints of older versions stay the same.
+    details = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
     if decoder.decoding.shift is not None:
-        factors["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)
-    way_back = "latents / scale + shift" if "latent_shift" in factors else "latents / scale"
+        details["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)
+    if decoder.network.pixels != (-1, 1):
+        details["decoded_pixels"] = list(decoder.network.pixels)
+    way_back = "latents / scale + shift" if "latent_shift" in details else "latents / scale"
     return {
         "compared": "decoded samples with real images of data.images, which have not been through the autoencoder",
         "decoder_sha256": decoder.sha256,
-        **factors,
+        **details,
         "decoding": f"float32, {way_back}, {decoder.network.chunk} at a time",
     }
 
