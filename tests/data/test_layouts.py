@@ -242,6 +242,14 @@ def test_a_manifest_that_contradicts_suite_or_files_is_reported(
     assert any(re.search(told, message) for message in found), found
 
 
+def test_a_file_that_is_not_what_its_manifest_lists_is_found_by_its_hash(tmp_path: Path) -> None:
+    settings = with_manifest(tmp_path, manifest(files={"latents-00000.safetensors": "0" * 64}).model_dump_json())
+    choice = LatentsData(name="latents", **settings)
+    assert data_problems([(choice, False)]) == []
+    (found,) = data_problems([(choice, False)], reads_everything=True)
+    assert "latents-00000.safetensors has another content than" in found
+
+
 def test_a_manifest_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     settings = with_manifest(tmp_path, "{")
     sizes = {"image_size": 4, "num_classes": 3, "quantity": "mean_logvar", "flips": "pair"}

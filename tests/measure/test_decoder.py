@@ -23,6 +23,7 @@ from tread_bench.core.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.source import to_uint8
+from tread_bench.measure.quality import decoder as decoder_module
 from tread_bench.measure.quality.decoder import BATCH, Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.fingerprint import _decoding
 
@@ -169,6 +170,33 @@ def test_the_files_of_an_autoencoder_are_those_that_a_run_watches(folder: tuple[
     assert read == [str(folder[1] / name) for name in ("config.json", "diffusion_pytorch_model.safetensors")]
     decoding = choice.family.decoding(choice)
     assert decoding is not None and list(decoding.files) == read
+
+
+def test_images_of_an_autoencoder_of_other_pixels_come_to_the_range_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """EDM2 encodes pixels in [0, 1], and its autoencoder decodes to that range."""
+
+    class Vae:
+        sha256 = "0"
+
+        def __init__(self, path: str) -> None: ...
+
+        def decoded_shape(self, latent: tuple[int, ...]) -> tuple[int, ...]:
+            return (3, 4, 4)
+
+        def to(self, device: object) -> Vae:
+            return self
+
+        def decode(self, latents: torch.Tensor) -> torch.Tensor:
+            return latents[:, :3].sigmoid()
+
+    monkeypatch.setattr(decoder_module, "Vae", Vae)
+    sizes = {"channels": 4, "image_size": 4, "decoded_size": 4, "scale": 0.5}
+    latents = torch.randn(5, 4, 4, 4)
+    images = {span: Decoder(data(tmp_path, encoder_input=span, **sizes))(latents) for span in ((0.0, 1.0), (-1.0, 1.0))}
+    assert torch.allclose(images[0.0, 1.0], 2 * (latents / 0.5)[:, :3].sigmoid() - 1)
+    assert torch.equal(images[-1.0, 1.0], (latents / 0.5)[:, :3].sigmoid())
 
 
 # Scale and shift
