@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
+from tread_bench.cli import hours
 from tread_bench.cli.plan import show_plan
+from tread_bench.core.cell_costs import expected_work
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.data.parquet.family import PARQUET, ParquetData
@@ -168,6 +171,28 @@ def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.Captur
     ratio = routed["mean_train_step_macs"] / dense["mean_train_step_macs"]
     assert routed["device_hours"] == pytest.approx(ratio * dense["device_hours"], rel=0.01)
     assert plan["device_hours"] == pytest.approx(dense["device_hours"] + routed["device_hours"])
+
+
+def test_hours_follow_from_the_steps_that_a_run_timed(
+    suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a name that was measured at their own MACs per second, others at the median of all."""
+    macs, batch = 10**6, 4
+    records = []
+    for row, step_ms in (("dense", [9.0, 10.0, 30.0]), ("elsewhere", [20.0])):
+        timing = SimpleNamespace(step_times_ms=step_ms, batch=batch)
+        cost = SimpleNamespace(train_step_macs=macs, mean_train_step_macs=None)
+        records.append(SimpleNamespace(row=row, timing=timing, cost=cost))
+    plan = SimpleNamespace(smoke=False, numerics=SimpleNamespace(device="cuda", device_name="a GPU"))
+    monkeypatch.setattr(hours, "read_run", lambda path: SimpleNamespace(plan=plan, records=records))
+    show_plan(str(suite), ["metrics.generate=false", "seeds=2"], as_json=True, step_time=str(suite.parent))
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    evaluated = [
+        cells[0].cell for cells in load_plan(suite, ["metrics.generate=false"], allows_missing=True).rows.values()
+    ]
+    for row, cell, step_s in zip(rows, evaluated, (0.010, 0.040 / 3), strict=True):
+        total = row["training_macs"] + expected_work(cell).evaluation
+        assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
 
 
 @pytest.mark.parametrize("given", ["0", "-3", "nan", "inf", "nowhere"])
