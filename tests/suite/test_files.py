@@ -195,6 +195,13 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
         assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
 
 
+def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
+    plan = load_plan(suite, look=Look.NOT_AT_ALL)
+    assert len(hours.hours_in_words(1234.5, plan, hours.Pace({}, 1.0, "stated"))) == 1
+    total, others = hours.hours_in_words(1234.5, plan, hours.Pace({"dense": 1.0}, 1.0, "measured"))
+    assert total.startswith("About 1,234 device-hours") and others.startswith("Not timed there: routed. ")
+
+
 @pytest.mark.parametrize("given", ["0", "-3", "nan", "inf", "nowhere"])
 def test_a_step_time_that_is_none_is_told(given: str, suite: Path) -> None:
     with pytest.raises(UserError, match=f"--step-time {given}: "):

@@ -14,6 +14,8 @@ from tread_bench.core.errors import UserError
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
+_NAMED = 3  # rows in a message
+
 
 @dataclass(frozen=True)
 class Pace:
@@ -88,9 +90,20 @@ def _evaluation_macs(cell: PlannedCell) -> int:
     return len(work.at) * work.evaluation
 
 
-def hours_in_words(hours: float, pace: Pace) -> str:
-    """Return what the column adds up to, and what it rests on."""
-    return (
-        f"About {hours:,.3g} device-hours in all (GPU-hours on a GPU) if {pace.source}. Evaluations are counted at the "
-        "same MACs per second; decoding, feature networks and starting are left out."
-    )
+def in_hours(hours: float) -> str:
+    """Such as "0.00141", "20.6" or "1,120"."""
+    return f"{hours:,.0f}" if hours >= 1000 else f"{hours:.3g}"
+
+
+def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
+    """Return what the column adds up to, and what it rests on, a sentence per line."""
+    lines = [
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. Evaluations are counted "
+        "at the same MACs per second; decoding, feature networks and starting are left out."
+    ]
+    others = [row for row in plan.rows if pace.by_row and row not in pace.by_row]
+    if others:
+        named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
+        rule = "the median MACs per second of the rows that were, which a network of another size need not reach"
+        lines.append(f"Not timed there: {named}. Their hours are at {rule}.")
+    return lines

@@ -13,6 +13,7 @@ import typer
 from rich.table import Column, Table
 
 from tread_bench.cli.console import stdout_console
+from tread_bench.cli.hours import add_hours, hours_in_words, in_hours, pace_of
 from tread_bench.cli.profile import run_lengths
 from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.errors import UserError
@@ -73,8 +74,6 @@ def show_plan(
     missing = [str(problem) for problem in plan.missing]
     hours, pace = 0.0, None
     if step_time is not None:
-        from tread_bench.cli.hours import add_hours, hours_in_words, pace_of
-
         pace = pace_of(step_time, plan, rows)
         hours = add_hours(rows, plan, pace)
     detection = None
@@ -96,7 +95,8 @@ def show_plan(
     console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
     console.print(_table(rows))
     if pace is not None:
-        typer.echo(hours_in_words(hours, pace))
+        for line in hours_in_words(hours, plan, pace):
+            typer.echo(line)
     if missing:
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
     if detection is not None:
@@ -153,7 +153,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             f"{row['ideal_speedup']:.3f}",
             run_lengths(row["tokens_per_block"]),
             f"{row['disk_bytes'] / 2**20:,.0f}",
-            *((f"{row['device_hours']:,.3g}",) if has_hours else ()),
+            *((in_hours(row["device_hours"]),) if has_hours else ()),
         )
     return table
 
