@@ -205,6 +205,39 @@ def test_data_latents_read_them_by_the_manifest_alone(place: Path, tmp_path: Pat
         assert torch.equal(pictures, to_uint8(vae.decode(learnt[:2] / vae.scale)))
 
 
+def test_class_folders_are_the_real_images_of_their_latents(place: Path, whole: Path, tmp_path: Path) -> None:
+    """FID is measured against the folders that were encoded, without another copy of the images."""
+    pixels = np.random.default_rng(3).integers(0, 256, (5, SIDE, SIDE + 4, 3), dtype=np.uint8)
+    for number, image in enumerate(pixels):
+        (tmp_path / "photos" / "abc"[number % 3]).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(tmp_path / "photos" / "abc"[number % 3] / f"{number}.png")
+
+    def latents(*images: str) -> LatentsData:
+        return LatentsData(
+            train=(str(whole / "train"),),
+            held_out=(str(whole / "held_out"),),
+            decoder=str(place / "AutoencoderKL"),
+            images=images,
+            decoded_size=SIDE,
+        )
+
+    folder = str(tmp_path / "photos")
+    data = latents(folder)
+    assert data_problems([(data, True)]) == []
+    assert [path for (key, *_), path in data.family.files(data, True) if key == "images"] == [f"{folder}/"]
+    real = open_data(data).reference
+    expected = [pixels[number, :, 2:-2].transpose(2, 0, 1) for number in (0, 3, 1, 4, 2)]  # class by class, cropped
+    assert np.array_equal(torch.cat(list(real.batches(2))), np.stack(expected))
+
+    # Parquet files as before; no mixture, and no folder without images.
+    assert len(open_data(latents(str(place / "train.parquet"))).reference) == TRAIN
+    (mixed,) = data_problems([(latents(folder, str(place / "train.parquet")), True)])
+    assert "data.images names Parquet files and folders of image files; name files of one kind" in mixed
+    (tmp_path / "empty").mkdir()
+    (empty,) = data_problems([(latents(str(tmp_path / "empty")), True)])
+    assert "empty: no image files" in empty
+
+
 def test_its_files_do_not_depend_on_the_size_of_shards_but_by_their_borders(
     place: Path, whole: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
@@ -84,7 +85,9 @@ class LatentsData(DataOptions):
         description="torch.export program of 16 unscaled latents to images in [-1, 1], or a folder with a VAE of "
         "diffusers, for FID and pictures",
     )
-    images: tuple[str, ...] = Field((), description="Parquet files with the real images that FID is measured against")
+    images: tuple[str, ...] = Field(
+        (), description="Parquet files, or folders of image files, with the real images that FID is measured against"
+    )
     image_column: str = "image"
     decoded_size: Int = Field(256, ge=1, description="side in pixels of the decoder's images and of the real ones")
 
@@ -189,9 +192,15 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
     # What samples become, and what they are compared with.
     if generates:
         for i, entry in enumerate(options.images):
-            yield from ((("images", i), file) for file in expanded([entry], SUFFIXES))
+            found = [folder_name(entry)] if holds_image_files(entry) else expanded([entry], SUFFIXES)
+            yield from ((("images", i), file) for file in found)
         if options.decoder is not None:
             yield from ((("decoder",), file) for file in decoder_files(options.decoder))
+
+
+def holds_image_files(entry: str) -> bool:
+    """Return whether an entry of `images` is a folder without Parquet files."""
+    return os.path.isdir(entry) and expanded([entry], SUFFIXES) == [entry]
 
 
 def _contain(found: list[str], path: str) -> bool:

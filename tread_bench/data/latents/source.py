@@ -22,8 +22,9 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.latent_manifest import manifests_of, read_manifest
 from tread_bench.core.plugins import named
 from tread_bench.data.check import absent_classes, message_of
+from tread_bench.data.image_folder.real import RealFolders
 from tread_bench.data.latents.beside import ImagesBeside
-from tread_bench.data.latents.family import LatentsData, facts_of, units
+from tread_bench.data.latents.family import LatentsData, facts_of, holds_image_files, units
 from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.source import ParquetImages
 from tread_bench.data.scaling import Scaling
@@ -42,8 +43,21 @@ def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
     return DataSource(kind(choice, choice.train), LatentSet(choice, choice.held_out), choice.num_classes, real_images)
 
 
-def _real_images(choice: LatentsData) -> ParquetImages:
-    return ParquetImages(choice.images, choice.decoded_size, choice.image_column)
+def _real_images(choice: LatentsData) -> ParquetImages | RealFolders:
+    """Images that decoded samples are compared with. Raises UserError."""
+    are_folders = {holds_image_files(entry) for entry in choice.images}
+    if are_folders == {True}:
+        return RealFolders(choice.images, choice.decoded_size)
+    if are_folders == {False}:
+        return ParquetImages(choice.images, choice.decoded_size, choice.image_column)
+    raise UserError("data.images names Parquet files and folders of image files; name files of one kind")
+
+
+def _real_image_problems(choice: LatentsData) -> Iterator[str]:
+    try:
+        yield from _real_images(choice).problems()
+    except UserError as error:
+        yield str(error)
 
 
 class LatentSet:
@@ -164,7 +178,7 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
         if choice.train_images is not None:
             yield from message_of(_check_images_beside, choice, train)
     if generates and choice.images:
-        yield from _real_images(choice).problems()
+        yield from _real_image_problems(choice)
 
 
 def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
