@@ -110,6 +110,13 @@ def test_a_feature_network_of_other_images_is_told_by_the_run(with_files: Path) 
     )
 
 
+def test_a_class_without_a_sample_is_told_at_the_number_of_classes(with_files: Path) -> None:
+    write(with_files.with_name("held_out.parquet"), [png(image) for image in COLOUR], [0, 1, 2, 0, 1])
+    with_files.write_text(SUITE.replace("num_classes: 3", "num_classes: 4").replace("samples: 9", "samples: 5"))
+    (_, found) = problems_of(with_files, look=Look.HEADERS)
+    assert found.startswith("4:107: data.num_classes 4: no training sample has class 3, and images are generated")
+
+
 # What is missing
 
 

@@ -101,8 +101,7 @@ class Files:
         if family.check_files or family.check_all:
             check = named("tread_bench.data.check:data_problems")
             for message in check([(options, generates)], self.look is Look.CONTENTS):
-                loc = next((loc for loc, path in files if message.startswith(path)), ("data", "name"))
-                mistakes.append(Problem(message, loc))
+                mistakes.append(Problem(message, _place_of(message, files)))
         if (decoding := family.decoding(options)) is not None and generates and self.look is Look.CONTENTS:
             for message in named(_FOUND)(_DECODER, (options,), decoding.files):
                 mistakes.append(Problem(message, ("data", "decoder")))
@@ -131,6 +130,15 @@ class _Data:
     missing: Sequence[Problem]
     mistakes: Sequence[Problem] = ()
     counts: tuple[int, int] | None = None
+
+
+def _place_of(message: str, files: Sequence[tuple[Loc, str]]) -> Loc:
+    """The place of the file, or of the key (`data.num_classes`), that a message begins with."""
+    for loc, path in files:
+        if message.startswith(path):
+            return loc
+    part, _, key = message.partition(" ")[0].rstrip(":").partition(".")
+    return ("data", key) if part == "data" and key.isidentifier() else ("data", "name")
 
 
 def _missing(files: Iterator[tuple[Loc, str]] | Sequence[tuple[Loc, str]]) -> Iterator[Problem]:
