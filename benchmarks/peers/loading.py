@@ -74,27 +74,17 @@ Read = Callable[[int, bool], NDArray[np.generic]]  # (sample, whether mirrored) 
 
 
 class Latents(Dataset[Item]):
-    """Samples, or draws from posteriors whose moments are stored, times the scale.
+    """Latents or moments as they are stored; with `has_pairs`, one of each pair of a latent and its mirror image."""
 
-    Args:
-        spread: what the second half of the channels is: "std", "logvar", or "" where samples are stored.
-        has_pairs: mirrored latents are stored too, and one of each pair is drawn.
-    """
-
-    def __init__(self, read: Read, labels: Sequence[int], spread: str, has_pairs: bool, scale: float) -> None:
-        self.read, self.labels, self.spread, self.has_pairs, self.scale = read, labels, spread, has_pairs, scale
+    def __init__(self, read: Read, labels: Sequence[int], has_pairs: bool) -> None:
+        self.read, self.labels, self.has_pairs = read, labels, has_pairs
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, item: int) -> Item:
         is_mirrored = self.has_pairs and bool(torch.rand(()) < 0.5)
-        latent = torch.from_numpy(self.read(item, is_mirrored)).float()
-        if self.spread:
-            mean, second = latent.chunk(2)
-            std = second if self.spread == "std" else (0.5 * second.clamp(-30, 20)).exp()
-            latent = mean + std * torch.randn_like(mean)
-        return latent * self.scale, self.labels[item]
+        return torch.from_numpy(self.read(item, is_mirrored)).float(), self.labels[item]
 
 
 def read_safetensors(path: Path, key: str) -> Read:
