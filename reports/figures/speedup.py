@@ -72,9 +72,9 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         caption="Training steps timed alone, in turn with the dense reference. Left: the dot is the median ratio with "
         "its 95 % bootstrap interval, the tick the ideal speed-up, which is the ratio of forward MACs. Dense against "
         "itself is the control and should be at 1. Right: a dense step is 100 %. Blue is what the step would take at "
-        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Where steps "
-        "were profiled, the next picture says what the overhead is made of. Data wait is measured in the training loop, is not part of a step, and is "
-        f"in the table. {left_out}",
+        "the ideal speed-up; orange is overhead, taken beyond that; grey is what is saved. Where steps were profiled, "
+        "the next picture says what the overhead is made of. Data wait is measured in the training loop, is not part "
+        f"of a step, and is in the table. {left_out}",
     )  # fmt: skip
 
 
