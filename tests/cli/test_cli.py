@@ -80,7 +80,7 @@ def test_a_shell_completes_commands_options_and_suites(typed, offered):
 
 
 def test_the_script_for_a_shell_is_printed():
-    done = tread_bench("--show-completion", "bash")
+    done = tread_bench("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert done.returncode == 0 and "_TREAD_BENCH_COMPLETE=complete_bash" in done.stdout
 
 
