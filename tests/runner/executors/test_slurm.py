@@ -85,7 +85,8 @@ def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(n
     assert results(out) == results_here(TWO_CELLS)
     assert any(len(json.loads(p.read_text())["attempts"]) > 1 for p in out.glob("cells/*/record.json"))
     assert "FAILED" not in told and "retried" not in told  # Slurm itself started it again
-    assert subprocess.run(["squeue", "--me", "--noheader"], capture_output=True, text=True).stdout == ""
+    queue = ["squeue", "--me", "--noheader"]  # a job ends a moment after its result is there
+    wait_for(lambda: subprocess.run(queue, capture_output=True, text=True).stdout == "", seconds=60)
 
 
 @pytest.mark.parametrize(
