@@ -64,6 +64,9 @@ class Draft:
 
     def moved(self, problems: Iterable[Problem]) -> list[Problem]:
         """Move a cell's problems to the locations in the suite that wrote the values."""
+        problems = list(problems)
+        if not problems:
+            return []
         last_parts = {path: path for path in self.origins}
         for path in self.origins:
             for above in (path[:n] for n in range(1, len(path))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -135,10 +136,7 @@ class Metrics(Model):
     @property
     def standard(self) -> tuple[MetricOptions, ...]:
         """Metrics of every cell that generates images, with their settings."""
-        options = []
-        for name, keys in _STANDARD.items():
-            options.append(find_metric(name).options(**{option: getattr(self, key) for option, key in keys.items()}))
-        return tuple(options)
+        return _standard(*(getattr(self, key) for keys in _STANDARD.values() for key in keys.values()))
 
     @property
     def of_samples(self) -> tuple[MetricOptions, ...]:
@@ -192,3 +190,11 @@ class Metrics(Model):
                 rule = f"needs logits, and feature network {network.name} has none"
                 raise UserError(f"metric {metric.name}: {rule}; leave it out, or choose another metrics.extractor")
         return tuple(metric for metric in self.of_samples if Needs.LOGITS not in metric.family.needs)
+
+
+@cache
+def _standard(*settings: Any) -> tuple[MetricOptions, ...]:
+    """The standard metrics with their settings, in the order of `_STANDARD`."""
+    left = iter(settings)
+    options = [find_metric(name).options(**{option: next(left) for option in keys}) for name, keys in _STANDARD.items()]
+    return tuple(options)
