@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from tread_bench.core import decoded
+from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.documents import Attempts, CellRequest, OwnAttempts, RowTiming, RunPlan, parsed_at_once
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import (
@@ -524,21 +524,6 @@ def _pictures_of(page: Path) -> list[str] | None:
     except OSError:
         return None
     return match.group(1).split() if match else None
-
-
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Pause the garbage collector while many documents are read.
-
-    They contain no reference cycles, and the search for them takes a third of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Literal
 
 from tread_bench.core.cell_costs import Work
+from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import UserError
 from tread_bench.core.locks import is_locked
 from tread_bench.runner.estimate import Remaining, work_of
-from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, collector_at_rest
+from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 
 State = Literal["running", "lost", "waiting", "trained", "done", "failed", "skipped", "unreadable"]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Loc, Place, Places, Problem, SuiteError, dotted, validation_problems
@@ -114,7 +115,8 @@ def _load(
     problems += wrong
     plan = None
     try:
-        plan = expand(suite, files, is_smoke=is_smoke) if suite else None
+        with collector_at_rest():
+            plan = expand(suite, files, is_smoke=is_smoke) if suite else None
     except SuiteError as error:
         problems += error.problems
     if problems or plan is None:
