@@ -76,7 +76,7 @@ class Lines:
             self.kept, self.since, self.spoke = done, now, now
             self.write(f"{split} on {self.device}: {done:,} of {of:,} images are encoded")
 
-        # It goes on.
+        # The split continues or ends.
         elif done == of or now - self.spoke >= QUIET_S:
             self.spoke = now
             elapsed = now - self.since

@@ -35,18 +35,22 @@ def render_report(root: Path, out: Path | None = None, export: Path | None = Non
     Raises:
         UserError: there is no plan.
     """
+    # Read the run.
     folder = RunFolder(root)
     plan = folder.existing_plan()
     records, unreadable = folder.readable_records(plan.references)
     _tell_left_out(unreadable)
     from tread_bench.reports.page import render
 
+    # Nothing of the user's is replaced.
     if out is not None:
         make_page_folder(out, RESULTS)
     else:
         folder.refuse_links()
     if export is not None:
         try_export_folder(export)
+
+    # Write what is derived from it.
     with disk_errors_reported(out or root):
         if out is None:
             write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))

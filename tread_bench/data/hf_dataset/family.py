@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_paths import folder_name, matches
-from tread_bench.core.data_sources import DataFamily, Place, always_comparable
+from tread_bench.core.data_paths import matches
+from tread_bench.core.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.hf_dataset.arrow import arrow_files
-from tread_bench.data.images.family import TableOptions, is_flipped, pixel_bytes, split_counts
+from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped, split_counts, whole_folders
 
 
 class HfDatasetData(TableOptions):
@@ -29,12 +28,6 @@ def folders(entries: tuple[str, ...]) -> list[str]:
     return [path for entry in entries for path in matches(entry)]
 
 
-def _files(options: HfDatasetData, generates: bool) -> Iterator[tuple[Place, str]]:
-    for key in ("train", "held_out"):
-        for index, entry in enumerate(getattr(options, key)):
-            yield from (((key, index), folder_name(path)) for path in matches(entry))
-
-
 def _counts(options: HfDatasetData) -> tuple[int, int] | None:
     """Rows of both splits; None where a file cannot be read."""
     try:
@@ -47,15 +40,11 @@ def _counts(options: HfDatasetData) -> tuple[int, int] | None:
     return split_counts(train, held_out if options.held_out else None)
 
 
-def _decoded_bytes(options: HfDatasetData) -> int:
-    return pixel_bytes(options, sum(_counts(options) or ()))
-
-
 HF_DATASET = DataFamily(
     name="hf_dataset",
     options=HfDatasetData,
     builder="tread_bench.data.hf_dataset.source:open_dataset",
-    files=_files,
+    files=whole_folders,
     not_comparable=always_comparable,
     extractor=None,
     counts=_counts,
@@ -63,5 +52,5 @@ HF_DATASET = DataFamily(
     check_all="tread_bench.data.hf_dataset.source:image_problems",
     stand_in="tread_bench.data.images.stand_in:write_dataset",
     is_flipped=is_flipped,
-    decoded_bytes=_decoded_bytes,
+    decoded_bytes=decoded_bytes,
 )

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_paths import folder_name, matches
-from tread_bench.core.data_sources import DataFamily, Place, always_comparable
+from tread_bench.core.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.image_folder.listing import listed
-from tread_bench.data.images.family import ImageOptions, is_flipped, pixel_bytes, split_counts
+from tread_bench.data.images.family import ImageOptions, decoded_bytes, is_flipped, split_counts, whole_folders
 
 
 class ImageFolderData(ImageOptions):
@@ -26,13 +24,6 @@ class ImageFolderData(ImageOptions):
     )
 
 
-def _files(options: ImageFolderData, generates: bool) -> Iterator[tuple[Place, str]]:
-    """Folders as a whole: a data set may have millions of files."""
-    for key in ("train", "held_out"):
-        for index, entry in enumerate(getattr(options, key)):
-            yield from (((key, index), folder_name(path)) for path in matches(entry))
-
-
 def _counts(options: ImageFolderData) -> tuple[int, int] | None:
     try:
         train = listed(options.train)
@@ -42,15 +33,11 @@ def _counts(options: ImageFolderData) -> tuple[int, int] | None:
     return split_counts(len(train.paths), None if held_out is None else len(held_out.paths))
 
 
-def _decoded_bytes(options: ImageFolderData) -> int:
-    return pixel_bytes(options, sum(_counts(options) or ()))
-
-
 IMAGE_FOLDER = DataFamily(
     name="image_folder",
     options=ImageFolderData,
     builder="tread_bench.data.image_folder.source:open_folders",
-    files=_files,
+    files=whole_folders,
     not_comparable=always_comparable,
     extractor=None,
     counts=_counts,
@@ -58,5 +45,5 @@ IMAGE_FOLDER = DataFamily(
     check_all="tread_bench.data.image_folder.source:image_problems",
     stand_in="tread_bench.data.images.stand_in:write_folders",
     is_flipped=is_flipped,
-    decoded_bytes=_decoded_bytes,
+    decoded_bytes=decoded_bytes,
 )

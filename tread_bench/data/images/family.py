@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.data_paths import folder_name, matches
+from tread_bench.core.data_sources import DataOptions, Place
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
 _LABEL_BYTES = 8
@@ -44,9 +46,21 @@ def split_counts(train: int, held_out: int | None) -> tuple[int, int]:
     return train, held_out
 
 
+def whole_folders(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:
+    """Folders that a source names, each as a whole: it may have millions of files."""
+    for key in ("train", "held_out"):
+        for index, entry in enumerate(getattr(options, key)):
+            yield from (((key, index), folder_name(path)) for path in matches(entry))
+
+
 def pixel_bytes(options: ImageOptions, count: int) -> int:
     """Of that many decoded images with their labels."""
     return count * (options.channels * options.image_size**2 + _LABEL_BYTES)
+
+
+def decoded_bytes(options: Any) -> int:
+    """Of all images with their labels; 0 where they cannot be counted."""
+    return pixel_bytes(options, sum(options.family.counts(options) or ()))
 
 
 def is_flipped(options: Any) -> bool:

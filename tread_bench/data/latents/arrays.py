@@ -39,6 +39,7 @@ def npy_array(
         UserError: it is not an .npy file, has another type, or not the bytes that its header declares.
         WrongShapeError: it has another shape.
     """
+    # Read the header, without what could run code.
     try:
         head = content[: _header_end(content)]
         found, dtype, is_fortran = _header(head)
@@ -49,6 +50,8 @@ def npy_array(
             f"{where}: {key} holds Python objects, which can run any code when they are opened; convert them once "
             "with `tread-bench convert`"
         )
+
+    # Hold it against what is expected, and the content against it.
     if dtype.name not in types or is_fortran:
         order = " in Fortran order" if is_fortran else ""
         raise UserError(f"{where}: {key} is {dtype.name}{order}; store {' or '.join(types)}")

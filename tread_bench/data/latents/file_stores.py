@@ -121,6 +121,7 @@ def _store(
     decode: Decode,
     is_sample: Callable[[str], bool] = lambda name: True,
 ) -> FileStore:
+    # The samples and labels of each tree, one after the other.
     trees = [open_tree(path) for path in paths]
     names: list[str] = []
     labels = [np.zeros(0, dtype=np.int64)]
@@ -137,6 +138,8 @@ def _store(
         names += here
         labels.append(found)
         ends.append(len(names))
+
+    # Where folders are classes, the store knows their names.
     classes = labels_of.names if isinstance(labels_of, _ClassFolders) else ()
     return FileStore(choice, trees, np.array(ends), names, np.concatenate(labels), decode, classes)
 

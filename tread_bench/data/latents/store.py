@@ -43,9 +43,12 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Se
         found: the array's shape, without that of the batch.
         batch: what stands before (C, H, W) in the file.
     """
+    # What was found, and what the suite requests.
     expected = choice.stored_shape
     has = (*batch, *found)
     shapes = f"{where} of shape {_written(has)} where data.channels and data.image_size request "
+
+    # Samples and moments that were taken for each other.
     if tuple(found) == (MEAN_AND_SPREAD * choice.channels, *expected[1:]):
         reason = "twice the channels are moments, not samples"
         way_out = (

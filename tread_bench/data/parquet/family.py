@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tread_bench.core.data_paths import expanded
 from tread_bench.core.data_sources import DataFamily, Place, always_comparable
-from tread_bench.data.images.family import TableOptions, is_flipped, pixel_bytes
+from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped
 
 SUFFIXES = (".parquet", ".pq")
 
@@ -45,10 +45,6 @@ def _counts(options: ParquetData) -> tuple[int, int] | None:
     return train, held_out
 
 
-def _decoded_bytes(options: ParquetData) -> int:
-    return pixel_bytes(options, sum(_counts(options) or ()))
-
-
 PARQUET = DataFamily(
     name="parquet",
     options=ParquetData,
@@ -61,5 +57,5 @@ PARQUET = DataFamily(
     check_all="tread_bench.data.parquet.source:image_problems",
     stand_in="tread_bench.data.images.stand_in:write_parquet",
     is_flipped=is_flipped,
-    decoded_bytes=_decoded_bytes,
+    decoded_bytes=decoded_bytes,
 )

@@ -147,10 +147,13 @@ def train_and_save(
     Returns:
         The file's metadata (name, command, data, accuracy), and `seconds`.
     """
+    # Train it.
     path = Path(path)
     start = time.perf_counter()
     data = open_data(data_choice)
     classifier, held_out_accuracy = train_classifier(data, iterations=iterations, seed=seed, max_width=max_width)
+
+    # Write it, with the command that trains it again.
     width = f" --max-width {max_width}" if max_width != MAX_WIDTH else ""
     about = {
         "name": f"{data_choice.name}-classifier",
