@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
     from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
-    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tread_bench.diffusion.contract.samplers import check_sampler
     from tread_bench.measure.contract.extractors import check_extractor
     from tread_bench.measure.contract.metrics import check_metric
-    from tread_bench.measure.quality.features import Extractor
+    from tread_bench.measure.quality.features import Extractor, Features
     from tread_bench.measure.quality.samples import Samples
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.losses import check_loss
@@ -63,7 +63,7 @@ __version__ = "0.1.0"
 _NAMES_BY_MODULE = {
     "api": ("Results", "load", "run"),
     "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
-    "core.extractors": ("ExtractorFamily", "ExtractorOptions"),
+    "core.extractors": ("ExtractorFamily", "ExtractorOptions", "Published"),
     "core.families": (
         "BackboneSpec",
         "Cost",
@@ -90,7 +90,7 @@ _NAMES_BY_MODULE = {
     "diffusion.contract.samplers": ("check_sampler",),
     "measure.contract.extractors": ("check_extractor",),
     "measure.contract.metrics": ("check_metric",),
-    "measure.quality.features": ("Extractor",),
+    "measure.quality.features": ("Extractor", "Features"),
     "measure.quality.samples": ("Samples",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
@@ -124,6 +124,7 @@ __all__ = [
     "ExtractorFamily",
     "ExtractorOptions",
     "Family",
+    "Features",
     "Figure",
     "GuidanceFamily",
     "GuidanceOptions",
@@ -142,6 +143,7 @@ __all__ = [
     "ObjectiveOptions",
     "Prediction",
     "Problem",
+    "Published",
     "Results",
     "Route",
     "RoutedNetwork",

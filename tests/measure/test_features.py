@@ -58,7 +58,7 @@ def test_the_shipped_network_of_glyphs_is_small_and_knows_them_at_any_size() -> 
         data = open_data(options)
         assert isinstance(data.held_out, ImageSet)
         index = np.arange(len(data.held_out))
-        _, logits = choose_extractor(Metrics(), options).features(data.held_out.uint8(index))
+        logits = choose_extractor(Metrics(), options).features(data.held_out.uint8(index)).logits
         assert logits is not None
         assert (logits.argmax(1) == data.held_out.labels(index)).float().mean() > 0.55
     assert about["data_sha256"] == data.sha256
@@ -74,7 +74,7 @@ def test_glyphs_of_the_network_s_own_size_are_seen_as_they_are() -> None:
 
 
 def test_features_have_unit_variance_over_the_training_images(digits: DataSource) -> None:
-    features, logits = choose_extractor(Metrics(), DigitsData()).features(digits.train.uint8(np.arange(1438)))
+    features, logits, _ = choose_extractor(Metrics(), DigitsData()).features(digits.train.uint8(np.arange(1438)))
     assert features.shape == (1438, 64)
     assert logits.shape == (1438, 10)
     assert torch.allclose(features.var(0), torch.ones(64), rtol=1e-4)
@@ -251,7 +251,7 @@ def test_weights_of_something_else_are_refused(tmp_path: Path, content: Any) -> 
 
 def test_inception_comes_from_a_local_file(inception_weights: Path) -> None:
     extractor = choose_extractor(Metrics(inception_weights=str(inception_weights)), COLOUR_DATA)
-    features, logits = extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
+    features, logits, _ = extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8))
     assert (extractor.name, extractor.dims) == ("inception", 2048)
     assert features.shape == (1, 2048)
     assert logits.shape == (1, 1008)

@@ -35,6 +35,21 @@ def weights_file(options: Any) -> Iterable[tuple[str, str]]:
     return () if options.weights is None else (("weights", options.weights),)
 
 
+@dataclass(frozen=True)
+class Published:
+    """A file of weights that a project publishes.
+
+    Args:
+        file: its name, under which it is looked for in the folder of weights.
+        where: the project and its release in words, and the address of the page that offers the file.
+        sha256: hash of its content, or the first digits of it where only these are published; empty: not published.
+    """
+
+    file: str
+    where: str
+    sha256: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ExtractorFamily:
     """Torch-free description of a feature network.
@@ -48,6 +63,10 @@ class ExtractorFamily:
         files: key of the options -> file that the network reads, such as its weights.
         check_files: "module:attribute" of a callable (options, (channels, side) of the images) -> a message for each
             mistake in these files; None: a cell that reads them finds it.
+        has_spatial: whether its network, called with `spatial=True`, returns a third output: features that keep the
+            places in the image, as sFID compares them.
+        distance: title of the Fréchet distance of its features.
+        published: files of weights that `find_weights` looks for, the best known first.
     """
 
     name: str
@@ -57,7 +76,16 @@ class ExtractorFamily:
     ships: bool
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
     check_files: str | None = None
+    has_spatial: bool = False
+    distance: str = "FID"
+    published: tuple[Published, ...] = ()
     source: str = field(default="", compare=False)  # distribution that announces it
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        """What it gives of an image, by the names of what metrics need."""
+        given = {"features": True, "logits": self.has_logits, "spatial": self.has_spatial}
+        return frozenset(name for name, is_given in given.items() if is_given)
 
 
 def _wrong_with(extractor: ExtractorFamily) -> str:
@@ -67,11 +95,18 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
         or wrong_builder(extractor.builder)
         or ("" if extractor.check_files is None else wrong_builder(extractor.check_files, "check_files"))
         or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
+        or wrong_traits(extractor, has_spatial=bool, distance=str, published=tuple)
     )
-    fields = extractor.options.model_fields if not wrong else {}
-    if not wrong and extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
+    if wrong:
+        return wrong
+    fields = extractor.options.model_fields
+    if extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
         return f"it ships, so its options must have defaults; {', '.join(needed)} has none"
-    return wrong
+    if not all(isinstance(one, Published) for one in extractor.published):
+        return "its published must be a tuple of tread_bench.Published"
+    if extractor.published and (fields.get("weights") is None or fields["weights"].is_required()):
+        return "its weights are published, so its options must have `weights: str | None = None`, the file"
+    return ""
 
 
 EXTRACTORS = Kind(word="feature network", group="tread_bench.extractors", of=ExtractorFamily, wrong_with=_wrong_with)

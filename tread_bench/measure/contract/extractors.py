@@ -20,7 +20,7 @@ from torch import Tensor
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.plugins import named
 from tread_bench.core.violations import Violation, run_checks
-from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.features import Extractor, Features
 
 IMAGES = 24
 BATCHES = (1, 7)
@@ -53,25 +53,36 @@ class ExtractorSubject:
         noise = torch.randint(0, 56, (IMAGES, 1, side, side), generator=generator)
         return (ramp + noise).to(torch.uint8)
 
+    @property
+    def has_spatial(self) -> bool:
+        return self.family.has_spatial
+
     @cached_property
-    def outputs(self) -> tuple[Tensor, Tensor | None]:
-        return self.extractor.features(self.pixels)
+    def outputs(self) -> Features:
+        return self.extractor.features(self.pixels, self.has_spatial)
 
 
 def check_features(subject: ExtractorSubject) -> Iterator[str]:
-    """Its features are finite float32 of the stated width, with logits exactly if its description says so; otherwise
-    no other check is run.
+    """Its features are finite float32 of the stated width, with logits and spatial features exactly if its description
+    says so; otherwise no other check is run.
     """
     extractor = subject.extractor
     if not isinstance(extractor, Extractor):
         yield f"its builder must return a tread_bench.Extractor, not {type(extractor).__name__}"
         return
-    features, logits = subject.outputs
-    expected = (IMAGES, extractor.dims)
-    if tuple(features.shape) != expected or features.dtype != torch.float32:
-        yield f"expected float32 features {expected}; saw {features.dtype} {tuple(features.shape)}"
-    elif not features.isfinite().all():
-        yield "features are NaN or infinite"
+    if (extractor.spatial_dims is not None) is not subject.has_spatial:
+        yield f"its description says has_spatial={subject.has_spatial}, and spatial_dims is {extractor.spatial_dims}"
+        return
+    features, logits, spatial = subject.outputs
+    widths = {"features": (features, extractor.dims), "spatial features": (spatial, extractor.spatial_dims)}
+    for name, (found, dims) in widths.items():
+        if found is None:
+            if dims is not None:
+                yield f"expected {name} ({IMAGES}, {dims}); saw None"
+        elif tuple(found.shape) != (IMAGES, dims) or found.dtype != torch.float32:
+            yield f"expected float32 {name} {(IMAGES, dims)}; saw {found.dtype} {tuple(found.shape)}"
+        elif not found.isfinite().all():
+            yield f"{name} are NaN or infinite"
     if (logits is not None) is not subject.family.has_logits:
         yield f"its description says has_logits={subject.family.has_logits}, and logits are {_seen(logits)}"
     elif logits is not None and (logits.ndim != 2 or len(logits) != IMAGES or not logits.isfinite().all()):
@@ -80,7 +91,7 @@ def check_features(subject: ExtractorSubject) -> Iterator[str]:
 
 def check_content(subject: ExtractorSubject) -> Iterator[str]:
     """Different images have different features."""
-    features, _ = subject.outputs
+    features = subject.outputs.pooled
     if torch.equal(features[0], features[-1]):
         yield "a bright image and a dark one have the same features"
 
@@ -88,7 +99,7 @@ def check_content(subject: ExtractorSubject) -> Iterator[str]:
 def check_batches(subject: ExtractorSubject) -> Iterator[str]:
     """An image's features do not depend on the other images of its batch, except for rounding."""
     for size in BATCHES:
-        parts = [subject.extractor.features(pixels) for pixels in subject.pixels.split(size)]
+        parts = [subject.extractor.features(pixels, subject.has_spatial) for pixels in subject.pixels.split(size)]
         for name, whole, split in _pairs(subject.outputs, parts):
             if not torch.allclose(whole, split, rtol=RELATIVE, atol=ABSOLUTE):
                 furthest = float((whole - split).abs().max())
@@ -98,13 +109,11 @@ def check_batches(subject: ExtractorSubject) -> Iterator[str]:
 def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
     """Features are the same bit for bit if computed again, also by a second instance, whose identity is the same."""
     torch.manual_seed(0)
-    again = subject.extractor.features(subject.pixels)
+    again = subject.extractor.features(subject.pixels, subject.has_spatial)
     torch.manual_seed(1)
     other = subject.opened()
-    for name, first, second in (
-        *_pairs(subject.outputs, [again]),
-        *_pairs(subject.outputs, [other.features(subject.pixels)]),
-    ):
+    by_other = other.features(subject.pixels, subject.has_spatial)
+    for name, first, second in (*_pairs(subject.outputs, [again]), *_pairs(subject.outputs, [by_other])):
         if not torch.equal(first, second):
             yield f"{name} differ when they are computed again: it draws, or keeps something of what it has seen"
     if other.sha256 != subject.extractor.sha256:
@@ -117,14 +126,13 @@ def check_identity(subject: ExtractorSubject) -> Iterator[str]:
         yield f"its sha256 must have 64 hexadecimal digits, not {subject.extractor.sha256!r}"
 
 
-def _pairs(
-    whole: tuple[Tensor, Tensor | None], parts: list[tuple[Tensor, Tensor | None]]
-) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Features, and logits if any: of all images at once, and joined from parts."""
-    features, logits = whole
-    yield "features", features, torch.cat([part for part, _ in parts])
-    if logits is not None:
-        yield "logits", logits, torch.cat([part for _, part in parts if part is not None])
+def _pairs(whole: Features, parts: list[Features]) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Features, and logits and spatial features if any: of all images at once, and joined from parts."""
+    for name, one, split in zip(
+        ("features", "logits", "spatial features"), whole, zip(*parts, strict=True), strict=True
+    ):
+        if one is not None:
+            yield name, one, torch.cat(split)
 
 
 def _seen(logits: Tensor | None) -> str:

@@ -118,7 +118,7 @@ class MetricSubject:
 
 
 def _with_features(pixels: Tensor, labels: Tensor) -> ImagesWithFeatures:
-    features, logits = choose_extractor(Metrics(), DEFAULT_DATA).features(pixels)
+    features, logits, _ = choose_extractor(Metrics(), DEFAULT_DATA).features(pixels)
     assert logits is not None, "the feature network of digits is a classifier"
     return ImagesWithFeatures(pixels, features, logits, labels)
 

@@ -1,4 +1,5 @@
-"""Feature networks behind one interface: pixels in, features for FID, KID, precision and recall, and logits for IS.
+"""Feature networks behind one interface: pixels in, features for FID, KID, precision and recall, logits for the
+Inception score, spatial features for sFID.
 
 Networks have torch-fidelity's interface (`FeatureExtractorBase`) and come from local files only: nothing is downloaded,
 and no file can run code.
@@ -6,9 +7,11 @@ and no file can run code.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +22,23 @@ from tread_bench.data.precision import full_float32
 if TYPE_CHECKING:
     from tread_bench.core.config.data import DataChoice
     from tread_bench.core.config.metrics import Metrics
+    from tread_bench.core.extractors import ExtractorOptions
+
+_BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 32, 256  # images; docs/performance.md has the figures of the first
+
+
+class Features(NamedTuple):
+    """What a feature network gives of n images, float32 on the CPU.
+
+    Args:
+        pooled: (n, d), one vector for each image.
+        logits: (n, classes); None: the network has none.
+        spatial: (n, s), which keep the places in the image; None: not requested, or the network has none.
+    """
+
+    pooled: Tensor
+    logits: Tensor | None = None
+    spatial: Tensor | None = None
 
 
 class Extractor:
@@ -27,15 +47,19 @@ class Extractor:
     Args:
         name: as the report prints it next to "FID".
         network: uint8 (B, 3, H, W) -> (features (B, dims), logits (B, classes)); None in place of logits: it has none.
+            One with spatial features returns them, (B, spatial_dims), as third output if it is called with
+            `spatial=True`.
         sha256: of the weights file; settings that a suite gives are added to it.
         dims: length of a feature vector.
+        spatial_dims: length of a vector of spatial features; None: it has none.
     """
 
-    def __init__(self, name: str, network: nn.Module, sha256: str, dims: int) -> None:
+    def __init__(self, name: str, network: nn.Module, sha256: str, dims: int, spatial_dims: int | None = None) -> None:
         self.name = name
         self.network = network.eval().requires_grad_(False)
         self.sha256 = sha256
         self.dims = dims
+        self.spatial_dims = spatial_dims
 
     @property
     def device(self) -> torch.device:
@@ -46,18 +70,104 @@ class Extractor:
         self.network.to(device)
         return self
 
-    def features(self, pixels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """uint8 (B, C, H, W) -> float32 features (B, dims) and logits (B, classes) or None, on the CPU.
+    @property
+    def batch(self) -> int:
+        """Images at a time that pay most on its device; more cost memory and save no time."""
+        return _BATCH_ON_THE_CPU if self.device.type == "cpu" else _BATCH_ON_A_GPU
+
+    def features(self, pixels: Tensor, spatial: bool = False) -> Features:
+        """Features of images, uint8 (B, C, H, W), with the spatial ones if requested.
 
         A single channel is repeated to three. Computed in float32 whatever precision the run trains in.
+
+        Raises:
+            ValueError: these are not such images, or the network has no spatial features.
         """
         if pixels.dtype != torch.uint8 or pixels.ndim != 4 or pixels.shape[1] not in (1, 3):
             raise ValueError(
                 f"feature networks take uint8 (B, 1 or 3, H, W), not {pixels.dtype} of shape {tuple(pixels.shape)}"
             )
+        if spatial and self.spatial_dims is None:
+            raise ValueError(f"feature network {self.name} has no spatial features")
+        requested = {"spatial": True} if spatial else {}
         with torch.no_grad(), full_float32(self.device):
-            features, logits = self.network(pixels.to(self.device).expand(-1, 3, -1, -1))
-        return features.cpu(), None if logits is None else logits.cpu()
+            pooled, *others = self.network(pixels.to(self.device).expand(-1, 3, -1, -1), **requested)
+        return Features(pooled.cpu(), *(None if one is None else one.cpu() for one in others))
+
+
+def images_to_features(
+    batches: Iterable[Tensor],
+    extractor: Extractor,
+    *,
+    count: int | None = None,
+    spatial: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Features:
+    """Features of images, uint8 (B, C, H, W), batch by batch, in their order: (n, d), (n, classes) and (n, s), float32.
+
+    Args:
+        count: n, with which the memory of the result is all that is needed; None: unknown, and twice that is needed.
+        spatial: also compute spatial features.
+        progress: called with the number of images that are done.
+
+    Raises:
+        ValueError: no images, or their number is not `count`.
+    """
+    columns: list[_Column] = []  # of pooled features, logits and spatial features
+    done = 0
+    for pixels in batches:
+        outputs = extractor.features(pixels, spatial)
+        columns = columns or [_Column(count) for _ in outputs]
+        for column, output in zip(columns, outputs, strict=True):
+            column.add(output)
+        done += len(pixels)
+        progress(done)
+    if done == 0 or count not in (None, done):
+        raise ValueError(f"{done} images, where there must be {count or 'at least one'}")
+    pooled, logits, spatial = (column.joined() for column in columns)
+    assert pooled is not None
+    return Features(pooled, logits, spatial)
+
+
+class _Column:
+    """Parts (B, d) one below the other: in their place if it is known how many rows there will be, else one by one."""
+
+    def __init__(self, count: int | None) -> None:
+        self.count = count
+        self.rows = 0
+        self.parts: list[Tensor] = []
+
+    def add(self, part: Tensor | None) -> None:
+        if part is None:
+            return
+        if self.count is None:
+            self.parts.append(part)
+            return
+        if not self.parts:
+            self.parts.append(part.new_empty(self.count, *part.shape[1:]))
+        place = self.parts[0][self.rows : self.rows + len(part)]
+        place.copy_(part[: len(place)])  # those of too many images are counted, and refused at the end
+        self.rows += len(part)
+
+    def joined(self) -> Tensor | None:
+        if not self.parts:
+            return None
+        return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
+
+
+def device_effect(extractor: Extractor, pixels: Tensor) -> float:
+    """Largest difference of an image's features (d,) between the extractor's device and the CPU, relative to their
+    length: max |f - f_cpu| / |f_cpu| over the images, uint8 (B, C, H, W); 0 on the CPU.
+    """
+    device = extractor.device
+    if device.type == "cpu":
+        return 0.0
+    found = extractor.features(pixels).pooled.double()
+    try:
+        expected = extractor.to("cpu").features(pixels).pooled.double()
+    finally:
+        extractor.to(device)
+    return float(((found - expected).norm(dim=1) / expected.norm(dim=1)).max())
 
 
 def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
@@ -66,11 +176,23 @@ def choose_extractor(metrics: Metrics, data: DataChoice) -> Extractor:
     Raises:
         UserError: the weights are missing or wrong, or the data have no default.
     """
-    options = metrics.network(data)
-    extractor: Extractor = named(options.family.builder)(options, data.picture_shape)
+    return open_extractor(metrics.network(data), data.picture_shape)
+
+
+def open_extractor(options: ExtractorOptions, shape: tuple[int, int]) -> Extractor:
+    """The feature network that the options name, for images of that shape (channels, side).
+
+    All settings but files are added to its identity.
+
+    Raises:
+        UserError: the weights are missing or wrong.
+    """
+    extractor: Extractor = named(options.family.builder)(options, shape)
     files = {key for key, _ in options.family.files(options)}
-    if settings := options.model_dump(mode="json", exclude={"name", *files}, exclude_none=True):
-        content = json.dumps([extractor.sha256, settings], sort_keys=True)
-        identity = hashlib.sha256(content.encode()).hexdigest()
-        return Extractor(extractor.name, extractor.network, identity, extractor.dims)
-    return extractor
+    settings = options.model_dump(mode="json", exclude={"name", *files}, exclude_none=True)
+    if not settings:
+        return extractor
+    content = json.dumps([extractor.sha256, settings], sort_keys=True)
+    with_settings = copy.copy(extractor)
+    with_settings.sha256 = hashlib.sha256(content.encode()).hexdigest()
+    return with_settings

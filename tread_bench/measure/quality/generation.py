@@ -53,7 +53,8 @@ def evaluate_images(
     statistics = FeatureStatistics(extractor.dims)
     kept: list[Tensor] = []
     for pixels in batches:
-        statistics.add(*extractor.features(pixels))
+        features = extractor.features(pixels)
+        statistics.add(features.pooled, features.logits)
         if Needs.IMAGES in needs:
             kept.append(pixels)
 

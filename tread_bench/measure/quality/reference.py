@@ -63,7 +63,7 @@ def statistics_of(images: RealImages, extractor: Extractor) -> FeatureStatistics
     statistics = FeatureStatistics(extractor.dims)
     stride = -(-len(images) // REFERENCE_FEATURES)
     for pixels in images.batches(_BATCH):
-        features, _ = extractor.features(pixels)
+        features = extractor.features(pixels).pooled
         statistics.add(features, kept=slice(-statistics.count % stride, None, stride))
     return statistics
 

@@ -18,6 +18,33 @@ from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.inception.family import InceptionOptions
 
 _DIMS = 2048
+_SPATIAL_CHANNELS = 7
+_SPATIAL_DIMS = 17 * 17 * _SPATIAL_CHANNELS  # 2,023
+
+
+class Inception(FeatureExtractorInceptionV3):
+    """uint8 (B, 3, H, W) -> pooled features (B, 2048), logits without bias (B, 1008) and, if requested, spatial
+    features (B, 2023): what the evaluator of "Diffusion Models Beat GANs on Image Synthesis" (Dhariwal and Nichol 2021)
+    calls `pool_3:0`, `softmax/logits/MatMul` and the first seven channels of `mixed_6/conv:0`.
+    """
+
+    def __init__(self, weights: io.BytesIO) -> None:
+        super().__init__("inception", [str(_DIMS), "logits_unbiased"], weights)
+
+    def forward(self, pixels: Tensor, spatial: bool = False) -> tuple[Tensor, ...]:
+        pooled: Tensor
+        logits: Tensor
+        if not spatial:
+            pooled, logits = super().forward(pixels)
+            return pooled, logits
+        seen: list[Tensor] = []  # after batch norm and ReLU
+        hook = self.Mixed_6d.branch1x1.register_forward_hook(lambda module, inputs, output: seen.append(output))
+        try:
+            pooled, logits = super().forward(pixels)
+        finally:
+            hook.remove()
+        maps = seen[0][:, :_SPATIAL_CHANNELS]  # (B, 7, 17, 17)
+        return pooled, logits, maps.movedim(1, -1).flatten(1)  # in TensorFlow's order: rows, columns, channels
 
 
 def build(options: InceptionOptions, shape: tuple[int, int]) -> Extractor:
@@ -37,7 +64,7 @@ def open_inception(path: str | Path) -> Extractor:
     try:
         content = Path(path).read_bytes()
         weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        network = FeatureExtractorInceptionV3("inception", [str(_DIMS), "logits_unbiased"], _plain_copy(weights))
+        network = Inception(_plain_copy(weights))
     except OSError as error:
         raise UserError(f"{path}: cannot read Inception weights ({error.strerror})") from None
     except (pickle.UnpicklingError, RuntimeError, TypeError, AttributeError, EOFError) as error:
@@ -46,7 +73,7 @@ def open_inception(path: str | Path) -> Extractor:
             f"{path}: not a state dict of torch-fidelity's Inception, or not safe to load ({reason}); give "
             "weights-inception-2015-12-05-6726825d.pth of torch-fidelity's release v0.2.0"
         ) from None
-    return Extractor("inception", network, hashlib.sha256(content).hexdigest(), _DIMS)
+    return Extractor("inception", network, hashlib.sha256(content).hexdigest(), _DIMS, _SPATIAL_DIMS)
 
 
 def _plain_copy(weights: object) -> io.BytesIO:

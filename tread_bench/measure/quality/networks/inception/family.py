@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, weights_file
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, weights_file
 
 
 class InceptionOptions(ExtractorOptions):
@@ -24,4 +24,12 @@ INCEPTION = ExtractorFamily(
     ships=False,
     files=weights_file,
     check_files="tread_bench.measure.quality.networks.inception.extractor:weights_problems",
+    has_spatial=True,
+    published=(
+        Published(
+            file="weights-inception-2015-12-05-6726825d.pth",
+            where="torch-fidelity, release v0.2.0, https://github.com/toshas/torch-fidelity/releases/tag/v0.2.0",
+            sha256="6726825d",
+        ),
+    ),
 )
