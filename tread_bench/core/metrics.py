@@ -7,7 +7,7 @@ the rest of the package needs to know about it; nobody compares its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -27,7 +27,33 @@ class Needs(StrEnum):
     FEATURES = "features"  # outputs of the feature network, with their mean and covariance
     LOGITS = "logits"  # outputs of the feature network for generated images
     IMAGES = "images"  # uint8
-    LABELS = "labels"  # labels that the images were generated for
+    LABELS = "labels"  # labels that the images were generated for, or that real ones have
+    STATISTICS = "statistics"  # mean and covariance of the features, and not the features themselves
+    SPATIAL = "spatial"  # mean and covariance of features that keep their place in the image
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One figure of a metric with its uncertainty.
+
+    Args:
+        value: the figure.
+        low: lower end of its 95 % interval; None: it has none.
+        high: upper end of the interval.
+        method: how the interval was made, and what it does not include; empty: there is no interval.
+        points: (number of images, value) of the fit that the figure was extrapolated from; empty: of no fit.
+        parts: the figure of each part, such as a class; empty: it has no parts.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    points: tuple[tuple[int, float], ...] = ()
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    def __float__(self) -> float:
+        return self.value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +101,14 @@ def no_files(options: Any) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def no_minimum(options: Any) -> int:
+    """Return 0, for a metric that does not ask how many images a class has."""
+    return 0
+
+
+_OF_GENERATED = frozenset({Needs.LOGITS, Needs.LABELS})
+
+
 @dataclass(frozen=True, kw_only=True)
 class MetricFamily:
     """Torch-free description of a metric of generated images.
@@ -84,8 +118,13 @@ class MetricFamily:
         options: its typed settings; the docstring's first line is what `tread-bench list metrics` shows.
         builder: "module:attribute" of a callable (options) -> `Metric`.
         figures: what it measures, in the order of the columns.
-        needs: what it reads of the images.
-        min_samples: options -> the smallest number of images, generated or real, that it accepts.
+        needs: what it reads of generated images, and of real ones where `real_needs` says nothing else.
+        real_needs: what it reads of real images; None: `needs`, but for logits and labels.
+        min_samples: options -> the smallest number of images, generated or real, that it accepts; real ones count where
+            their features are read one by one.
+        min_per_class: options -> the smallest number of images of a class that it accepts; 0: it reads no labels.
+        protocol_samples: number of generated images in the protocol that published figures follow, below which a figure
+            is not comparable with them; 0: it has none.
         protocol: options -> everything its figures depend on besides the images, feature network and reference, in
             words: its settings, and a number that increases when its definition changes. Part of the fingerprint;
             empty for nothing.
@@ -99,8 +138,16 @@ class MetricFamily:
     needs: frozenset[Needs]
     min_samples: Callable[[Any], int]
     protocol: Callable[[Any], str]
+    real_needs: frozenset[Needs] | None = None
+    min_per_class: Callable[[Any], int] = no_minimum
+    protocol_samples: int = 0
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
     source: str = field(default="", compare=False)  # distribution that announces it
+
+    @property
+    def needs_of_real(self) -> frozenset[Needs]:
+        """What it reads of real images."""
+        return self.needs - _OF_GENERATED if self.real_needs is None else self.real_needs
 
 
 def _wrong_with(metric: MetricFamily) -> str:
@@ -112,7 +159,8 @@ def _wrong_with(metric: MetricFamily) -> str:
             metric,
             figures=tuple,
             needs=frozenset,
-            **dict.fromkeys(("min_samples", "protocol", "files"), Callable),
+            protocol_samples=int,
+            **dict.fromkeys(("min_samples", "min_per_class", "protocol", "files"), Callable),
         )
         or _wrong_needs(metric)
         or next(filter(None, map(_wrong_figure, metric.figures)), "")
@@ -122,9 +170,12 @@ def _wrong_with(metric: MetricFamily) -> str:
 def _wrong_needs(metric: MetricFamily) -> str:
     if not metric.figures:
         return "it has no figures"
-    if metric.needs and all(isinstance(one, Needs) for one in metric.needs):
+    if not (metric.needs and all(isinstance(one, Needs) for one in metric.needs)):
+        return f"its needs must be one or more of tread_bench.Needs: {', '.join(Needs)}"
+    of_real = metric.real_needs
+    if of_real is None or (isinstance(of_real, frozenset) and all(isinstance(one, Needs) for one in of_real)):
         return ""
-    return f"its needs must be one or more of tread_bench.Needs: {', '.join(Needs)}"
+    return f"its real_needs must be None or a frozenset of tread_bench.Needs: {', '.join(Needs)}"
 
 
 def _wrong_figure(figure: object) -> str:

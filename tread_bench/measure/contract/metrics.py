@@ -76,7 +76,7 @@ class MetricSubject:
 
     @cached_property
     def metric(self) -> OpenMetric:
-        return OpenMetric(self.family, named(self.family.builder)(self.options))
+        return OpenMetric(self.family, named(self.family.builder)(self.options), self.options)
 
     @cached_property
     def count(self) -> int:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.core.metrics import Estimate, MetricFamily, MetricOptions, Needs
 from tread_bench.core.plugins import named
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 
 
 @dataclass(frozen=True)
@@ -18,78 +18,156 @@ class ImageRecords:
     """What is kept of a set of images, batch by batch.
 
     Args:
-        statistics: of features, and the features and logits themselves.
+        statistics: of features, and the features and logits themselves; None: only what was `published` is known.
         batches: the images, uint8 (B, C, H, W), in order; None: not kept.
-        labels: (n,) int64; None: there are none.
+        labels: int64, one for each feature that was kept; None: there are none.
+        spatial: of features that keep their place in the image; None: the feature network has none.
+        published: mean and covariance of the features as a file states them, in place of those of `statistics`.
     """
 
-    statistics: FeatureStatistics
+    statistics: FeatureStatistics | None
     batches: Callable[[], Iterator[Tensor]] | None = None
     labels: Tensor | None = None
+    spatial: Moments | None = None
+    published: Moments | None = None
+
+    @property
+    def moments(self) -> Moments | None:
+        """Mean and covariance of the features."""
+        return self.published or self.statistics
+
+    def has(self, one: Needs) -> bool:
+        """Whether a metric can read this of the images."""
+        match one:
+            case Needs.STATISTICS:
+                return self.moments is not None
+            case Needs.FEATURES:
+                return self.statistics is not None and self.statistics.num_kept > 0
+            case Needs.LOGITS:
+                return self.statistics is not None and self.statistics.has_logits
+            case Needs.SPATIAL:
+                return self.spatial is not None
+            case Needs.IMAGES:
+                return self.batches is not None
+            case Needs.LABELS:
+                return self.labels is not None
 
 
 class Samples:
     """A set of images, generated or real, limited to what a metric's description needs.
 
-    Logits and labels exist for generated images. If the reference has more than 10,000 images, `features` holds every
-    n-th; mean and covariance are of all images.
+    Logits exist for generated images. If the reference has more than 10,000 images, `features` holds every n-th; mean
+    and covariance are of all images.
 
     Raises:
         LookupError: something is read that the description does not need, or that these images do not have.
     """
 
-    def __init__(self, kept: ImageRecords, metric: MetricFamily) -> None:
+    def __init__(self, kept: ImageRecords, metric: MetricFamily, is_real: bool = False) -> None:
         self._kept = kept
         self._metric = metric
+        self._is_real = is_real
 
     @property
     def features(self) -> Tensor:
         """(m, d) float32."""
-        return self._needed(Needs.FEATURES).statistics.features
+        return self._statistics(Needs.FEATURES).features
 
     @property
     def mean(self) -> Tensor:
         """Of the features, (d,) float64."""
-        return self._needed(Needs.FEATURES).statistics.mean
+        return self._moments.mean
 
     @property
     def covariance(self) -> Tensor:
         """Of the features, (d, d) float64, unbiased (n - 1)."""
-        return self._needed(Needs.FEATURES).statistics.covariance
+        return self._moments.covariance
+
+    @property
+    def count(self) -> int | None:
+        """Number of images that mean and covariance are of; None: not known."""
+        return self._moments.count
+
+    @property
+    def spatial_mean(self) -> Tensor:
+        """Of features that keep their place in the image, (s,) float64."""
+        return self._spatial.mean
+
+    @property
+    def spatial_covariance(self) -> Tensor:
+        """Of features that keep their place in the image, (s, s) float64, unbiased (n - 1)."""
+        return self._spatial.covariance
 
     @property
     def logits(self) -> Tensor:
         """(n, classes) float32."""
-        kept = self._needed(Needs.LOGITS).statistics
-        if not kept.has_logits:
-            raise LookupError(f"metric {self._metric.name}: there are no logits of real images")
-        return kept.logits
+        return self._statistics(Needs.LOGITS).logits
 
     @property
     def labels(self) -> Tensor:
-        """(n,) int64, that the images were generated for."""
+        """(m,) int64: the class that an image was generated for, or that a real one has, for each of `features`."""
         labels = self._needed(Needs.LABELS).labels
-        if labels is None:
-            raise LookupError(f"metric {self._metric.name}: there are no labels of real images")
+        assert labels is not None
         return labels
 
     def batches(self) -> Iterator[Tensor]:
         """The images, uint8 (B, C, H, W), in order, however many at a time."""
         batches = self._needed(Needs.IMAGES).batches
-        assert batches is not None, "images are kept where a metric needs them"
+        assert batches is not None
         return batches()
 
-    def _needed(self, one: Needs) -> ImageRecords:
-        if one not in self._metric.needs:
+    @property
+    def _moments(self) -> Moments:
+        moments = self._needed(Needs.STATISTICS, Needs.FEATURES).moments
+        assert moments is not None
+        return moments
+
+    @property
+    def _spatial(self) -> Moments:
+        spatial = self._needed(Needs.SPATIAL).spatial
+        assert spatial is not None
+        return spatial
+
+    def _statistics(self, one: Needs) -> FeatureStatistics:
+        statistics = self._needed(one).statistics
+        assert statistics is not None
+        return statistics
+
+    def _needed(self, one: Needs, *stronger: Needs) -> ImageRecords:
+        """What is kept, if the description names `one`, or a need that includes it, and these images have it."""
+        needs = self._metric.needs_of_real if self._is_real else self._metric.needs
+        if not needs & {one, *stronger}:
+            if self._is_real and one in self._metric.needs:
+                raise LookupError(f"metric {self._metric.name}: there are no {one} of real images")
             raise LookupError(f"metric {self._metric.name} reads {one}, which its description must name in needs")
+        if not self._kept.has(one):
+            raise LookupError(f"metric {self._metric.name}: {lacking(one, self._is_real)}")
         return self._kept
+
+
+def lacking(one: Needs, is_real: bool) -> str:
+    """In words, that a set of images does not have what a metric reads."""
+    whose = "the reference" if is_real else "the samples"
+    match one:
+        case Needs.STATISTICS:
+            return f"{whose} have no mean and covariance for this feature network"
+        case Needs.FEATURES:
+            return f"{whose} are statistics alone, without the images that it needs"
+        case Needs.LOGITS:
+            return "the feature network has no logits"
+        case Needs.SPATIAL:
+            return f"there are no spatial features of {whose}"
+        case Needs.IMAGES:
+            return f"the images of {whose} are not kept"
+        case Needs.LABELS:
+            return f"{whose} have no labels"
 
 
 class Metric(Protocol):
     """Object that a metric's builder returns."""
 
-    def __call__(self, generated: Samples, real: Samples) -> Mapping[str, float]:
-        """Return its figures by name."""
+    def __call__(self, generated: Samples, real: Samples) -> Mapping[str, float | Estimate]:
+        """Return its figures by name, each a number or an `Estimate` with its interval."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +176,70 @@ class OpenMetric:
 
     family: MetricFamily
     metric: Metric
+    options: MetricOptions
 
     @classmethod
     def of(cls, options: MetricOptions) -> OpenMetric:
-        return cls(options.family, named(options.family.builder)(options))
+        return cls(options.family, named(options.family.builder)(options), options)
 
-    def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
-        """Return the figures of its description, in that order. Raises ValueError if it returns others."""
-        found = self.metric(Samples(generated, self.family), Samples(real, self.family))
+    def refusal(self, generated: ImageRecords, real: ImageRecords) -> str:
+        """Return why it cannot be measured on these sets, in words; empty if it can."""
+        # What it reads that a set does not have.
+        for needs, kept in ((self.family.needs, generated), (self.family.needs_of_real, real)):
+            missing = [one for one in Needs if one in needs and not kept.has(one)]
+            if missing:
+                return lacking(missing[0], is_real=kept is real)
+
+        # Too few images, or too few of a class.
+        counts = [(_count(generated), "samples")]
+        if Needs.FEATURES in self.family.needs_of_real:
+            counts.append((_count(real), "reference images"))
+        for count, whose in counts:
+            if count < (least := self.family.min_samples(self.options)):
+                return f"{count:,} {whose}: it needs {least:,} or more"
+        return too_few_of_a_class(self.family.min_per_class(self.options), generated.labels, real.labels)
+
+    def estimates(self, generated: ImageRecords, real: ImageRecords) -> dict[str, Estimate]:
+        """Return the figures of its description, in that order, with their intervals.
+
+        Raises:
+            ValueError: it returns other figures.
+            LookupError: it reads what these images do not have.
+        """
+        found = self.metric(Samples(generated, self.family), Samples(real, self.family, is_real=True))
         names = [figure.name for figure in self.family.figures]
         if set(found) != set(names):
             raise ValueError(f"metric {self.family.name} gave {sorted(found)}, its description says {sorted(names)}")
-        return {name: float(found[name]) for name in names}
+        return {name: _as_estimate(found[name]) for name in names}
+
+    def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
+        """Return the figures of its description, in that order, as numbers alone. Raises as `estimates` does."""
+        return {name: estimate.value for name, estimate in self.estimates(generated, real).items()}
+
+
+def too_few_of_a_class(least: int, generated: Tensor | None, real: Tensor | None) -> str:
+    """Return, in words, which class of the generated images has fewer than `least` in a set; empty if none has.
+
+    Args:
+        least: number of images of a class; 0: labels do not matter.
+        generated: labels (n,) int64.
+        real: labels (m,) int64.
+    """
+    if not least or generated is None or real is None:
+        return ""
+    classes, counts = generated.unique(return_counts=True)
+    real_counts = dict(zip(*(part.tolist() for part in real.unique(return_counts=True)), strict=True))
+    for label, count in zip(classes.tolist(), counts.tolist(), strict=True):
+        for found, whose in ((count, "samples"), (real_counts.get(label, 0), "reference images")):
+            if found < least:
+                return f"class {label} has {found} {whose}: it needs {least} or more of each class"
+    return ""
+
+
+def _count(kept: ImageRecords) -> int:
+    """Number of images whose features can be read."""
+    return kept.statistics.num_kept if kept.statistics is not None else 0
+
+
+def _as_estimate(figure: float | Estimate) -> Estimate:
+    return figure if isinstance(figure, Estimate) else Estimate(value=float(figure))

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
 import torch
 from scipy.linalg.blas import dsyrk
 from torch import Tensor
+
+
+class Moments(Protocol):
+    """What a Fréchet distance reads of a set: mean (d,) and covariance (d, d), float64, and the number of images."""
+
+    @property
+    def mean(self) -> Tensor: ...
+    @property
+    def covariance(self) -> Tensor: ...
+    @property
+    def count(self) -> int | None: ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Moments as a file of reference statistics holds them.
+
+    Args:
+        mean: (d,) float64.
+        covariance: (d, d) float64, unbiased (n - 1).
+        count: number of images; None: not known.
+    """
+
+    mean: Tensor
+    covariance: Tensor
+    count: int | None = None
 
 
 class FeatureStatistics:
@@ -12,12 +42,14 @@ class FeatureStatistics:
 
     Args:
         dims: length d of a feature vector.
+        device: of the sums and of the features that are added.
     """
 
-    def __init__(self, dims: int) -> None:
+    def __init__(self, dims: int, device: torch.device | str = "cpu") -> None:
         self.count = 0
-        self.total = torch.zeros(dims, dtype=torch.float64)
-        self._half = torch.zeros(dims, dims, dtype=torch.float64)  # of the sum of outer products: the lower triangle
+        self.total = torch.zeros(dims, dtype=torch.float64, device=device)
+        # Of the sum of outer products: the lower triangle.
+        self._half = torch.zeros(dims, dims, dtype=torch.float64, device=device)
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
 
@@ -28,8 +60,11 @@ class FeatureStatistics:
         features_BD = features.double()
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
-        upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
-        self._half = torch.from_numpy(dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True).T)
+        if self._half.is_cuda:
+            self._half.add_((features_BD.T @ features_BD).tril())
+        else:
+            upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
+            self._half = torch.from_numpy(dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True).T)
         self._features.append(features[kept].clone())  # a view would hold the whole batch
         if logits is not None:
             self._logits.append(logits)
@@ -46,7 +81,7 @@ class FeatureStatistics:
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
         """The statistics of both, with this one's kept features first."""
-        merged = FeatureStatistics(len(self.total))
+        merged = FeatureStatistics(len(self.total), self.total.device)
         merged.count = self.count + other.count
         merged.total = self.total + other.total
         merged._half = self._half + other._half
@@ -63,6 +98,11 @@ class FeatureStatistics:
     def features(self) -> Tensor:
         """The kept features (m, d), float32."""
         return torch.cat(self._features)
+
+    @property
+    def num_kept(self) -> int:
+        """Number of features that are kept, m."""
+        return sum(map(len, self._features))
 
     @property
     def has_logits(self) -> bool:
@@ -83,3 +123,27 @@ class FeatureStatistics:
         """(d, d) float64, unbiased (n - 1)."""
         centred = self.outer.addr_(self.mean, self.mean, alpha=-self.count)
         return centred.div_(self.count - 1)
+
+
+_ROWS = 1000  # features that are added at a time
+
+
+def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatistics:
+    """Sum features (n, d) float32, or batches of them, to their mean and covariance in float64, on their device.
+
+    Sums of parts merge: `features_to_statistics(a).merge(features_to_statistics(b))`. ADM's evaluator takes the mean in
+    float32; the difference in FID is below 1e-5 relative.
+
+    Raises:
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: there are no features.
+    """
+    batches = features.split(_ROWS) if isinstance(features, Tensor) else features
+    statistics: FeatureStatistics | None = None
+    for batch in batches:
+        if statistics is None:
+            statistics = FeatureStatistics(batch.shape[1], batch.device)
+        statistics.add(batch, kept=slice(0, 0))
+    if statistics is None or not statistics.count:
+        raise ValueError("there are no features to sum")
+    return statistics
