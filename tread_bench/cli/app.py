@@ -594,8 +594,8 @@ def encode(
     Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
     """
     from tread_bench.cli.encode import encode_images
-    from tread_bench.cli.suite_data import data_of
     from tread_bench.data.encode.encode import EncodeRequest
+    from tread_bench.suite.data import data_of
 
     request = EncodeRequest(
         data_of(source, overrides),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tread_bench.cli.suite_data import data_of_suite
 from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.suite.data import data_of_suite
 
 
 def train_features(

@@ -29,14 +29,13 @@ from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
-from tread_bench.measure.quality.png import grid_png, image_png
+from tread_bench.measure.quality.png import GRID, grid_png, image_png
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
 
 Trained = tuple[Cell, Network]
-_GRID = "grid.png"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
     """Write the images and their grid, print where they are and the cost per image. Raises UserError."""
     # Which cell, its weights, and how they are sampled.
     if request.out:
-        refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), _GRID)))
+        refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), GRID)))
     folder = RunFolder(request.root)
     job = Job(folder, _find(folder, request), folder.existing_plan())
     seed = job.seed if request.seed is None else request.seed
@@ -86,7 +85,7 @@ def sample(request: SampleRequest, as_json: bool) -> None:
         labels,
     )
     pixels = torch.cat([to_pixels(images, decoder) for images in made])
-    files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {_GRID: grid_png(pixels)}
+    files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {GRID: grid_png(pixels)}
 
     # Write the images, and report what each cost.
     if request.out is None:

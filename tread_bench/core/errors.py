@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LARGEST = 10**18  # maximum of a user's integers: fits 64 bits, and products of several still fit a float
 _HALF = 500  # characters of each half of a shortened message
@@ -20,6 +22,15 @@ _WAYS_OUT = {
 
 class UserError(ValueError):
     """Input that cannot be used; the text names the value, the rule and the way out. Exit status 2."""
+
+
+@contextmanager
+def collected(problems: list[str]) -> Iterator[None]:
+    """Add the text of a UserError to the problems instead of raising it, so that all mistakes are reported at once."""
+    try:
+        yield
+    except UserError as error:
+        problems.append(str(error))
 
 
 class Passed(BaseException):

@@ -187,7 +187,7 @@ def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) ->
     except SuiteError as error:
         return list(error.problems)
     loc: Loc = path if path[0] in Suite.model_fields else ("overrides", dotted(path))
-    _assign(data, loc, _absolute_value(path, value, roots))
+    _assign(data, loc, absolute_value(path, value, roots))
     places.replace(loc, place)
     return problems
 
@@ -202,9 +202,7 @@ def _assign(data: dict[str, Any], loc: Loc, value: object) -> None:
 
 def _absolute(data: dict[str, Any], roots: Roots) -> dict[str, Any]:
     """The suite with absolute file names."""
-    layers: dict[str, Any] = {
-        key: _absolute_value((), data[key], roots) for key in ("base", "overrides") if key in data
-    }
+    layers: dict[str, Any] = {key: absolute_value((), data[key], roots) for key in ("base", "overrides") if key in data}
     if isinstance(data.get("rows"), dict):
         layers["rows"] = {name: _absolute_row(row, roots) for name, row in data["rows"].items()}
     if isinstance(data.get("matrix"), dict):
@@ -213,7 +211,7 @@ def _absolute(data: dict[str, Any], roots: Roots) -> dict[str, Any]:
 
 
 def _absolute_row(row: object, roots: Roots) -> object:
-    absolute = _absolute_value((), row, roots)
+    absolute = absolute_value((), row, roots)
     if isinstance(absolute, dict) and isinstance(absolute.get("matrix"), dict):
         absolute["matrix"] = _absolute_matrix(absolute["matrix"], roots)
     return absolute
@@ -225,14 +223,15 @@ def _absolute_matrix(matrix: dict[str, Any], roots: Roots) -> dict[str, Any]:
 
 def _absolute_axis(key: str, values: object, roots: Roots) -> object:
     path = () if key in ("include", "exclude") else tuple(key.split("."))
-    return [_absolute_value(path, value, roots) for value in values] if isinstance(values, list) else values
+    return [absolute_value(path, value, roots) for value in values] if isinstance(values, list) else values
 
 
-def _absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> object:
+def absolute_value(path: tuple[str, ...], value: object, roots: Roots) -> object:
+    """The value of the key `path` of a cell, with absolute file names in it."""
     if isinstance(value, dict):
-        return {key: _absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
+        return {key: absolute_value((*path, *key.split(".")), item, roots) for key, item in value.items()}
     if isinstance(value, list):
-        return [_absolute_value(path, item, roots) for item in value]
+        return [absolute_value(path, item, roots) for item in value]
     if ".".join(path) not in _FILES:
         return value
     return roots.absolute(value) if isinstance(value, str) else value

@@ -51,24 +51,53 @@ def decode(file: BinaryIO, wanted: Wanted) -> NDArray[np.uint8]:
     image = opened(file, wanted)
     mode, _ = _MODES[wanted.channels]
     with _decoder_errors_reported():
-        array = np.asarray(center_crop(image.convert(mode), wanted.side))
-    return array.reshape(wanted.side, wanted.side, wanted.channels).transpose(2, 0, 1)
+        return _channels_first(center_crop(image.convert(mode), wanted.side))
+
+
+def decode_whole(file: BinaryIO, channels: int) -> NDArray[np.uint8]:
+    """An image as it is, (C, H, W) uint8. Raises ValueError with the rule."""
+    image = header(file)
+    check_mode(image, channels)
+    mode, _ = _MODES[channels]
+    with _decoder_errors_reported():
+        return _channels_first(image.convert(mode))
+
+
+def _channels_first(image: Image.Image) -> NDArray[np.uint8]:
+    array = np.asarray(image)
+    return array.reshape(image.height, image.width, -1).transpose(2, 0, 1)
+
+
+def header(file: BinaryIO) -> Image.Image:
+    """An image whose header was read, and none of its pixels. Raises ValueError."""
+    with _decoder_errors_reported():
+        return Image.open(file, formats=_FORMATS)
 
 
 def opened(file: BinaryIO, wanted: Wanted) -> Image.Image:
     """An image whose header was read and checked, and none of its pixels. Raises ValueError with the rule."""
-    with _decoder_errors_reported():
-        image = Image.open(file, formats=_FORMATS)
+    image = header(file)
     size = f"image of {image.width}x{image.height} pixels"
     shorter = min(image.size)
     if shorter < wanted.side and not wanted.enlarge:
         raise ValueError(f"{size} where {wanted.key} is {wanted.side}: smaller ones are not enlarged; {wanted.way_out}")
     if wanted.side**2 * max(image.size) / shorter > _MOST_PIXELS:
         raise ValueError(f"{size}: too narrow to be enlarged to {wanted.key} {wanted.side}; take it out")
-    _, accepted = _MODES[wanted.channels]
-    if image.mode not in accepted:
-        raise ValueError(f"image mode {image.mode}; data.channels {wanted.channels} takes {', '.join(accepted)}")
+    check_mode(image, wanted.channels, "data.channels ")
     return image
+
+
+def is_grey(image: Image.Image) -> bool:
+    """Whether an image has one channel."""
+    _, accepted = _MODES[1]
+    return image.mode in accepted
+
+
+def check_mode(image: Image.Image, channels: int, key: str = "channels ") -> None:
+    """Raise ValueError if an image has other channels; `key` names their number, for the message."""
+    _, accepted = _MODES[channels]
+    if image.mode not in accepted:
+        raise ValueError(f"image mode {image.mode}; {key}{channels} takes {', '.join(accepted)}")
 
 
 def center_crop(image: Image.Image, side: int) -> Image.Image:

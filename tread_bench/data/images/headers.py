@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from tread_bench.data.images.decode import Wanted, opened
@@ -15,20 +15,29 @@ _SHOWN = 3
 
 def header_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
     """A message for each of the first three images that cannot be used, and one that counts the others."""
-    count = len(encoded.classes)
+
+    def check(item: int) -> None:
+        with encoded.open(item) as file:
+            opened(file, wanted)
+
+    return problems_in_threads(len(encoded.classes), encoded.name, check)
+
+
+def problems_in_threads(count: int, name: Callable[[int], str], check: Callable[[int], None]) -> Iterator[str]:
+    """A message for each of the first three of `count` images for which `check` raises ValueError, and one that
+    counts the others."""
     parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = threads.map(lambda items: [*_problems(encoded, wanted, items)], parts)
+        found = threads.map(lambda items: [*_problems(items, name, check)], parts)
         yield from shortened((message for messages in found for message in messages), count)
 
 
-def _problems(encoded: Encoded, wanted: Wanted, items: Iterable[int]) -> Iterator[str]:
+def _problems(items: Iterable[int], name: Callable[[int], str], check: Callable[[int], None]) -> Iterator[str]:
     for item in items:
         try:
-            with encoded.open(item) as file:
-                opened(file, wanted)
+            check(item)
         except ValueError as error:
-            yield f"{encoded.name(item)}: {error}"
+            yield f"{name(item)}: {error}"
 
 
 def shortened(messages: Iterable[str], count: int) -> Iterator[str]:

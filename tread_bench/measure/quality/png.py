@@ -10,6 +10,7 @@ from PIL.PngImagePlugin import PngInfo
 from torch import Tensor
 
 COLUMNS = 10
+GRID = "grid.png"  # name of the overview beside single images
 
 
 def grid_png(pixels: Tensor) -> bytes:

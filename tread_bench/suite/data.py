@@ -14,7 +14,7 @@ from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.files import Look
-from tread_bench.suite.load import find_suite, load_plan
+from tread_bench.suite.load import DATA_ROOT, Roots, absolute_value, find_suite, load_plan
 from tread_bench.suite.yaml import read_yaml
 
 
@@ -22,20 +22,27 @@ class _Settings(Model):
     data: DataChoice
 
 
-def data_of(source: str, overrides: Sequence[str]) -> DataOptions:
+def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None = None) -> DataOptions:
     """The data of a suite, or those that `source` itself describes: "{name: parquet, ...}". Raises UserError."""
-    if not source.lstrip().startswith("{"):
-        return data_of_suite(source, overrides)
+    if not is_settings(source):
+        return data_of_suite(source, overrides, data_root)
     if overrides:
         raise UserError(f"--set {overrides[0]}: changes a suite; write the value into the settings {source}")
     place = Place(source)
     value, _, problems = read_yaml(source, place.source, whole=place)
     if problems:
         raise SuiteError(problems)
+    if DATA_ROOT in source:
+        value = absolute_value(("data",), value, Roots(Path.cwd(), data_root or Path.cwd()))
     try:
         return _Settings.model_validate({"data": value}).data
     except ValidationError as error:
         raise SuiteError(replace(one, loc=(), place=place) for one in validation_problems(error, _Settings)) from None
+
+
+def is_settings(source: str) -> bool:
+    """Whether a text is settings as a suite writes them, not the name of something."""
+    return source.lstrip().startswith("{")
 
 
 def data_of_suite(suite: str, overrides: Sequence[str], data_root: Path | None = None) -> DataOptions:

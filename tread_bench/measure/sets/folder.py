@@ -1,0 +1,194 @@
+"""Images in the files of a folder, in the order of the numbers in their names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.data_files import content_sha256
+from tread_bench.core.data_paths import entries_below, folder_name
+from tread_bench.core.errors import UserError, collected
+from tread_bench.core.outputs import is_own
+from tread_bench.data.check import messages_of
+from tread_bench.data.image_folder.listing import SUFFIXES
+from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
+from tread_bench.data.images.headers import problems_in_threads
+from tread_bench.measure.quality.png import GRID
+from tread_bench.measure.sets.limits import MOST_SIDE, Unchanged
+
+Shape = tuple[int, int, int]  # (C, H, W)
+PNG = (".png",)
+_THREADS = 8  # that decode; Pillow's decoders run side by side
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class FolderStore:
+    """Image files of one size in a folder and below.
+
+    Args:
+        root: the folder, with a separator at its end.
+        names: of the files, relative to it, in their order.
+        labels: (n,) of their class folders; None where they are in none.
+    """
+
+    root: str
+    names: tuple[str, ...]
+    shape: Shape
+    labels: NDArray[np.int64] | None
+    unchanged: Unchanged
+
+    @classmethod
+    def open(cls, path: Path, suffixes: Sequence[str]) -> FolderStore:
+        """Read the headers of all files. Raises UserError with all mistakes."""
+        # Which files there are, in which classes.
+        root = folder_name(str(path))
+        unchanged = Unchanged.now(root)
+        names = _listed(root, tuple(suffixes))
+        problems: list[str] = []
+        labels = None
+        with collected(problems):
+            labels = _labels(root, names)
+
+        # Headers in which nothing was found are not read again until a file changes.
+        problems += messages_of(f"{__name__}:image_problems", (root, *suffixes), [root])
+        if problems:
+            raise UserError("\n".join(problems))
+        return cls(root, names, _shape(root, names[0]), labels, unchanged)
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the names and contents of the folder's files."""
+        return content_sha256(self.root)
+
+    def batches(self, size: int, start: int) -> Iterator[Tensor]:
+        """(B, C, H, W) uint8, decoded in threads; grey images of a set in colour become colour. Raises UserError."""
+        self.unchanged.check()
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for first in range(start, self.count, size):
+                images = threads.map(self._decoded, self.names[first : first + size])
+                yield torch.from_numpy(np.stack([*images]))
+        self.unchanged.check()
+
+    def _decoded(self, name: str) -> NDArray[np.uint8]:
+        try:
+            with open(self.root + name, "rb") as file:
+                pixels = decode_whole(file, self.shape[0])
+        except OSError as error:
+            raise UserError(f"{self.root}{name}: cannot be read ({error.strerror})") from None
+        except ValueError as error:
+            raise UserError(f"{self.root}{name}: {error}; copy it again, or take it out") from None
+        if pixels.shape != self.shape:
+            raise UserError(f"{self.root}{name}: has another size than when the folder was opened")
+        return pixels
+
+
+def image_problems(root: str, *suffixes: str) -> Iterator[str]:
+    """A message for each of the first three images that cannot be used by their headers, and for how many more.
+
+    All must have the size of the first one that can be read.
+    """
+    names = _listed(root, suffixes)
+    first, shape = next(_readable(root, names), ("", None))
+
+    def check(item: int) -> None:
+        found = _shape(root, names[item])
+        if shape is None or (found[1:] == shape[1:] and found[0] <= shape[0]):
+            return
+        raise ValueError(f"{_in_words(found)} where {first} is {_in_words(shape)}; images of a set are of one kind")
+
+    return problems_in_threads(len(names), lambda item: root + names[item], check)
+
+
+def _readable(root: str, names: Iterable[str]) -> Iterator[tuple[str, Shape]]:
+    """Name and shape of each image whose header can be read."""
+    for name in names:
+        with suppress(ValueError):
+            yield name, _shape(root, name)
+
+
+def _in_words(shape: Shape) -> str:
+    channels, height, width = shape
+    return f"{'grey' if channels == 1 else 'colour'}, {width}x{height} pixels"
+
+
+def _shape(root: str, name: str) -> Shape:
+    """(C, H, W) of an image. Raises ValueError."""
+    try:
+        with open(root + name, "rb") as file:
+            image = header(file)
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from None
+    channels = 1 if is_grey(image) else 3
+    check_mode(image, channels)
+    if max(image.size) > MOST_SIDE:
+        raise ValueError(f"{image.width}x{image.height} pixels; a side has at most {MOST_SIDE:,}")
+    return channels, image.height, image.width
+
+
+def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the image files, in natural order: 2.png before 10.png. Raises UserError."""
+    # Everything in the folder is a plain file, or a link to one.
+    names = []
+    try:
+        for entry in entries_below(root):
+            if not entry.is_file():
+                raise UserError(f"{entry.path}: a link to nothing, a device or a pipe; take it out")
+            if not _is_our_grid(entry):
+                names.append(entry.path.removeprefix(root))
+    except OSError as error:
+        raise UserError(f"{error.filename or root} cannot be read ({error.strerror})") from None
+
+    # Some of them are images of the right format, and none of another one.
+    if others := [name for name in names if name.lower().endswith(SUFFIXES) and not name.lower().endswith(suffixes)]:
+        shown = ", ".join(islice(others, _SHOWN))
+        rest = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
+        raise UserError(f"{root}: {shown}{rest}: samples are PNG files, which keep every pixel; write them as PNG")
+    found = [name for name in names if name.lower().endswith(suffixes)]
+    if not found:
+        raise UserError(f"{root}: no image files ({', '.join(suffixes)}); name a folder that has some")
+    return tuple(sorted(found, key=_natural))
+
+
+def _is_our_grid(entry: os.DirEntry[str]) -> bool:
+    """Whether a file is the overview that `tread-bench sample` writes beside its images."""
+    return entry.name == GRID and is_own(Path(os.path.realpath(entry.path)))
+
+
+def _natural(name: str) -> tuple[list[str | int], str]:
+    parts = re.split("([0-9]+)", name)  # text and numbers in turn
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
+
+
+def _labels(root: str, names: Sequence[str]) -> NDArray[np.int64] | None:
+    """The number that is a class folder's name; else the place of the name among the sorted names.
+
+    Raises:
+        UserError: some images are in class folders, and some are not.
+    """
+    folders = [name.partition(os.sep)[0] if os.sep in name else "" for name in names]
+    if not any(folders):
+        return None
+    if "" in folders:
+        loose = names[folders.index("")]
+        raise UserError(f"{root}: {loose} is in no class folder, and others are; move all into class folders, or none")
+    classes = sorted(set(folders))
+    numbers = {name: number for number, name in enumerate(classes)}
+    if all(re.fullmatch("[0-9]{1,9}", name) for name in classes):
+        numbers = {name: int(name) for name in classes}
+    return np.array([numbers[folder] for folder in folders], dtype=np.int64)

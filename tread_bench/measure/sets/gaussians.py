@@ -1,0 +1,152 @@
+"""Statistics of features as published references store them: mean and covariance, checked before they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.errors import UserError, collected
+from tread_bench.measure.sets.npz import Npz
+
+# Arrays of a file, by the features whose mean and covariance they are.
+STORED = {
+    "inception": ("mu", "sigma"),  # ADM, pytorch-fid, EDM2's "fid"
+    "inception_spatial": ("mu_s", "sigma_s"),  # ADM's sFID
+    "dinov2": ("mu_dinov2", "sigma_dinov2"),  # EDM2's "fd_dinov2"
+}
+COUNTS = ("num_images", "count")  # of the images behind the statistics; EDM2's name and ours
+_FLOATS = ("float64", "float32")
+_MOST_DIMS = 8192  # of features; DINOv2's are 1,024, Inception's 2,048
+_ASYMMETRY = 1e-5  # of the largest entry, which float32 sums in another order stay below
+_INDEFINITE = 1e-5  # of the largest variance, which eigenvalues may be below zero: float32 rounds so
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Mean and covariance of features of a set of images.
+
+    Args:
+        mean: (d,) float64.
+        covariance: (d, d) float64, symmetric, unbiased (n - 1) in every known file.
+        count: images behind them; None: the file does not say.
+    """
+
+    mean: Tensor = field(repr=False)
+    covariance: Tensor = field(repr=False)
+    count: int | None = None
+
+
+def gaussians_of(npz: Npz) -> dict[str, Gaussian]:
+    """Read the statistics of an .npz file, by the features that they are of.
+
+    Raises:
+        UserError: all mistakes: one of a pair is missing; they have another type or shape than a mean and a covariance,
+            are NaN or infinite, not symmetric, or have a negative variance in some direction.
+    """
+    problems: list[str] = []
+    found: dict[str, Gaussian] = {}
+    count = None
+    with collected(problems):
+        count = _count(npz)
+    for features, names in STORED.items():
+        missing = [name for name in names if name not in npz.names]
+        if len(missing) == 1:
+            problems.append(f"{npz.path}: no {missing[0]}, and {' and '.join(names)} belong together; store both")
+        elif not missing:
+            with collected(problems):
+                found[features] = _gaussian(npz, *names, count)
+    if problems:
+        raise UserError("\n".join(problems))
+    return found
+
+
+def _gaussian(npz: Npz, mean_name: str, covariance_name: str, count: int | None) -> Gaussian:
+    # Shapes, by headers alone.
+    problems: list[str] = []
+    for name, dims in ((mean_name, 1), (covariance_name, 2)):
+        with collected(problems):
+            _check_header(npz, name, dims)
+    if problems:
+        raise UserError("\n".join(problems))
+    (size,), square = npz.header(mean_name).shape, npz.header(covariance_name).shape
+    if square != (size, size):
+        raise UserError(
+            f"{npz.path}: {covariance_name} has shape {square} where {mean_name} has {size:,} values; a covariance of "
+            f"them has shape {(size, size)}"
+        )
+
+    # Values.
+    mean = npz.array(mean_name, 8 * _MOST_DIMS).astype(np.float64)
+    covariance = npz.array(covariance_name, 8 * _MOST_DIMS**2).astype(np.float64)
+    for rule in _broken_rules(npz, mean_name, mean, covariance_name, covariance):
+        raise UserError(rule)
+    return Gaussian(torch.from_numpy(mean), torch.from_numpy(np.ascontiguousarray(covariance)), count)
+
+
+def _check_header(npz: Npz, name: str, dims: int) -> None:
+    header = npz.header(name)
+    where = f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}"
+    if header.dtype.name not in _FLOATS:
+        raise UserError(f"{where}; statistics are {' or '.join(_FLOATS)}")
+    if len(header.shape) != dims or not 0 < header.shape[0] <= _MOST_DIMS:
+        form = "(d,)" if dims == 1 else "(d, d)"
+        raise UserError(f"{where}; expected {form} with d from 1 to {_MOST_DIMS:,}")
+
+
+def _broken_rules(
+    npz: Npz, mean_name: str, mean: NDArray[np.float64], covariance_name: str, covariance: NDArray[np.float64]
+) -> Iterator[str]:
+    """A message for each rule that the values break, the first of which is enough."""
+    for name, values in ((mean_name, mean), (covariance_name, covariance)):
+        if wrong := values.size - np.count_nonzero(np.isfinite(values)):
+            yield f"{npz.path}: {name} has {wrong:,} values that are NaN or infinite; compute the statistics again"
+            return
+    where = f"{npz.path}: {covariance_name}"
+    largest = float(np.abs(covariance).max())
+    asymmetry = float(np.abs(covariance - covariance.T).max())
+    if asymmetry > _ASYMMETRY * largest:
+        yield (
+            f"{where} is not symmetric (entries differ from their mirror images by up to {asymmetry:.3g}), so it is "
+            "not a covariance; compute the statistics again"
+        )
+    elif not _is_semidefinite(covariance):
+        lowest = float(np.linalg.eigvalsh(covariance)[0])
+        yield (
+            f"{where} has the eigenvalue {lowest:.3g}, and a covariance has none below zero; compute the statistics "
+            "again"
+        )
+
+
+def _is_semidefinite(covariance: NDArray[np.float64]) -> bool:
+    """Whether no eigenvalue is below zero but by rounding: Cholesky finds it out in a tenth of the time."""
+    size = len(covariance)
+    tolerance = _INDEFINITE * float(np.abs(np.diagonal(covariance)).max()) or np.finfo(np.float64).tiny
+    try:
+        np.linalg.cholesky(covariance + tolerance * np.eye(size))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def _count(npz: Npz) -> int | None:
+    """Of the images behind the statistics. Raises UserError."""
+    for name in COUNTS:
+        if name in npz.names:
+            header = npz.header(name)
+            if header.dtype.kind not in "iu" or header.shape not in ((), (1,)):
+                raise UserError(f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}, not one integer")
+            count = int(_only(npz.array(name, 8)))
+            if count < 2:
+                raise UserError(f"{npz.path}: {name} is {count}; a covariance is of two images or more")
+            return count
+    return None
+
+
+def _only(values: NDArray[Any]) -> Any:
+    return values.reshape(-1)[0]

@@ -1,0 +1,199 @@
+"""Arrays of .npz files that nobody has to trust: headers are read first, large arrays as a stream, pickles never."""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tread_bench.core.errors import UserError
+from tread_bench.data.latents.arrays import NpyHeader, npy_header
+
+PICKLED = (
+    "holds Python objects (a pickle), which can run any code when they are opened; where you trust it, load it "
+    "yourself once and store its arrays with numpy.savez"
+)
+_SUFFIX = ".npy"
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # what numpy.savez and numpy.savez_compressed write
+_IS_ENCRYPTED = 0x1  # flag of a member
+_FREELY = 2**30  # bytes that a member may unpack to, whatever its size in the file
+_MOST_RATIO = 200  # of a larger member; images that are not empty compress far less
+_CHUNK = 2**20  # bytes that are skipped at a time
+
+
+class Npz:
+    """The arrays of an .npz file, each by its name.
+
+    Raises:
+        UserError: from every method, naming file and member: the file is not a zip archive, or damaged; a member is
+            pickled, not what its header declares, or a zip bomb.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_plain_file(path)
+        with self._opened() as archive:
+            members = archive.infolist()
+        self._members = {member.filename.removesuffix(_SUFFIX): member for member in members}
+        if len(self._members) != len(members):
+            raise UserError(f"{path}: two of its members have one name, so it is unclear which counts; write it again")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the arrays, in the order of the file."""
+        return list(self._members)
+
+    def header(self, name: str) -> NpyHeader:
+        """Shape and type of an array, whose declared size is that of its member."""
+        member = self._members[name]
+        self._check_packing(name, member)
+        with self._opened() as archive, self._reported(name), archive.open(member) as stream:
+            header = npy_header(stream)
+        if header.dtype.hasobject:
+            raise UserError(f"{self.path}: {name} {PICKLED}")
+        declared = header.length + header.array_bytes
+        if member.file_size != declared:
+            raise UserError(
+                f"{self.path}: {name} has {member.file_size:,} bytes where its header declares {declared:,}; copy the "
+                "file again"
+            )
+        return header
+
+    def array(self, name: str, most_bytes: int) -> NDArray[np.generic]:
+        """A whole array, of at most that many bytes, with the machine's byte order."""
+        header = self.header(name)
+        if header.array_bytes > most_bytes:
+            raise UserError(
+                f"{self.path}: {name} of shape {header.shape} has {header.array_bytes:,} bytes, more than the "
+                f"{most_bytes:,} that such an array can have"
+            )
+        with self._opened() as archive, self._reported(name), archive.open(self._members[name]) as stream:
+            npy_header(stream)
+            content = _read(stream, header.array_bytes)
+            _check_end(stream)
+        order = "F" if header.is_fortran else "C"
+        array = np.frombuffer(content, header.dtype).reshape(header.shape, order=order)
+        return array.astype(header.dtype.newbyteorder("="), copy=False)
+
+    def rows(self, name: str, size: int, start: int = 0) -> Iterator[NDArray[np.generic]]:
+        """An array from row `start` on, `size` rows at a time, in order; one part is in memory at a time.
+
+        It must not be in Fortran order. The checksum of the archive is checked at the end.
+        """
+        header = self.header(name)
+        row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
+        with self._opened() as archive, self._reported(name), archive.open(self._members[name]) as stream:
+            npy_header(stream)
+            _skip(stream, start * row_bytes)
+            for first in range(start, header.shape[0], size):
+                count = min(size, header.shape[0] - first)
+                content = _read(stream, count * row_bytes)
+                yield np.frombuffer(content, header.dtype).reshape(count, *header.shape[1:])
+            _check_end(stream)
+
+    def _check_packing(self, name: str, member: zipfile.ZipInfo) -> None:
+        where = f"{self.path}: {name}"
+        if member.flag_bits & _IS_ENCRYPTED:
+            raise UserError(f"{where} is encrypted; write the file with numpy.savez")
+        if member.compress_type not in _METHODS:
+            raise UserError(f"{where} is compressed in another way than NumPy's; write the file with numpy.savez")
+        if member.file_size > max(_FREELY, _MOST_RATIO * member.compress_size):
+            raise UserError(
+                f"{where} would unpack from {member.compress_size:,} bytes to {member.file_size:,}, more than "
+                f"{_MOST_RATIO} times as many, as a zip bomb does; if it is real, write it with numpy.savez"
+            )
+
+    @contextmanager
+    def _opened(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            archive = zipfile.ZipFile(self.path)
+        except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise UserError(f"{self.path}: {self._not_a_zip(error)}") from None
+        with archive:
+            yield archive
+
+    def _not_a_zip(self, error: Exception) -> str:
+        """What the file is instead."""
+        if isinstance(error, OSError):
+            return f"cannot be read ({error.strerror}); make it readable"
+        with self.path.open("rb") as file:
+            head = file.read(len(_PICKLE_HEADS[0]))
+        if head in _PICKLE_HEADS:
+            return PICKLED
+        if head.startswith(b"PK"):
+            return f"a damaged .npz archive, or one that was cut short ({error}); copy it again"
+        return f"not an .npz archive ({error}); write it with numpy.savez(path, arr_0=images)"
+
+    @contextmanager
+    def _reported(self, name: str) -> Iterator[None]:
+        """Raises UserError for whatever damaged bytes make the archive's reader raise."""
+        try:
+            yield
+        except UserError:
+            raise
+        except (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError) as e:
+            reason = str(e).splitlines()[0] if str(e) else type(e).__name__
+            raise UserError(f"{self.path}: {name} cannot be read ({reason}); copy the file again") from None
+
+
+_PICKLE_HEADS = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+
+
+def check_plain_file(path: Path) -> None:
+    """Raise UserError where there is no file, or a device or a pipe, which may never end."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file (looked in {Path.cwd()})") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); give another path") from None
+    if not stat.S_ISREG(mode):
+        raise UserError(f"{path}: not a file; give another path")
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path}: cannot be read (no permission); make it readable")
+
+
+def npy_file(path: Path, most_bytes: int) -> NDArray[np.generic]:
+    """The array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
+    check_plain_file(path)
+    with path.open("rb") as file:
+        try:
+            header = npy_header(file)
+        except ValueError as error:
+            raise UserError(f"{path}: {error}; write it with numpy.save") from None
+        if header.dtype.hasobject:
+            raise UserError(f"{path}: {PICKLED}")
+        if header.array_bytes > most_bytes:
+            raise UserError(f"{path}: {header.array_bytes:,} bytes, more than the {most_bytes:,} that it can have")
+        content = file.read(header.array_bytes + 1)
+    if len(content) != header.array_bytes:
+        raise UserError(f"{path}: not the {header.array_bytes:,} bytes that its header declares; copy it again")
+    array = np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.is_fortran else "C")
+    return array.astype(header.dtype.newbyteorder("="), copy=False)
+
+
+def _read(stream: IO[bytes], size: int) -> bytes:
+    content = stream.read(size)
+    if len(content) != size:
+        raise EOFError("cut short")
+    return content
+
+
+def _skip(stream: IO[bytes], size: int) -> None:
+    while size:
+        size -= len(_read(stream, min(size, _CHUNK)))
+
+
+def _check_end(stream: IO[bytes]) -> None:
+    """The archive's reader compares checksums when it has read a member to its end."""
+    if stream.read(1):
+        raise EOFError("more bytes than declared")

@@ -1,0 +1,112 @@
+"""A set of images, as an .npz file, a folder or a data source holds it, in batches: never as a whole in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.errors import UserError, collected
+from tread_bench.measure.sets.folder import PNG, FolderStore
+from tread_bench.measure.sets.labels import labels_of_file
+from tread_bench.measure.sets.npz import Npz
+from tread_bench.measure.sets.npz_images import NpzStore
+
+
+class ImageStore(Protocol):
+    """Where the images of a set are."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W)."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the files' content."""
+
+    def batches(self, size: int, start: int) -> Iterator[Tensor]:
+        """(B, C, H, W) uint8, from image `start` on, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class SampleSet:
+    """Images of one size, in a fixed order, read batch by batch.
+
+    Args:
+        name: of the file or folder, without its place, or of the data source.
+        labels: (n,) int64, the class of each image; None: not known.
+    """
+
+    name: str
+    labels: NDArray[np.int64] | None = field(repr=False)
+    store: ImageStore = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        return self.store.count
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W); C is 1 or 3."""
+        return self.store.shape
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the files' content, without labels that were given apart; unchanged files are hashed only once."""
+        return self.store.sha256
+
+    def batches(self, size: int, start: int = 0) -> Iterator[Tensor]:
+        """Yield images (B, C, H, W), uint8, from image `start` on, in order, `size` at a time.
+
+        Raises:
+            UserError: a file is damaged, or has changed since the set was opened; it is named.
+        """
+        return self.store.batches(size, start)
+
+    def picture(self, n: int) -> Tensor:
+        """The first `n` images (n, C, H, W), uint8; all of them where there are fewer."""
+        return next(self.batches(min(n, self.count)))
+
+
+def open_samples(path: str | Path, labels: str | Path | None = None) -> SampleSet:
+    """Open images to be scored. Headers are read and checked, pixels are not.
+
+    Args:
+        path: an .npz file with `arr_0`, images (n, H, W, C) of uint8, as ADM's evaluator takes them; integers (n,)
+            in `arr_1` or `labels` are their classes. Or a folder of PNG files in the order of the numbers in their
+            names, where class folders are classes.
+        labels: an .npy file of integers (n,), in place of those.
+
+    Raises:
+        UserError: all mistakes, a line for each, with file and member.
+
+    Source of the format: Dhariwal and Nichol 2021, guided_diffusion, evaluations/evaluator.py.
+    """
+    problems: list[str] = []
+    found, given = None, None
+    with collected(problems):
+        found = open_images(Path(path))
+    if labels is not None:
+        with collected(problems):
+            given = labels_of_file(Path(labels), None if found is None else found.count)
+    if problems or found is None:
+        raise UserError("\n".join(problems))
+    return found if given is None else replace(found, labels=given)
+
+
+def open_images(path: Path, suffixes: tuple[str, ...] = PNG) -> SampleSet:
+    """Open the images of an .npz file, or those in a folder and below. Raises UserError."""
+    if path.is_dir():
+        folder = FolderStore.open(path, suffixes)
+        return SampleSet(path.resolve().name, folder.labels, folder)
+    npz = NpzStore.open(Npz(path))
+    return SampleSet(path.stem, npz.labels, npz)
