@@ -370,19 +370,27 @@ def sample(
     scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
     sampler: Annotated[str | None, typer.Option("--sampler", help="see `list samplers`; default: the cell's")] = None,
     steps: Annotated[int | None, _number("--steps", "steps of the sampler; default: the cell's")] = None,
-    num: Annotated[int, typer.Option("--num", min=1, max=100_000, help="number of images")] = 40,
+    num: Annotated[
+        int, typer.Option("--num", min=1, max=100_000, help="number of images; with --npz they are never all in memory")
+    ] = 40,
     seed: Annotated[int | None, _number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,
     labels: Annotated[str | None, typer.Option("--labels", help="classes to sample in turn, such as 0,1,2")] = None,
     iteration: Annotated[int | None, _number("--iteration", "iteration of the weights; default: the last")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="folder; default: RUN_DIR/samples/...")] = None,
+    npz: Annotated[
+        Path | None,
+        typer.Option(
+            "--npz", metavar="FILE", help="one file in ADM's format instead: arr_0 (n, H, W, C), arr_1 classes"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Generate images from the weights that a run has kept: a grid and single PNG files."""
+    """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
     from tread_bench.cli.sample import SampleRequest
     from tread_bench.cli.sample import sample as write_samples
 
     changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
-    write_samples(SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out), as_json)
+    write_samples(SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz), as_json)
 
 
 @app.command()

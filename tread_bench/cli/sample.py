@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import typer
+from numpy.typing import NDArray
+from torch import Tensor
 
 from tread_bench.cell.open import Job
 from tread_bench.cli.guidance import changed_sampling
@@ -23,13 +26,14 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.names import unknown
-from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked
+from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked, try_file
 from tread_bench.core.records import paired_seed
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 from tread_bench.measure.quality.png import GRID, grid_png, image_png
+from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import digest
@@ -51,40 +55,28 @@ class SampleRequest:
     labels: str | None
     iteration: int | None
     out: Path | None
+    npz: Path | None = None  # one file in place of a folder
 
 
 def sample(request: SampleRequest, as_json: bool) -> None:
-    """Write the images and their grid, print where they are and the cost per image. Raises UserError."""
-    # Which cell, its weights, and how they are sampled.
+    """Write the images, print where they are and the cost per image. Raises UserError."""
+    if request.npz is not None:
+        _sample_npz(request, request.npz, as_json)
+    else:
+        _sample_folder(request, as_json)
+
+
+def _sample_folder(request: SampleRequest, as_json: bool) -> None:
+    """Each image as a PNG file, and their grid."""
+    # Check everything that can be refused before any work.
     if request.out:
         refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), GRID)))
-    folder = RunFolder(request.root)
-    job = Job(folder, _find(folder, request), folder.existing_plan())
-    seed = job.seed if request.seed is None else request.seed
-    source = _source(job, request.iteration)
-    trained = job.trained(source)
-    cell = _requested_cell(trained[0], job.cell, request)
-    weak = _weak(job, source, cell)
-    labels = _labels(request.labels, cell)
-
-    # Check everything that can be refused before any work.
-    out = request.out or _default_out(request, job.id, cell, seed, source.iteration)
+    samples = SampledCell.open(request)
+    out = request.out or _default_out(request, samples)
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
-    _refuse_another_decoder(job, cell.data)
 
     # Generate and decode.
-    objective, decoder = build_objective(cell.objective), open_decoder(cell.data)
-    made = generate(
-        trained[1],
-        objective,
-        cell.sampling,
-        seed,
-        request.num,
-        cell.metrics.batch,
-        weak[1] if weak else None,
-        labels,
-    )
-    pixels = torch.cat([to_pixels(images, decoder) for images in made])
+    pixels = torch.cat([*samples.batches()])
     files = {_image_name(k): image_png(image) for k, image in enumerate(pixels)} | {GRID: grid_png(pixels)}
 
     # Write the images, and report what each cost.
@@ -94,8 +86,91 @@ def sample(request: SampleRequest, as_json: bool) -> None:
         out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         write_atomically(out / name, content)
-    times = objective.sampling_times(cell.sampling.steps)
-    _tell(out, list(files), sampling_macs(setting_of(cell), times, setting_of(weak[0]) if weak else None), as_json)
+    *images, grid = (str(out / name) for name in files)
+    _tell({"grid": grid, "images": images}, samples, as_json)
+
+
+def _sample_npz(request: SampleRequest, path: Path, as_json: bool) -> None:
+    """All images in one file, in ADM's format."""
+    if request.out is not None:
+        raise UserError(f"--npz {path} writes one file, --out {request.out} a folder of images; give one of them")
+    refuse_foreign("--npz", [path])
+    samples = SampledCell.open(request)
+    try_file("--npz", path)
+    samples.write_npz(path)
+    _tell({"npz": str(path)}, samples, as_json)
+
+
+@dataclass(frozen=True)
+class SampledCell:
+    """A trained cell whose samples were requested.
+
+    Args:
+        cell: the trained cell, sampled as requested.
+        seed: of noise and masks.
+        iteration: of the weights.
+        count: images in all.
+        classes: that are generated in turn; empty: the data have no labels.
+    """
+
+    job: Job
+    cell: Cell
+    network: Network
+    weak: Trained | None
+    seed: int
+    iteration: int
+    count: int
+    classes: Sequence[int]
+
+    @classmethod
+    def open(cls, request: SampleRequest) -> SampledCell:
+        """Check everything that can be refused, and generate nothing. Raises UserError."""
+        folder = RunFolder(request.root)
+        job = Job(folder, _find(folder, request), folder.existing_plan())
+        source = _source(job, request.iteration)
+        trained, network = job.trained(source)
+        cell = _requested_cell(trained, job.cell, request)
+        weak = _weak(job, source, cell)
+        classes = _labels(request.labels, cell) or range(network.spec.num_classes)
+        _refuse_another_decoder(job, cell.data)
+        seed = job.seed if request.seed is None else request.seed
+        return cls(job, cell, network, weak, seed, source.iteration, request.num, classes)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of an image."""
+        channels, side = self.cell.data.picture_shape
+        return channels, side, side
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """(n,), the class that each image is generated for; None: the data have no labels."""
+        return np.resize(np.array(self.classes, dtype=np.int64), self.count) if self.classes else None
+
+    @property
+    def macs(self) -> int:
+        """MACs of one image."""
+        times = build_objective(self.cell.objective).sampling_times(self.cell.sampling.steps)
+        return sampling_macs(setting_of(self.cell), times, setting_of(self.weak[0]) if self.weak else None)
+
+    def batches(self) -> Iterator[Tensor]:
+        """Generate and decode the images, (B, C, H, W) uint8, in order."""
+        decoder = open_decoder(self.cell.data)
+        made = generate(
+            self.network,
+            build_objective(self.cell.objective),
+            self.cell.sampling,
+            self.seed,
+            self.count,
+            self.cell.metrics.batch,
+            self.weak[1] if self.weak else None,
+            self.classes,
+        )
+        return (to_pixels(images, decoder) for images in made)
+
+    def write_npz(self, path: Path, progress: Callable[[int, int], object] = lambda done, of: None) -> None:
+        """Write the images in ADM's format; see `write_samples_npz`."""
+        write_samples_npz(path, self.batches(), self.count, self.shape, self.labels, progress)
 
 
 def _image_name(number: int) -> str:
@@ -182,23 +257,19 @@ def _labels(text: str | None, cell: Cell) -> list[int] | None:
     return [int(label) for label in text.split(",")]
 
 
-def _default_out(request: SampleRequest, name: str, cell: Cell, seed: int, iteration: int) -> Path:
-    sampling = cell.sampling
-    requested = [sampling.model_dump(mode="json"), request.labels, iteration]
-    rule = f"{sampling.guidance.name}-{sampling.guidance_scale:g}-{sampling.sampler}{sampling.steps}-seed{seed}"
-    return request.root / "samples" / name / f"{rule}-{digest(canonical_json(requested))}"
+def _default_out(request: SampleRequest, samples: SampledCell) -> Path:
+    sampling = samples.cell.sampling
+    requested = [sampling.model_dump(mode="json"), request.labels, samples.iteration]
+    guidance = f"{sampling.guidance.name}-{sampling.guidance_scale:g}"
+    rule = f"{guidance}-{sampling.sampler}{sampling.steps}-seed{samples.seed}"
+    return request.root / "samples" / samples.job.id / f"{rule}-{digest(canonical_json(requested))}"
 
 
-def _tell(out: Path, names: list[str], macs: int, as_json: bool) -> None:
-    *images, grid = (str(out / name) for name in names)
+def _tell(files: Mapping[str, str | list[str]], samples: SampledCell, as_json: bool) -> None:
+    """Print where the files are, and what an image costs."""
     if as_json:
-        typer.echo(json.dumps({"grid": grid, "images": images, "sampling_macs": macs}, indent=2))
+        typer.echo(json.dumps({**files, "sampling_macs": samples.macs}, indent=2))
         return
-    for line in _lines(grid, images, macs):
-        typer.echo(line)
-
-
-def _lines(grid: str, images: list[str], macs: int) -> Iterator[str]:
-    yield grid
-    yield from images
-    yield f"{macs / 1e9:.4g} GMACs per image"
+    for paths in files.values():
+        typer.echo("\n".join([paths] if isinstance(paths, str) else paths))
+    typer.echo(f"{samples.macs / 1e9:.4g} GMACs per image")

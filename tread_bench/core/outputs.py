@@ -12,7 +12,8 @@ from typing import IO, Any
 
 from tread_bench.core.errors import UserError
 
-_HEAD_BYTES = 2**16  # the part of a file that says which program wrote it: its head, or a PDF's end
+_HEAD_BYTES = 2**16  # the part of a file that says which program wrote it: its head, or its end
+_START_BYTES = 5  # by which a PDF and an archive are known
 _OWN = re.compile(
     rb'\A(?:<!doctype html>.*?<meta name="generator" content="tread-bench">'
     rb'|<\?xml.*?<testsuites name="tread-bench (?:check|regress): '
@@ -25,6 +26,11 @@ _OWN = re.compile(
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )
+SAMPLES_MARK = b"tread-bench sample"  # comment of an archive of samples, which is its end
+_OWN_ENDS = (
+    re.compile(rb"\A%PDF-.*/Creator \(tread-bench\)", re.DOTALL),
+    re.compile(rb"\APK\x03\x04.*PK\x05\x06.{18}" + re.escape(SAMPLES_MARK) + rb"\Z", re.DOTALL),
+)
 _NAMED = 5  # paths that a message lists
 _OTHER = "give another path, or move it away"
 
@@ -34,9 +40,9 @@ class OutputError(UserError):
 
 
 def is_own(path: Path) -> bool:
-    """Return whether this program wrote the file, as its first bytes say; a PDF's last.
+    """Return whether this program wrote the file, as its first bytes say; a PDF's and an archive's last.
 
-    Own files are pages, pictures, tables, findings, exports, feature networks and encoded latents.
+    Own files are pages, pictures, tables, findings, exports, feature networks, samples and encoded latents.
 
     Raises:
         OutputError: the file cannot be read.
@@ -44,10 +50,11 @@ def is_own(path: Path) -> bool:
     try:
         with open(path, "rb", opener=_not_through_a_link) as file:
             head = file.read(_HEAD_BYTES)
-            if not head.startswith(b"%PDF-"):
-                return _OWN.match(head) is not None
+            if _OWN.match(head):
+                return True
             file.seek(max(0, os.fstat(file.fileno()).st_size - _HEAD_BYTES))
-            return b"/Creator (tread-bench)" in file.read()
+            ends = head[:_START_BYTES] + file.read()
+            return any(own.match(ends) for own in _OWN_ENDS)
     except OSError as error:
         raise OutputError(f"{path} cannot be read ({error.strerror}), so it is not replaced; {_OTHER}") from None
 

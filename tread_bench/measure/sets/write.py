@@ -1,0 +1,90 @@
+"""Samples as ADM's evaluator takes them: an .npz file of images and classes, written image by image."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.files import replacing
+from tread_bench.core.outputs import SAMPLES_MARK
+from tread_bench.measure.sets.npz_images import IMAGES
+
+LABELS = "arr_1"  # where ADM's files have classes
+_HEADERS_BYTES = 2**16  # of the archive and its arrays, at most
+
+
+def write_samples_npz(
+    path: Path,
+    batches: Iterable[Tensor],
+    count: int,
+    shape: tuple[int, int, int],
+    labels: NDArray[np.int64] | None = None,
+    progress: Callable[[int, int], object] = lambda done, of: None,
+) -> None:
+    """Write images to an .npz file in ADM's format, one batch in memory at a time. The file appears complete or not.
+
+    Equal images give equal bytes.
+
+    Args:
+        batches: images (B, C, H, W), uint8, in order; `arr_0` holds them as (count, H, W, C).
+        count: images in all.
+        shape: (C, H, W).
+        labels: (count,) int64, their classes, in `arr_1`; None: there are none.
+        progress: called with (images written, count).
+
+    Raises:
+        UserError: there is not enough space for the file.
+        OutputError: `path` is a link, a device or a folder.
+        ValueError: the batches have other images than count and shape say.
+
+    Source of the format: Dhariwal and Nichol 2021, guided_diffusion, scripts/image_sample.py.
+    """
+    _check_space(path, count * int(np.prod(shape)))
+    channels, height, width = shape
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        archive.comment = SAMPLES_MARK
+        with _member(archive, IMAGES, (count, height, width, channels), np.dtype(np.uint8)) as member:
+            done = 0
+            progress(done, count)
+            for images in batches:
+                done += len(images)
+                if images.shape[1:] != shape or done > count:
+                    raise ValueError(
+                        f"{done} images of shape {tuple(images.shape[1:])} where {count} of {shape} follow"
+                    )
+                member.write(images.permute(0, 2, 3, 1).contiguous().numpy().data)
+                progress(done, count)
+            if done != count:
+                raise ValueError(f"{done} images were given where {count} were expected")
+        if labels is not None:
+            with _member(archive, LABELS, labels.shape, np.dtype(np.int64)) as member:
+                member.write(labels.tobytes())
+
+
+@contextmanager
+def _member(archive: zipfile.ZipFile, name: str, shape: tuple[int, ...], dtype: np.dtype) -> Iterator[IO[bytes]]:
+    """Where the values of an array are written to, in C order."""
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        head = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        npy.write_array_header_1_0(member, head)
+        yield member
+
+
+def _check_space(path: Path, needed: int) -> None:
+    """Raises UserError."""
+    needed += _HEADERS_BYTES
+    if (free := shutil.disk_usage(path.parent).free) < needed:
+        raise UserError(
+            f"{path} needs {needed / 2**30:.2f} GiB and {free / 2**30:.2f} GiB are free there; free some space, or "
+            "name another place"
+        )
