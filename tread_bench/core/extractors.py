@@ -14,6 +14,8 @@ from typing import Any
 from tread_bench.core.config.base import Model
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
+OUTPUTS = ("features", "logits", "spatial")  # of feature networks, as `tread_bench.core.metrics.Needs` names them
+
 
 class ExtractorOptions(Model):
     """A feature network's settings in a suite. A subclass states its name: `name: Literal["mine"] = "mine"`."""
@@ -84,8 +86,8 @@ class ExtractorFamily:
     @property
     def outputs(self) -> frozenset[str]:
         """What it gives of an image, by the names of what metrics need."""
-        given = {"features": True, "logits": self.has_logits, "spatial": self.has_spatial}
-        return frozenset(name for name, is_given in given.items() if is_given)
+        given = (True, self.has_logits, self.has_spatial)
+        return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
 
 
 def _wrong_with(extractor: ExtractorFamily) -> str:

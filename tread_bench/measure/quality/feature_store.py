@@ -1,0 +1,237 @@
+"""Features of sets of images on disk: computed once, resumed after a kill, read by memory map.
+
+A set's folder holds a .npy of each output, (n, d) float32, and `shards.json` with the hashes of their shards. A shard
+is listed after it has been flushed to disk, so a process that dies loses only the one that it was working on. What is
+found is hashed again, and a shard that is damaged is computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.errors import UserError
+from tread_bench.core.files import StoreError, read_json, replacing, write_json
+from tread_bench.core.outputs import open_plain
+from tread_bench.measure.quality.features import Extractor, Features, images_to_features
+
+SHARD_IMAGES = 1000  # at least, in whole batches: a minute or two of Inception on one CPU core
+_INDEX = "shards.json"
+
+Hashes = dict[str, str]  # of a shard, by output
+
+
+class ImageStream(Protocol):
+    """A set of images that is read in order."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of content and order."""
+
+    @property
+    def count(self) -> int: ...
+
+    def batches(self, size: int, start: int = 0) -> Iterator[Tensor]:
+        """uint8 (B, C, H, W), from image `start` on, `size` at a time."""
+
+
+class FeatureStore:
+    """Features of sets of images, each set's and network's in a folder of its own.
+
+    Args:
+        folder: default: `features` in the cache folder.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or cache_folder("features")
+
+    def features(
+        self,
+        images: ImageStream,
+        extractor: Extractor,
+        *,
+        spatial: bool = False,
+        batch: int | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Features:
+        """Features of all images, (n, d), (n, classes) and (n, s) float32, mapped from files; only what is not there
+        yet is computed.
+
+        Args:
+            spatial: also spatial features.
+            batch: images at a time; None: as many as pay on the extractor's device.
+            progress: called with the number of images that are done, first with that of those found.
+
+        Raises:
+            UserError: they cannot be stored; what has been stored is kept.
+            FloatingPointError: features that are not finite.
+        """
+        batch = batch or extractor.batch
+        key = _key(images, extractor, batch)
+        with one_at_a_time(f"features-{key}"):
+            return _Entry(self.folder / key, images, extractor, batch, spatial).completed(progress)
+
+    def bytes_used(self) -> int:
+        """Size of all that is stored, on disk."""
+        sizes = 0
+        for path in self.folder.rglob("*"):
+            with suppress(OSError):
+                sizes += path.lstat().st_blocks * 512  # files have their whole length from the start
+        return sizes
+
+
+def _key(images: ImageStream, extractor: Extractor, batch: int) -> str:
+    """Contents, network, and what changes last bits: figures are the same whether features are found or computed."""
+    device = extractor.device
+    machine: object = str(device)
+    if device.type == "cpu":
+        machine = (torch.backends.cpu.get_cpu_capability(), torch.get_num_threads())
+    elif device.type == "cuda":
+        machine = torch.cuda.get_device_name(device)
+    preprocessing = f"uint8, grey repeated, float32, batch {batch}"
+    content = (images.sha256, images.count, extractor.sha256, preprocessing, torch.__version__, machine)
+    return hashlib.sha256(repr(content).encode()).hexdigest()
+
+
+class _Entry:
+    """Features of one set by one network."""
+
+    def __init__(self, place: Path, images: ImageStream, extractor: Extractor, batch: int, spatial: bool) -> None:
+        self.place = place
+        self.images = images
+        self.extractor = extractor
+        self.batch = batch
+        self.spatial = spatial
+        self.batches_of_shard = -(-SHARD_IMAGES // batch)
+        self.shard = self.batches_of_shard * batch  # images
+        self.shards = -(-images.count // self.shard)
+
+    def completed(self, progress: Callable[[int], None]) -> Features:
+        """Compute the shards that are missing or damaged, and map them all."""
+        # What is there.
+        hashes = self._found()
+        done = sum(map(self._rows, hashes))
+        progress(done)
+
+        # What is not, one shard after the other.
+        stream: Iterator[Tensor] = iter(())
+        following = None
+        for number in [number for number in range(self.shards) if number not in hashes]:
+            if number != following:
+                stream = iter(self.images.batches(self.batch, number * self.shard))
+            features = images_to_features(
+                islice(stream, self.batches_of_shard),
+                self.extractor,
+                count=self._rows(number),
+                spatial=self.spatial,
+                progress=lambda of_shard, before=done: progress(before + of_shard),  # type: ignore[misc]
+            )
+            hashes[number] = self._write(number, features)
+            with _storing(self.place):
+                write_json(self.place / _INDEX, {str(shard): hashes[shard] for shard in sorted(hashes)})
+            done += self._rows(number)
+            following = number + 1
+
+        # All of it.
+        mapped = {name: torch.from_numpy(self._opened(name, "c")) for name in self._requested(hashes[0])}
+        return Features(**mapped)
+
+    def _rows(self, number: int) -> int:
+        """Images in a shard."""
+        return min(self.shard, self.images.count - number * self.shard)
+
+    def _place_of(self, number: int) -> slice:
+        """Rows of a shard."""
+        first = number * self.shard
+        return slice(first, first + self._rows(number))
+
+    def _requested(self, outputs: Iterable[str]) -> list[str]:
+        return [name for name in outputs if name != "spatial" or self.spatial]
+
+    def _found(self) -> dict[int, Hashes]:
+        """Hashes of the shards that are listed with all outputs that are requested, and hold what was written."""
+        try:
+            listed = read_json(self.place / _INDEX) or {}
+            return {
+                number: hashes
+                for number in range(self.shards)
+                if (hashes := listed.get(str(number))) and self._is_whole(number, hashes)
+            }
+        except (StoreError, AttributeError, TypeError):  # it is damaged
+            return {}
+
+    def _is_whole(self, number: int, hashes: Hashes) -> bool:
+        if not {"pooled", *(["spatial"] if self.spatial else [])} <= hashes.keys():
+            return False
+        for name in self._requested(hashes):
+            try:
+                rows = self._opened(name, "r")[self._place_of(number)]
+            except (OSError, ValueError):
+                return False
+            if hashlib.sha256(rows).hexdigest() != hashes[name]:
+                return False
+        return True
+
+    def _write(self, number: int, features: Features) -> Hashes:
+        """Write a shard to disk; its hashes."""
+        hashes = {}
+        for name, output in features._asdict().items():
+            if output is None:
+                continue
+            if not torch.isfinite(output).all():
+                raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
+            rows = output.contiguous().numpy()
+            with _storing(self.place):
+                self._write_rows(name, self._place_of(number).start, rows)
+            hashes[name] = hashlib.sha256(rows).hexdigest()
+        return hashes
+
+    def _write_rows(self, name: str, first: int, rows: NDArray[np.float32]) -> None:
+        """Write with a file's functions, not through a map: a full disk is then an error, not a signal."""
+        path = self._path(name)
+        try:
+            offset = self._opened(name, "r").offset
+        except (OSError, ValueError):  # it is not there, or is of something else
+            self.place.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as temporary:
+                open_memmap(temporary, "w+", np.float32, (self.images.count, rows.shape[1]))
+            offset = self._opened(name, "r").offset
+        with open_plain(path, "r+b") as file:
+            file.seek(offset + first * rows.itemsize * rows.shape[1])
+            file.write(rows.data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _opened(self, name: str, mode: Literal["r", "c"]) -> np.memmap[Any, np.dtype[np.float32]]:
+        """An output of all images (n, d), mapped. Raises OSError or ValueError where there is no such file."""
+        mapped = np.load(self._path(name), mmap_mode=mode, allow_pickle=False)
+        if not isinstance(mapped, np.memmap) or mapped.dtype != np.float32 or len(mapped) != self.images.count:
+            raise ValueError(f"{self._path(name)} does not hold these features")
+        return mapped
+
+    def _path(self, name: str) -> Path:
+        return self.place / f"{name}.npy"
+
+
+@contextmanager
+def _storing(folder: Path) -> Iterator[None]:
+    """Say where there is no room, or no right, for features."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"features cannot be stored in {folder} ({error.strerror}): make room there, or name another cache folder "
+            "by XDG_CACHE_HOME; the same command then resumes"
+        ) from None
