@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import platform
+import subprocess
+import sys
 from itertools import product
 
 import pytest
@@ -492,3 +495,39 @@ def test_numerical_choices_hold_every_option_of_a_step():
     assert step_options(resolved) == StepOptions(autocast="float16", gradient_checkpointing=True, micro_batch=3)
     assert resolved.tf32 is False
     assert step_options(Numerics(autocast="bfloat16")) == StepOptions(autocast="bfloat16")  # a plan from before
+
+
+_PAGES_OF_STEPS = """
+import resource
+import sys
+
+import torch
+
+from tread_bench.cell.numerics import keep_freed_memory
+
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+
+
+def step():
+    blocks = [torch.ones(9 * 2**20) for _ in range(3)]  # of 36 MiB: glibc by itself keeps none of more than 32
+
+
+for _ in range(4):  # until each block has its place
+    step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    step()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no mallopt")
+def test_a_process_reuses_the_memory_that_its_steps_free():
+    pages = {}
+    for whose in ("kept", "returned"):
+        command = [sys.executable, "-c", _PAGES_OF_STEPS, whose]
+        pages[whose] = int(subprocess.run(command, capture_output=True, check=True).stdout)
+    if not pages["returned"]:
+        pytest.skip("this system counts no page faults")
+    assert pages["kept"] < pages["returned"] / 10
