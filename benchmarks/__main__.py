@@ -11,7 +11,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +19,6 @@ from tread_bench.core.names import unknown
 
 if TYPE_CHECKING:
     from benchmarks.row import Row
-
-SUBJECTS = (
-    "training",
-    "mixers",
-    "evaluation",
-    "loading",
-    "harness",
-)  # modules of benchmarks.rows, in the order of the table
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,11 +61,10 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--threads {options.threads}: this machine has 1 to {os.cpu_count()}")
     os.environ["OMP_NUM_THREADS"] = str(options.threads)  # torch reads it when it is imported
 
+    from benchmarks.processes import register_rows
     from benchmarks.row import ROWS
 
-    for subject in SUBJECTS:
-        import_module(f"benchmarks.rows.{subject}")  # registers its rows
-
+    register_rows()
     chosen = [row for row in ROWS.values() if any(fnmatchcase(row.name, pattern) for pattern in options.only)]
     for pattern in options.only:
         if not any(fnmatchcase(name, pattern) for name in ROWS):
@@ -92,6 +82,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from threadpoolctl import threadpool_limits
 
     from benchmarks.conditions import conditions, load_average
+    from benchmarks.processes import measured_apart
     from benchmarks.table import Document, Runner, check_page, terminal_table, write_page
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
@@ -110,7 +101,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     torch.set_num_threads(options.threads)
     threadpool_limits(options.threads, user_api="blas")
     about = conditions(options.threads)
-    runner = Runner(options.threads, lambda: fastest_products(Bench(options.threads).clock))
+    runner = Runner(options.threads, lambda: fastest_products(Bench(options.threads).clock), measured_apart)
     results = []
     for result in runner(chosen):
         results.append(result)

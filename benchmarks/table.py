@@ -69,11 +69,12 @@ class Runner:
 
     threads: int
     yardstick: Callable[[], dict[str, Product]]
+    measure: Callable[[Row, Bench], Result]
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
         before = self.yardstick()
         for row in rows:
-            result = measured(row, Bench(self.threads, before))
+            result = self.measure(row, Bench(self.threads, before))
             after = self.yardstick()
             rates = {"yardstick_before": rates_of(before), "yardstick_after": rates_of(after)}
             yield result.model_copy(update=rates)
@@ -86,7 +87,7 @@ def rates_of(products: dict[str, Product]) -> Yardstick:
 
 def measured(row: Row, bench: Bench) -> Result:
     """A row's result; its failure is a result, too."""
-    about = {name: getattr(row, name) for name in ("name", "claim", "unit", "required", "aim", "is_cost")}
+    about = stated_of(row)
     began = bench.wall()
     try:
         figure = row.measure(bench)
@@ -96,6 +97,11 @@ def measured(row: Row, bench: Bench) -> Result:
         print(f"{row.name}:\n{traceback.format_exc()}", file=sys.stderr)
         return Result(**about, status="failed", reason=reason_of(error), seconds=round(bench.wall() - began, 1))
     return Result(**about, status="done", **of_figure(row, figure), seconds=round(bench.wall() - began, 1))
+
+
+def stated_of(row: Row) -> dict[str, Any]:
+    """What is known of a row before it is measured."""
+    return {name: getattr(row, name) for name in ("name", "claim", "unit", "required", "aim", "is_cost")}
 
 
 def of_figure(row: Row, figure: Figure) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,10 @@ import jsonschema
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks.processes import CHECKOUT
+from benchmarks.processes import CHECKOUT, measured_apart, register_rows
 from benchmarks.row import ROWS, Figure, Row, SkippedError
-from benchmarks.table import BEGIN, END, Document
+from benchmarks.table import BEGIN, END, Document, measured
+from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product
 
 
@@ -37,7 +39,8 @@ def rows(monkeypatch):
         "x/skipped": Row("x/skipped", "what is not here", skips),
     }
     monkeypatch.setattr("benchmarks.row.ROWS", found)
-    monkeypatch.setattr(command, "SUBJECTS", ())
+    monkeypatch.setattr("benchmarks.processes.SUBJECTS", ())
+    monkeypatch.setattr("benchmarks.processes.measured_apart", measured)
     product = {precision: Product(precision, (1, 1, 1), 100.0) for precision in PRECISIONS}
     monkeypatch.setattr("benchmarks.yardstick.fastest_products", lambda clock: product)
     return found
@@ -123,3 +126,25 @@ def test_every_row_has_one_sentence_or_two():
     assert len(ROWS) >= 25
     for name, one in ROWS.items():
         assert one.claim.endswith(".") and 40 < len(one.claim) < 400, name
+
+
+@pytest.mark.slow
+def test_a_row_leaves_this_process_as_it_was(monkeypatch):
+    """Its own process chooses a precision, and keeps the memory that it frees."""
+    register_rows()
+    products = {precision: Product(precision, (64, 64, 64), 1.0) for precision in PRECISIONS}
+    monkeypatch.setattr("torch.set_float32_matmul_precision", None)  # nobody may call it here
+    result = measured_apart(ROWS["dit-tiny/step"], Bench(products=products, seconds=0))
+    assert (result.status, result.reason) == ("done", "")
+
+
+def dies(name, bench):
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_a_row_whose_process_dies_has_failed(monkeypatch):
+    register_rows()
+    monkeypatch.setattr("benchmarks.processes._measured_by_name", dies)
+    result = measured_apart(ROWS["harness/help"], Bench())
+    assert (result.name, result.status, result.reason) == ("harness/help", "failed", "its process died")
