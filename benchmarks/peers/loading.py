@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors import safe_open
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 Item = tuple[Tensor, int]
 
@@ -87,6 +87,30 @@ class Latents(Dataset[Item]):
         return torch.from_numpy(self.read(item, is_mirrored)).float(), self.labels[item]
 
 
+class Sampler:
+    """What a network learns of a batch of stored latents or moments, noise by torch's own generator.
+
+    Args:
+        spread: what stands after the mean of each channel: `std` or `logvar`; None: samples are stored.
+    """
+
+    def __init__(self, spread: str | None, scale: float) -> None:
+        self.spread, self.scale = spread, scale
+
+    def __call__(self, items: list[Item]) -> list[Tensor]:
+        stored, labels = default_collate(items)
+        return [self.of(stored, torch.randn_like), labels]
+
+    def of(self, stored: Tensor, noise: Callable[[Tensor], Tensor]) -> Tensor:
+        """(B, C, H, W) float32; `noise` gives that of its argument's shape."""
+        if self.spread is None:
+            return stored * self.scale
+        mean, std = stored.chunk(2, dim=1)
+        if self.spread == "logvar":
+            std = torch.exp(0.5 * torch.clamp(std, -30.0, 20.0))
+        return (mean + std * noise(mean)) * self.scale
+
+
 def read_safetensors(path: Path, key: str) -> Read:
     """Rows of a file, sliced one by one, as LightningDiT's data set does it."""
     file: Any = safe_open(path, framework="np")
@@ -148,8 +172,16 @@ def read_lmdb(folder: Path, shape: Sequence[int]) -> Read:
     return read
 
 
-def loader(data: Dataset[Item], order: Sequence[int], batch: int, workers: int) -> DataLoader[Item]:
+def loader(
+    data: Dataset[Item], order: Sequence[int], batch: int, workers: int, collate: Sampler | None = None
+) -> DataLoader[Item]:
     """Batches of the samples in `order`, made by processes that stay."""
     return DataLoader(
-        data, batch_size=batch, sampler=order, num_workers=workers, persistent_workers=True, drop_last=True
+        data,
+        batch_size=batch,
+        sampler=order,
+        num_workers=workers,
+        collate_fn=collate,
+        persistent_workers=True,
+        drop_last=True,
     )

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
@@ -28,7 +29,7 @@ from tread_bench.core.data_sources import DataOptions
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.source import LatentSet
+from tread_bench.data.latents.source import LatentSet, fixed_noise
 from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
@@ -60,8 +61,8 @@ def images_compared(bench: Bench, options: DataOptions, plain: Dataset[peers.Ite
 
 
 def latents_compared(bench: Bench, layout: str) -> Figure:
-    """The same for what is stored of latents, one of each pair drawn. Posterior noise is not counted: training scripts
-    of the field draw it in their step, on the device.
+    """The same for latents as a network learns them: one of each pair, and the noise of a stored posterior, drawn by
+    whoever makes the batch.
     """
     if layout == "maskdit-lmdb":
         needed("lmdb", "lmdb")
@@ -75,15 +76,18 @@ def latents_compared(bench: Bench, layout: str) -> Figure:
         first = order[:LATENT_BATCH]
         unmirrored = peers.Latents(plain.read, plain.labels, has_pairs=False)
         ((stored, _),) = peers.loader(unmirrored, first.tolist(), LATENT_BATCH, workers=1)
-        agreement = agree([ours.stored(first, np.zeros(len(first), dtype=np.bool_))], [stored], 0.0)
+        spread = {"sample": None, "mean_std": "std", "mean_logvar": "logvar"}[options.quantity]
+        sampler = peers.Sampler(spread, 1.0 if options.already_scaled else SCALE)
+        fixed = torch.from_numpy(fixed_noise(first, ours.shape))
+        agreement = agree([ours.images(first)], [sampler.of(stored, lambda mean: fixed)], TOLERANCE)
 
         def made(step: int) -> list[Tensor]:
-            index = order[step * LATENT_BATCH : (step + 1) * LATENT_BATCH]
-            is_mirrored = ours.is_mirrored(0, step * LATENT_BATCH, len(index))
-            return [ours.stored(index, is_mirrored), ours.labels(index)]
+            done = step * LATENT_BATCH
+            index = order[done : done + LATENT_BATCH]
+            return [ours.drawn(index, 0, done), ours.labels(index)]
 
         our_epoch = epoch(bench, made, len(order) // LATENT_BATCH)
-        their_epoch = plain_epoch(bench, plain, order, LATENT_BATCH)
+        their_epoch = plain_epoch(bench, plain, order, LATENT_BATCH, sampler)
         our_epoch(), their_epoch()
         return bench.faster(always(their_epoch), always(our_epoch), agreement, clock=bench.wall)
 
@@ -130,10 +134,14 @@ def epoch(bench: Bench, made: Callable[[int], list[Tensor]], steps: int) -> Call
 
 
 def plain_epoch(
-    bench: Bench, plain: Dataset[peers.Item], order: NDArray[np.int64], batch: int
+    bench: Bench,
+    plain: Dataset[peers.Item],
+    order: NDArray[np.int64],
+    batch: int,
+    sampler: peers.Sampler | None = None,
 ) -> Callable[[], Batches]:
     """A `DataLoader` with as many processes."""
-    batches = peers.loader(plain, order.tolist(), batch, bench.threads)
+    batches = peers.loader(plain, order.tolist(), batch, bench.threads, sampler)
     return lambda: list(batches)
 
 
@@ -197,8 +205,9 @@ for _layout, _what in {
     row(
         f"loading/{_layout}",
         required=0.95,
-        claim=f"Batches of 256 latents of 4x32x32 in layout {_layout} ({_what}), as stored, before posterior "
-        "noise and scale, against a plain `DataLoader` over the same files.",
+        claim=f"Batches of 256 latents of 4x32x32 in layout {_layout} ({_what}), scaled, with noise drawn where "
+        "moments are stored, against a plain `DataLoader` over the same files whose workers do the same by "
+        "`torch.randn`.",
     )(partial(latents_compared, layout=_layout))
 
 

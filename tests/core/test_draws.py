@@ -11,6 +11,7 @@ from tread_bench.core import draws
 DRAWS = {
     "uniform": lambda first, count: draws.uniform(3, "noise", first, count, (2, 5)),
     "normal": lambda first, count: draws.normal(3, "noise", first, count, (3, 3)),
+    "normal in float32": lambda first, count: draws.normal(3, "noise", first, count, (3, 3), np.float32),
     "integers": lambda first, count: draws.integers(3, "noise", first, count, 10),
     "permuted": lambda first, count: draws.permuted(3, "data", first, count, 7),
     "words": lambda first, count: draws.words(3, "noise", first, count, 9),
@@ -39,13 +40,23 @@ def test_a_draw_never_changes():
     assert draws.words(0, "noise", 2, 1, 3).tolist() == [[593377718, 3942999115, 3663314871]]
 
 
-def test_normal_numbers_are_standard_normal():
-    numbers = draws.normal(7, "noise", 0, 4000, (5,)).ravel().astype(np.float64)
+@pytest.mark.parametrize("arithmetic", [np.float64, np.float32])
+def test_normal_numbers_are_standard_normal(arithmetic):
+    numbers = draws.normal(7, "noise", 0, 4000, (5,), arithmetic).ravel().astype(np.float64)
     assert stats.kstest(numbers, "norm").pvalue > 1e-3
     error = 1 / np.sqrt(numbers.size)
     assert abs(numbers.mean()) < 4 * error
     assert abs(numbers.var() - 1) < 4 * np.sqrt(2) * error
     assert abs(stats.kurtosis(numbers)) < 4 * np.sqrt(24) * error
+
+
+def test_normal_numbers_drawn_in_float32_are_those_of_float64_rounded():
+    """Near the mean, a radius is as coarse as float32 is near 1."""
+    exact = draws.normal(7, "noise", 0, 300, (4, 32, 32))
+    rounded = draws.normal(7, "noise", 0, 300, (4, 32, 32), np.float32)
+    assert rounded.dtype == np.float32
+    np.testing.assert_allclose(rounded, exact, rtol=0, atol=1e-4)
+    assert np.sqrt(np.mean((rounded - exact) ** 2)) < 1e-6
 
 
 def test_uniform_numbers_are_uniform_and_below_one():

@@ -22,6 +22,7 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.contract import check_data
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 
 SEED, FIRST = 3, 40
@@ -47,7 +48,7 @@ def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -
     data = open_data(LatentsData(name="latents", **settings))
     order = PEERS[layout].order(content)
     index = np.array([10, 0, 7, 7, 3, 1, 9, 2])
-    noise = draws.normal(SEED, "posterior", FIRST, len(index), SHAPE)
+    noise = drawn_noise(SEED, FIRST, len(index), SHAPE)
     flipped = draws.uniform(SEED, "flip", FIRST, len(index)) < 0.5
     assert flipped.any() and not flipped.all()
     expected = PEERS[layout].batch(content, order[index], noise, flipped)

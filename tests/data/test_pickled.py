@@ -15,11 +15,11 @@ import yaml
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, SHAPE, SIDE, Content, maskdit_batch
 from tread_bench.cli.convert import convert_latents
-from tread_bench.core import draws
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.pickled import convert
+from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 
 CONTENT = Content.of(0, 11)
@@ -68,7 +68,7 @@ def test_what_is_converted_is_read_as_its_authors_read_it(layout: str, protocol:
     assert (choice.quantity, choice.channels, choice.image_size) == ("mean_logvar", CHANNELS, SIDE)
     assert data_problems([(choice, False)], reads_everything=True) == []
     train, index = open_data(choice).train, np.array([10, 0, 4])
-    noise = draws.normal(0, "posterior", 7, 3, SHAPE)
+    noise = drawn_noise(0, 7, 3, SHAPE)
     expected = maskdit_batch(CONTENT, index, noise, np.zeros(3, dtype=bool))
     np.testing.assert_allclose(train.drawn(index, 0, 7).numpy(), expected, rtol=2e-5, atol=2e-6)
     assert train.labels(index).tolist() == CONTENT.labels[index].tolist()

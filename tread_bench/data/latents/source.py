@@ -33,7 +33,17 @@ from tread_bench.data.source import DataSource, flip, from_uint8
 LOGVAR_RANGE = (-30.0, 20.0)  # to which every published reader clamps it
 CHECKED = 512  # samples whose spread is looked at
 PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
-_FIXED_NOISE = "noise of a stored posterior"
+
+
+def drawn_noise(seed: int, first: int, count: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Posterior noise of samples `first` ... of the seed's training, (count, *shape)."""
+    return draws.normal(seed, "posterior", first, count, shape, np.float32)
+
+
+def fixed_noise(index: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Posterior noise by the samples' places in the data, (B, *shape)."""
+    stream = "noise of a stored posterior"
+    return np.concatenate([draws.normal(0, stream, int(item), 1, shape, np.float32) for item in index])
 
 
 def open_latents(choice: LatentsData, folder: Path | None = None) -> DataSource:
@@ -85,10 +95,8 @@ class LatentSet:
             UserError: one contains NaN or infinite values.
         """
 
-        def noise() -> NDArray[np.float32]:
-            return np.concatenate([draws.normal(0, _FIXED_NOISE, int(item), 1, self.shape) for item in index])
-
-        return self._scaled(self.stored(index, np.zeros(len(index), dtype=np.bool_)), noise)
+        stored = self.stored(index, np.zeros(len(index), dtype=np.bool_))
+        return self._scaled(stored, lambda: fixed_noise(index, self.shape))
 
     def drawn(self, index: NDArray[np.int64], seed: int, first: int) -> Tensor:
         """(B, C, H, W) float32 of samples `first` ... of the seed's training, posterior noise and flips drawn for each.
@@ -97,10 +105,8 @@ class LatentSet:
             UserError: one contains NaN or infinite values.
         """
 
-        def noise() -> NDArray[np.float32]:
-            return draws.normal(seed, "posterior", first, len(index), self.shape)
-
-        return self._scaled(self.stored(index, self.is_mirrored(seed, first, len(index))), noise)
+        stored = self.stored(index, self.is_mirrored(seed, first, len(index)))
+        return self._scaled(stored, lambda: drawn_noise(seed, first, len(index), self.shape))
 
     def is_mirrored(self, seed: int, first: int, count: int) -> NDArray[np.bool_]:
         """Whether samples `first` ... of the seed's training are the mirrored ones of their pairs, (count,)."""
