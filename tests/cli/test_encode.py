@@ -11,12 +11,24 @@ import yaml
 from tests.data.test_encode import HELD_OUT, TRAIN, write_images
 from tests.data.tiny_vae import SIDE, write_vae
 from tread_bench.cli.app import app
+from tread_bench.cli.encode import Lines
 from tread_bench.core.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.data import data_of
 
 SETTINGS = f"{{name: parquet, train: [a.parquet], held_out: [b.parquet], image_size: {SIDE}, num_classes: 3}}"
+
+
+SUITE = f"""\
+name: mine
+base:
+  backbone: {{name: DiT, depth: 2, hidden: 8, heads: 1, patch: 2}}
+  data: {SETTINGS.replace("[", "[$data_root/")}
+  training: {{iterations: 1, batch: 2}}
+  metrics: {{generate: false, validation_samples: 2, similarity_samples: 2}}
+rows: {{dense: {{}}}}
+"""
 
 
 def test_data_are_those_of_a_suite_or_settings_as_a_suite_writes_them() -> None:
@@ -41,6 +53,13 @@ def test_what_is_not_one_data_source_is_refused(source: str, overrides: list[str
         data_of(source, overrides)
 
 
+def test_the_data_root_is_that_of_a_suite() -> None:
+    with pytest.raises(UserError, match=r"^--data-root data: no path begins with \$data_root/, so it has no effect"):
+        data_of(SETTINGS, [], Path("data"))
+    with pytest.raises(SuiteError, match="--data-root data: no path of this suite begins with"):
+        data_of("smoke", [], Path("data"))
+
+
 def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -48,7 +67,8 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
     write_images(tmp_path / "a.parquet", TRAIN, seed=0)
     write_images(tmp_path / "b.parquet", HELD_OUT, seed=1)
     monkeypatch.chdir(tmp_path)
-    command = ["encode", SETTINGS, "--vae", "vae", "--out", "latents"]
+    (tmp_path / "mine.yaml").write_text(SUITE)
+    command = ["encode", "mine.yaml", "--data-root", ".", "--vae", "vae", "--out", "latents"]
     app(command, standalone_mode=False)
     told = capsys.readouterr()
     assert yaml.safe_load(told.out) == {
@@ -87,3 +107,19 @@ def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr("tread_bench.cli.encode.encode", interrupted)
     assert app(["encode", "smoke", "--vae", "vae", "--out", "latents"], standalone_mode=False) == 130
     assert capsys.readouterr() == ("", "interrupted; run the same command again to resume\n")
+
+
+def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = Lines("cuda", said.append, lambda: now[0])
+    for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
+        now[0] = seconds
+        lines(split, done, 100)
+    lines("held_out", 5, 5)
+    assert said == [
+        "train on cuda: 10 of 100 images are encoded",
+        "train: 40 of 100, 0:30 elapsed, about 1:00 left",
+        "train: 100 of 100, 1:30 elapsed",
+        "held_out on cuda: 5 of 5 images are encoded",
+    ]

@@ -241,7 +241,12 @@ def run(
         ),
     ] = False,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="run failed cells again", rich_help_panel=FORGETS)
+        bool,
+        typer.Option(
+            "--retry-failed",
+            help="run failed cells again, from their last checkpoint unless they diverged",
+            rich_help_panel=FORGETS,
+        ),
     ] = False,
     fresh: Annotated[
         bool,
@@ -496,6 +501,7 @@ def regress(
     suite: SuiteArgument,
     against: Annotated[str, typer.Option("--against", metavar="GIT_REF", help="the version to compare with")],
     overrides: SetOption = [],  # noqa: B006
+    data_root: DataRootOption = None,
     device: DeviceOption = Device.CPU,
     junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
@@ -506,7 +512,7 @@ def regress(
     from tread_bench.cli.regress import regress as compare_versions
 
     outputs = Outputs(junit, markdown, as_json)
-    raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs))
+    raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs, data_root))
 
 
 @app.command()
@@ -584,6 +590,7 @@ def encode(
     ],
     out: Annotated[Path, typer.Option("--out", help="folder of the latents; the same command again resumes")],
     overrides: SetOption = [],  # noqa: B006
+    data_root: DataRootOption = None,
     quantity: Annotated[
         Stored | None,
         typer.Option(
@@ -606,7 +613,7 @@ def encode(
     from tread_bench.suite.data import data_of
 
     request = EncodeRequest(
-        data_of(source, overrides),
+        data_of(source, overrides, data_root),
         vae,
         out,
         quantity.value if quantity else None,

@@ -16,18 +16,21 @@ from tread_bench.regression.baseline.findings import Finding, exit_status
 from tread_bench.regression.baseline.speed_rule import PAIRS
 from tread_bench.regression.versions.alternate import alternate, findings
 from tread_bench.regression.versions.environments import build, checkout, commit_of, export
-from tread_bench.regression.versions.windows import Version, disturbances, settings, step_times, steps_for
+from tread_bench.regression.versions.windows import Subject, Version, disturbances, settings, step_times, steps_for
 from tread_bench.runner.display import Display
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import find_suite, load_plan
 
 
-def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Outputs) -> int:
+def regress(
+    name: str, ref: str, overrides: list[str], device: str, outputs: Outputs, data_root: Path | None = None
+) -> int:
     """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
     outputs.try_paths()
     suite = find_suite(name).resolve()
-    overrides = without_budgets(suite, overrides)
-    load_plan(suite, settings(overrides))
+    overrides = without_budgets(suite, overrides, data_root)
+    load_plan(suite, settings(overrides), data_root=data_root)
+    subject = Subject(suite, overrides, device, data_root)
     root = checkout()
     commit = commit_of(ref, root)
     display = make_display(Console(stderr=True))
@@ -36,7 +39,7 @@ def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Out
         old = Version("old", build(export(commit, root, home / "source"), home / "old"))
         new = Version("new", build(root, home / "new"))
         try:
-            found = _compare((old, new), suite, overrides, device, home, display)
+            found = _compare((old, new), subject, home, display)
         finally:
             display.end()
     status = exit_status(found)
@@ -44,21 +47,21 @@ def regress(name: str, ref: str, overrides: list[str], device: str, outputs: Out
     return status
 
 
-def without_budgets(suite: Path, overrides: list[str]) -> list[str]:
+def without_budgets(suite: Path, overrides: list[str], data_root: Path | None = None) -> list[str]:
     """The overrides, which end the budgets of a suite that has any: windows time steps, and are too brief for them.
 
     An older version that knows no budgets cannot read such a suite anyway.
     """
-    has_budgets = any(planned.cell.training.budget for planned in load_plan(suite, overrides).cells)
+    has_budgets = any(
+        planned.cell.training.budget for planned in load_plan(suite, overrides, data_root=data_root).cells
+    )
     return ["training.budget=null", *overrides] if has_budgets else overrides
 
 
-def _compare(
-    versions: tuple[Version, Version], suite: Path, overrides: list[str], device: str, home: Path, display: Display
-) -> list[Finding]:
+def _compare(versions: tuple[Version, Version], subject: Subject, home: Path, display: Display) -> list[Finding]:
     runs = 0
     display.begin("choosing the number of steps per window", {"look": "estimating the step time"}, 1)
-    steps = steps_for(step_times(versions[1], suite, overrides, device, home / "look"))
+    steps = steps_for(step_times(versions[1], subject, home / "look"))
     display.ended("look")
 
     def window(is_new: bool) -> dict[str, float]:
@@ -69,7 +72,7 @@ def _compare(
             display.begin(f"timing both versions in turn, pairs {first} to {first + PAIRS - 1}", pairs, 1)
         runs += 1
         folder = home / f"{versions[is_new].name}-{runs}"
-        return step_times(versions[is_new], suite, overrides, device, folder, steps)
+        return step_times(versions[is_new], subject, folder, steps)
 
     timings = alternate(window, lambda done: display.ended(str(done)))
     return [*_exact(home, versions), *findings(timings, disturbances(home.glob("*-*")))]

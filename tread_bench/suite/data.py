@@ -28,6 +28,8 @@ def data_of(source: str, overrides: Sequence[str] = (), data_root: Path | None =
         return data_of_suite(source, overrides, data_root)
     if overrides:
         raise UserError(f"--set {overrides[0]}: changes a suite; write the value into the settings {source}")
+    if data_root is not None and DATA_ROOT not in source:
+        raise UserError(f"--data-root {data_root}: no path begins with {DATA_ROOT}/, so it has no effect; leave it out")
     place = Place(source)
     value, _, problems = read_yaml(source, place.source, whole=place)
     if problems:

@@ -19,7 +19,14 @@ from tread_bench.cli.regress import _exact
 from tread_bench.core.errors import UserError
 from tread_bench.regression.baseline.findings import Verdict
 from tread_bench.regression.versions.environments import build, checkout, commit_of, export
-from tread_bench.regression.versions.windows import Version, disturbances, read_step_times, step_times, steps_for
+from tread_bench.regression.versions.windows import (
+    Subject,
+    Version,
+    disturbances,
+    read_step_times,
+    step_times,
+    steps_for,
+)
 
 VERSION_1 = Path(__file__).parents[2] / "version_1"
 SUITE = """\
@@ -68,7 +75,7 @@ def test_a_version_in_its_own_environment_times_its_own_steps(root, tmp_path):
 
     suite = tmp_path / "one.yaml"
     suite.write_text(SUITE)
-    times = step_times(Version("old", python), suite, ["timing.pairs=2"], "cpu", tmp_path / "run")
+    times = step_times(Version("old", python), Subject(suite, ["timing.pairs=2"]), tmp_path / "run")
     assert times.keys() == {"routed"} and times["routed"] > 0
     assert times == read_step_times(tmp_path / "run")
     assert json.loads((tmp_path / "run" / "plan.json").read_text())["git"] is None
@@ -78,7 +85,7 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
     suite = tmp_path / "wrong.yaml"
     suite.write_text("name: wrong\nbase: {}\n")
     with pytest.raises(UserError, match=r"the old version cannot run wrong\.yaml") as told:
-        step_times(Version("old", sys.executable), suite, [], "cpu", tmp_path / "run")
+        step_times(Version("old", sys.executable), Subject(suite), tmp_path / "run")
     assert "wrong.yaml:" in str(told.value)
 
 
@@ -186,7 +193,7 @@ def test_regress_announces_twenty_pairs_at_a_time(tmp_path, monkeypatch, new_ms,
     monkeypatch.setattr(regress, "step_times", timed)
     monkeypatch.setattr(regress, "_exact", lambda home, versions: [])
     versions = tuple(Version(side, tmp_path) for side in ("old", "new"))
-    regress._compare(versions, tmp_path, [], "cpu", tmp_path, Lines(lambda text, **style: lines.append(text)))
+    regress._compare(versions, Subject(tmp_path), tmp_path, Lines(lambda text, **style: lines.append(text)))
     phases = [line for line in lines if line.startswith("timing")]
     expected = [f"timing both versions in turn, pairs {k} to {k + 19}: 20 to do, 1 at a time" for k in (1, 21, 41)]
     assert phases == expected[:begun]
@@ -205,5 +212,30 @@ def test_a_path_in_the_environment_does_not_take_the_place_of_a_version(tmp_path
     python.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(UserError):
-        step_times(Version("old", python), tmp_path / "suite.yaml", [], "cpu", tmp_path / "run")
+        step_times(Version("old", python), Subject(tmp_path / "suite.yaml"), tmp_path / "run")
     assert seen.read_text() == "unset\n"
+
+
+def test_paths_of_a_window_start_where_those_of_the_command_do(root, tmp_path, monkeypatch):
+    """`$data_root`, relative paths of --set, and a relative --data-root."""
+    (tmp_path / "mine.yaml").write_text(
+        SUITE.replace(
+            "  training:",
+            "  data: {name: parquet, train: [$data_root/a.parquet], held_out: [], image_size: 8, num_classes: 2}\n"
+            "  metrics: {generate: false, validation_samples: 2, similarity_samples: 2}\n  training:",
+        )
+    )
+    (tmp_path / "data").mkdir()
+    for name in ("data/a.parquet", "b.parquet"):
+        (tmp_path / name).touch()
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\n(pwd; echo "$@") > {tmp_path}/seen\nexit 1\n')
+    python.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(regress, "build", lambda source, home: python)
+    monkeypatch.setattr(regress, "export", lambda *about: tmp_path)
+    outputs = Outputs(None, None, as_json=True)
+    with pytest.raises(UserError, match="the new version cannot run"):
+        regress.regress("mine.yaml", "HEAD", ["data.held_out=[b.parquet]"], "cpu", outputs, Path("data"))
+    folder, command = (tmp_path / "seen").read_text().splitlines()
+    assert folder == str(tmp_path) and command.endswith("--set data.held_out=[b.parquet] --data-root data")

@@ -38,18 +38,30 @@ class Version:
     python: Path
 
 
-def step_times(
-    version: Version, suite: Path, overrides: list[str], device: str, folder: Path, steps: int = LEAST_STEPS
-) -> dict[str, float]:
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What both versions run: a suite with overrides, on a device; `data_root` as for `run`."""
+
+    suite: Path
+    overrides: Sequence[str] = ()
+    device: str = "cpu"
+    data_root: Path | None = None
+
+
+def step_times(version: Version, subject: Subject, folder: Path, steps: int = LEAST_STEPS) -> dict[str, float]:
     """Median over `steps` steps of the step time in ms of every row, from a run in `folder`.
 
     Raises:
         UserError: the run fails.
     """
-    command = [str(version.python), "-m", "tread_bench", "run", str(suite), "--out", str(folder), "--device", device]
-    for setting in settings(overrides, steps):
+    suite = subject.suite
+    command = [str(version.python), "-m", "tread_bench", "run", str(suite), "--out", str(folder)]
+    command += ["--device", subject.device]
+    for setting in settings(subject.overrides, steps):
         command += ["--set", setting]
-    status, output = _run(command, folder.parent)
+    if subject.data_root is not None:
+        command += ["--data-root", str(subject.data_root)]
+    status, output = _run(command)
     if status:
         last = "\n".join(output.strip().splitlines()[-8:])
         raise UserError(f"the {version.name} version cannot run {suite.name} (status {status}):\n{last}")
@@ -61,12 +73,12 @@ def settings(overrides: Sequence[str], steps: int = LEAST_STEPS) -> list[str]:
     return [*_BRIEF, f"timing.pairs={steps}", *overrides]
 
 
-def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """Exit status and output of a command that is run in `folder`; an interrupt of this process ends it first."""
+def _run(command: Sequence[str]) -> tuple[int, str]:
+    """Exit status and output of a command, run where this one was, for relative paths; an interrupt ends it first."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # it would precede both versions
     environment = {**own, "OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=environment) as process:
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
         try:
             stdout, stderr = process.communicate()
         except BaseException:
