@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.run_folders import new_folder
+from tread_bench.cli import run as cli_run
 from tread_bench.core.documents import Choices
+from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError, read_json, write_json
+from tread_bench.core.plugins import named
+from tread_bench.data.digits.family import DIGITS, DigitsData
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import device_of, git_state, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
+from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 
 SMOKE = load_plan(find_suite("smoke"), [])
@@ -88,10 +94,22 @@ class There:
             yield Ended(task.key, value=Choices(numerics=self.numerics, versions={"timm": "1"}))
 
 
+class Computing(There):
+    """One that does what it is given, in this process."""
+
+    def __call__(self, tasks):
+        for task in tasks:
+            task.log.touch()
+            try:
+                yield Ended(task.key, value=named(task.function)(*task.arguments))
+            except UserError as error:
+                yield Ended(task.key, failure=str(error))
+
+
 def resolved(root, there, plan=SMOKE, **asked):
     options = Options(**asked)
     folder, site = new_folder(root), Site(there, plan.suite.limits, 1, 0)
-    choices = resolve_choices(plan, folder, site, options)
+    choices = resolve_choices(plan, folder, site, options, plan.cells)
     write_plan(plan, (), "", folder, choices, options.begins_again)
     return choices
 
@@ -123,6 +141,36 @@ def test_a_run_resumes_on_the_device_that_it_was_begun_on_unless_one_is_requeste
     assert device_of(folder, Options(device="auto")) == begun
     assert device_of(folder, Options(device="auto", fresh=True)) == "auto"
     assert device_of(folder, Options(device="cpu")) == "cpu"
+
+
+def of_another_size(options, generates):
+    return ["sample 3 is of another size"]
+
+
+@pytest.mark.parametrize("executor", ["slurm", "ray"])
+def test_all_samples_are_read_where_the_cells_run(tmp_path, monkeypatch, executor):
+    monkeypatch.setattr(DigitsData, "family", replace(DIGITS, check_all=f"{__name__}:of_another_size"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = load_plan(find_suite("route_placement"), look=Look.NETWORKS)
+    with pytest.raises(StoreError, match="sample 3 is of another size"):
+        resolved(tmp_path / "far", Computing(), plan, executor=executor)
+    resolved(tmp_path / "here", Computing(), plan)  # where reading the suite has read them
+
+
+@pytest.mark.parametrize(
+    ("executor", "look"), [("local", Look.CONTENTS), ("slurm", Look.NETWORKS), ("ray", Look.NETWORKS)]
+)
+def test_the_machine_that_starts_a_run_reads_all_samples_only_if_cells_run_on_it(monkeypatch, executor, look):
+    looks = []
+
+    def stop(path, overrides, **about):
+        looks.append(about["look"])
+        raise UserError("stop")
+
+    monkeypatch.setattr(cli_run, "load_plan", stop)
+    with pytest.raises(UserError, match="stop"):
+        cli_run.bring_up_to_date("smoke", [], None, False, Options(executor=executor))
+    assert looks == [look]
 
 
 def test_a_run_begun_afresh_does_not_read_the_plan_that_it_replaces(tmp_path):

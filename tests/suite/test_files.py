@@ -97,14 +97,14 @@ def objects(options: ParquetData, generates: bool) -> list[str]:
 
 def test_everything_is_read_by_the_run_alone(with_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ParquetData, "family", replace(PARQUET, check_all=f"{__name__}:objects"))
-    assert not any("another size" in line for line in problems_of(with_files, look=Look.HEADERS))
+    assert not any("another size" in line for line in problems_of(with_files, look=Look.NETWORKS))
     found = problems_of(with_files, look=Look.CONTENTS)
     assert [line.split(": ")[0] for line in found if "another size" in line] == ["4:60"]
 
 
 def test_a_feature_network_of_other_images_is_told_by_the_run(with_files: Path) -> None:
     settings = [f"metrics.extractor_weights={DIGITS_WEIGHTS}", "metrics.validation_samples=5"]
-    (_, found) = problems_of(with_files, overrides=settings, look=Look.CONTENTS)
+    (_, found) = problems_of(with_files, overrides=settings, look=Look.NETWORKS)
     assert found.startswith(
         f"--set {settings[0]}: {DIGITS_WEIGHTS} is a feature network for 1x8x8 images, the data are"
     )

@@ -156,16 +156,19 @@ def _small_network(device: str, dtype: torch.dtype) -> None:
     hidden.float().square().sum().backward()
 
 
-def resolve_choices(compute: Compute, device: str, data: Sequence[tuple[DataOptions, bool]] = ()) -> Choices:
+def resolve_choices(
+    compute: Compute, device: str, data: Sequence[tuple[DataOptions, bool]] = (), reads_everything: bool = False
+) -> Choices:
     """What plan.json says about the machine where cells will run, as a run's first task there.
 
     Args:
         data: what cells read, each with whether samples are generated.
+        reads_everything: every sample is checked, since nothing has read them yet.
 
     Raises:
         UserError: with a line for each, where data files cannot be used there.
     """
-    problems = data_problems(data)
+    problems = data_problems(data, reads_everything)
     if problems:
         raise UserError("\n".join(problems))
     torch.set_num_threads(compute.threads)

@@ -101,8 +101,10 @@ def bring_up_to_date(
     # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
     path = find_suite(name)
     console = Console(stderr=True)
+    # All samples are read where cells run: a login node is no place for it.
+    look = Look.CONTENTS if options.runs_here else Look.NETWORKS
     with console.status("checking the suite and its data"):
-        plan = load_plan(path, overrides, data_root=data_root, look=Look.CONTENTS, allows_missing=smoke)
+        plan = load_plan(path, overrides, data_root=data_root, look=look, allows_missing=smoke)
     plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
     root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
     if smoke:

@@ -28,6 +28,11 @@ class Options:
     accept_other_numerics: bool = False
 
     @property
+    def runs_here(self) -> bool:
+        """Whether cells run on this machine, and not where an executor places them."""
+        return self.executor == "local"
+
+    @property
     def begins_again(self) -> bool:
         """Whether the whole run starts afresh: what it was begun with, and on, no longer counts."""
         return self.fresh and not self.rows

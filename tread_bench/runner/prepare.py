@@ -57,7 +57,7 @@ def resolve_choices(
     """
     # Those of the machine where the cells will run, and of the run's start; they must agree.
     read = () if plan.is_smoke else _data_read(untrained)  # random data in its place need not have every class
-    found = _resolved_there(plan, folder, site, options.device, read)
+    found = _resolved_there(plan, folder, site, options, read)
     before = None if options.begins_again else folder.plan()
     changed = differences(before.conditions, found.conditions) if before is not None else []
     if changed and not options.accept_other_numerics:
@@ -102,11 +102,12 @@ def _data_read(cells: Iterable[PlannedCell]) -> list[tuple[DataOptions, bool]]:
 
 
 def _resolved_there(
-    plan: Plan, folder: RunFolder, site: Site, device: str, data: Sequence[tuple[DataOptions, bool]]
+    plan: Plan, folder: RunFolder, site: Site, options: Options, data: Sequence[tuple[DataOptions, bool]]
 ) -> Choices:
-    """Where the executor runs its tasks. Raises StoreError."""
+    """Where the executor runs its tasks; every sample is read there, unless this machine has. Raises StoreError."""
     seen = folder.root / f".seen-{uuid4().hex}"
-    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", (plan.suite.compute, device, data), seen)
+    arguments = (plan.suite.compute, options.device, data, not options.runs_here)
+    task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, seen)
     end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     is_shared = seen.exists()
     if is_shared:

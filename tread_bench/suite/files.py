@@ -27,7 +27,8 @@ class Look(IntEnum):
     NOT_AT_ALL = 0
     EXISTENCE = 1
     HEADERS = 2  # with labels, and what they decide: the number of samples, the feature network
-    CONTENTS = 3  # everything is read, once, with decoders and feature networks; the result is cached
+    NETWORKS = 3  # decoders and feature networks are opened, too
+    CONTENTS = 4  # every sample is read, too, once; the result is cached
 
 
 def unchanged(cell: Cell) -> Cell:
@@ -68,7 +69,7 @@ class Files:
         yield from data.mistakes
         if self.look >= Look.HEADERS and is_whole:
             self.missing += draft.moved(_missing_network(cell, self.command))
-            if self.look is Look.CONTENTS and cell.generates:
+            if self.look >= Look.NETWORKS and cell.generates:
                 yield from self._of_network(cell)
             yield from _too_many_samples(cell, data.counts, draft)
 
@@ -102,7 +103,7 @@ class Files:
             check = named("tread_bench.data.check:data_problems")
             for message in check([(options, generates)], self.look is Look.CONTENTS):
                 mistakes.append(Problem(message, _place_of(message, files)))
-        if (decoding := family.decoding(options)) is not None and generates and self.look is Look.CONTENTS:
+        if (decoding := family.decoding(options)) is not None and generates and self.look >= Look.NETWORKS:
             for message in named(_FOUND)(_DECODER, (options,), decoding.files):
                 mistakes.append(Problem(message, ("data", "decoder")))
         return _Data(missing, mistakes, family.counts(options))
