@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tread_bench.core.metrics import known_figures
 from tread_bench.core.outputs import refuse_foreign
 from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
-from tread_bench.regression.history.metrics import METRICS, Metric
+from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
 from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
-from tread_bench.reports.figures.history import NAMES, pictures, series_name, size
+from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.figures.style import FURTHER
 from tread_bench.reports.numbers import decimals, names, number, plural
 
@@ -64,7 +65,8 @@ def render(
     files = exported(export, [], drawn) if export else {}
     refuse_foreign("--export", files)
     refuse_foreign("--out", files_of_page(out, drawn))
-    write_pictures(drawn, out / "figures", NAMES)
+    followed = metrics_of(series)
+    write_pictures(drawn, out / "figures", {*known_figures(), *(metric.name for metric in followed)})
 
     # What the page says.
     suites = list(dict.fromkeys(run.suite for run in runs))
@@ -81,7 +83,7 @@ def render(
         "left_out": left_out,
         "devices": sorted({_device(run) for run in runs} - {""}),
         "series": [_series_line(one) for one in series],
-        "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in METRICS.values()],
+        "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in followed],
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
     write_page(out / "index.html", "history.html.j2", drawn, **context)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, MaxNLocator
 
-from tread_bench.regression.history.metrics import METRICS, Metric
+from tread_bench.regression.history.metrics import Metric, followed
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures import style
@@ -17,7 +17,6 @@ from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Kind, P
 from tread_bench.reports.numbers import DASH, decimals, number, plural
 from tread_bench.reports.tables import flat
 
-NAMES = tuple(METRICS)
 _WIDTH = 9.6  # inches
 _LEFT = 0.75
 _RIGHT = 0.2
@@ -39,6 +38,11 @@ class _Axis(NamedTuple):
 
     def x(self, place: int) -> int:
         return self.places.index(place)
+
+
+def metrics_of(series: Sequence[Series]) -> Sequence[Metric]:
+    """Every metric that a history follows, with those that suites added to these runs."""
+    return [*followed(one.metric.name for one in series).values()]
 
 
 def pictures(series: Sequence[Series], runs: Sequence[Run], further: Sequence[Kind] = ()) -> list[Picture]:
@@ -65,7 +69,7 @@ def size(change: Change, metric: Metric) -> str:
 
 def _pictures(series: Sequence[Series], runs: Sequence[Run]) -> Iterator[Picture]:
     suites = list(dict.fromkeys(one.suite for one in series))
-    for metric in METRICS.values():
+    for metric in metrics_of(series):
         of_metric = [one for one in series if one.metric == metric and len(one.runs) > 1]
         drawn = 0
         for suite in suites:

@@ -67,6 +67,18 @@ def test_the_page_draws_changes_open_and_the_rest_folded(made):
     assert all(commit_of(k)[:7] in drawn for k in range(30)) and drawn.count("font-weight: 700") == 1
 
 
+def test_a_figure_of_an_added_metric_is_drawn(tmp_path):
+    def with_coverage(record):
+        last = [one.model_copy(update={"figures": {"coverage": 0.5}}) for one in record.evaluations]
+        return record.model_copy(update={"evaluations": last})
+
+    out = tmp_path / "out"
+    done = tread_bench("history", *write_history(tmp_path, 8, lambda k: with_coverage, rows=2), "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert (out / "figures" / "coverage.svg").exists()
+    assert 'id="coverage"' in (out / "index.html").read_text(encoding="utf-8")
+
+
 def test_an_export_has_its_figures_for_papers(folders, tmp_path):
     done = tread_bench("history", *folders[:9], "--out", tmp_path / "out", "--export", tmp_path / "paper")
     assert done.returncode == 0, done.stderr

@@ -10,7 +10,9 @@ import pytest
 from synthetic_records import NUMERICS, VERSIONS
 from synthetic_runs import commit_of, night, plan_of, scaled, write_history, write_run
 
+from tread_bench.core import metrics
 from tread_bench.core.errors import UserError
+from tread_bench.core.metrics import Figure
 from tread_bench.regression.history.change_points import MIN_RUNS
 from tread_bench.regression.history.configuration import of_quality, of_step
 from tread_bench.regression.history.runs import read_runs
@@ -31,6 +33,50 @@ def of(series, metric, row="2:8"):
 
 def edit_plan(folder, **changes):
     (folder / "plan.json").write_text(json.dumps(plan_of(folder) | changes))
+
+
+def with_figures(**levels):
+    """What is done to a night's records: figures of metrics that the suite added, from one night to the next."""
+
+    def change(k):
+        figures = {name: before if k < NIGHTS // 2 else after for name, (before, after) in levels.items()}
+
+        def changed(record):
+            evaluations = [one.model_copy(update={"figures": figures}) for one in record.evaluations]
+            return record.model_copy(update={"evaluations": evaluations})
+
+        return changed
+
+    return change
+
+
+COVERAGE = Figure(name="coverage", title="Coverage", definition="share of x", lower_is_better=False, of_itself=1.0)
+
+
+@pytest.mark.parametrize(("known", "effect"), [({"coverage": COVERAGE}, "worse"), ({}, "changed")])
+def test_a_figure_of_an_added_metric_has_a_series_and_says_which_way_is_worse(tmp_path, monkeypatch, known, effect):
+    monkeypatch.setattr(metrics, "known_figures", lambda: known)
+    found = history(tmp_path, with_figures(coverage=(0.8, 0.7)))
+    (series,) = of(found, "coverage")
+    (change,) = series.changes
+    assert (change.first, change.effect) == (NIGHTS // 2, effect)
+    assert series.metric.title == ("Coverage" if known else "coverage")
+    assert [one.metric.name for one in found if one.row == "2:8"][-1] == "coverage"  # after those of every suite
+
+
+def test_seeds_count_for_an_added_metric_as_for_the_others(tmp_path):
+    def change(k):
+        return with_figures(coverage=(0.8, 0.8))(k)
+
+    one = write_history(tmp_path / "one", 8, change, rows=2, seeds=1)
+    two = write_history(tmp_path / "two", 8, change, rows=2, seeds=2)
+    assert len(of(series_of(read_runs([*one, *two])[0]), "coverage")) == 2
+
+
+@pytest.mark.parametrize("name", ["../coverage", "a b", "", "fid", "x" * 300])
+def test_a_record_cannot_choose_a_file_or_take_the_name_of_another_figure(tmp_path, name):
+    found = [one.metric.name for one in history(tmp_path, with_figures(**{name: (0.8, 0.7)})) if one.row == "2:8"]
+    assert found == [one.metric.name for one in history(tmp_path) if one.row == "2:8"]
 
 
 def conditions(k, **changes):

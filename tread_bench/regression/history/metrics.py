@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from tread_bench.core import metrics
 from tread_bench.core.conditions import Conditions, decisive
 from tread_bench.core.records import Record
 from tread_bench.regression.baseline.baseline import MARGIN, QUALITY
@@ -42,6 +43,7 @@ class Metric:
         return self.share * abs(level) + self.absolute
 
 
+_LONGEST_NAME = 64  # of a figure of an added metric
 _PROBES = "Median training step, in units of a probe (a fixed amount of work that was timed just before)"
 METRICS = {
     metric.name: metric
@@ -56,6 +58,19 @@ METRICS = {
         Metric("train_step_macs", "MACs of a training step", "", "Counted, per image", 0, is_exact=True),
     )
 }
+
+
+def followed(names: Iterable[str]) -> dict[str, Metric]:
+    """`METRICS`, and behind them, by name, the figures among `names` that are of metrics which suites added."""
+    known = metrics.known_figures()
+    added = (known.get(name) or metrics.Figure.unknown(name) for name in sorted({*names} - METRICS.keys()))
+    return METRICS | {figure.name: _added(figure) for figure in added}
+
+
+def _added(figure: metrics.Figure) -> Metric:
+    about = f"{figure.definition[0].upper()}{figure.definition[1:].rstrip('.')}; at the last iteration, mean over seeds"
+    worse = {True: 1, False: -1, None: 0}[figure.lower_is_better]
+    return Metric(figure.name, figure.title, figure.unit, about, worse, MARGIN)
 
 
 class Figure(NamedTuple):
@@ -84,7 +99,8 @@ def figures(seeds: Sequence[Record]) -> list[Figure]:
 def _mean(by_seed: dict[int, Figure]) -> Figure:
     """Quality differs by seed, so means over different seeds are not comparable; seeds share all else."""
     metric, _, context = next(iter(by_seed.values()))
-    seeds: dict[str, JsonValue] = {"seeds": [*sorted(by_seed)]} if metric in QUALITY else {}
+    is_quality = metric in QUALITY or metric not in METRICS
+    seeds: dict[str, JsonValue] = {"seeds": [*sorted(by_seed)]} if is_quality else {}
     return Figure(metric, fmean(figure.value for figure in by_seed.values()), context | seeds)
 
 
@@ -122,6 +138,14 @@ def _judged(record: Record) -> Iterator[Figure]:
     yield Figure("validation_loss", last.validation_loss, context)
     if last.fid is not None:
         yield Figure("fid", last.fid, context | {"protocol": last.protocol})
+    for name, value in last.figures.items():
+        if _can_be_drawn(name):
+            yield Figure(name, value, context | {"protocol": last.protocol})
+
+
+def _can_be_drawn(name: str) -> bool:
+    """Whether a figure can have a series and a file of its name: a record may be anybody's."""
+    return name.isidentifier() and len(name) <= _LONGEST_NAME and name not in METRICS
 
 
 def _conditions(conditions: Conditions) -> dict[str, JsonValue]:

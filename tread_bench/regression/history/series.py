@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from tread_bench.core.records import Record
 from tread_bench.regression.history.change_points import MIN_RUNS, Segment, exact_segments, segments
-from tread_bench.regression.history.metrics import METRICS, Figure, Metric, figures
+from tread_bench.regression.history.metrics import Figure, Metric, figures, followed
 from tread_bench.regression.history.runs import Run
 
 Effect = Literal["worse", "better", "changed"]
@@ -94,7 +94,7 @@ def _rows(run: Run) -> dict[str, list[Record]]:
 
 def _of_row(suite: str, row: str, found: Sequence[list[tuple[int, Figure]]]) -> list[Series]:
     series = []
-    for name, metric in METRICS.items():
+    for name, metric in followed(points[0][1].metric for points in found).items():
         of_metric = [points for points in found if points[0][1].metric == name]
         differences = _apart([points[0][1].context for points in of_metric])
         for points, apart in zip(of_metric, differences, strict=True):
