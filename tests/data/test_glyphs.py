@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import pytest
 
+from tests.run_folders import new_folder
+from tread_bench.core.data_files import ChangedDataError
 from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
+from tread_bench.data.glyphs import family, fonts
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.glyphs.render import FACES, Glyphs, draw_glyphs
+from tread_bench.data.glyphs.fonts import FACES
+from tread_bench.data.glyphs.render import Glyphs, draw_glyphs
 from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
 from tread_bench.data.glyphs.source import GlyphSet, read_glyphs
+from tread_bench.runner.prepare import data_files, write_plan
+from tread_bench.suite.load import find_suite, load_plan
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +85,34 @@ def test_a_larger_image_is_the_same_shape(glyphs: Glyphs) -> None:
 
 
 def test_a_missing_font_is_reported_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(matplotlib, "get_data_path", lambda: str(tmp_path))
+    for module in (fonts, family):
+        monkeypatch.setattr(module, "font_folder", lambda: tmp_path)
     options = GlyphsData(image_size=9)
     with pytest.raises(UserError, match=rf"{FACES[0]}\.ttf: no such file; .*reinstall matplotlib") as raised:
         read_glyphs(options)
     assert data_problems([(options, True)]) == [str(raised.value)]
     assert find_data_source("glyphs").counts(options) is None
+
+
+def test_the_fonts_are_those_that_matplotlib_reads() -> None:
+    assert fonts.font_folder() == Path(matplotlib.get_data_path(), "fonts", "ttf")
+
+
+def test_a_run_notices_other_fonts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As after another matplotlib was installed."""
+    copied = tmp_path / "fonts"
+    shutil.copytree(fonts.font_folder(), copied)
+    monkeypatch.setattr(family, "font_folder", lambda: copied)
+    plan = load_plan(find_suite("glyphs/route_placement"))
+    folder = new_folder(tmp_path / "run")
+    read = data_files(plan, plan.cells, folder, fresh=False)
+    assert read.keys() == {str(copied / f"{face}.ttf") for face in FACES}
+    write_plan(plan, (), "", folder, Choices(numerics={"device": "cpu", "threads": 1}, versions={}), files=read)
+
+    path = copied / f"{FACES[3]}.ttf"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with pytest.raises(ChangedDataError, match=rf"{FACES[3]}\.ttf has changed since the run began"):
+        data_files(plan, plan.cells, folder, fresh=False)
 
 
 def test_the_shape_is_that_of_the_options() -> None:

@@ -132,9 +132,10 @@ class DataFamily:
         options: its typed settings; the docstring's first line is what `tread-bench list datasets` shows.
         builder: "module:attribute" of a callable (options, folder) -> `DataSource`. `folder` is where a run keeps
             decoded images, or None; a source that decodes nothing ignores it.
-        files: (options, whether samples are generated) -> place in the options and path of each file that is read.
-            A run notices when one of them changes. A folder of many files that is read as a whole is one path, with a
-            separator at its end (`data_paths.folder_name`).
+        files: (options, whether samples are generated) -> place in the options and path of each file that is read;
+            the place of a file that no option names, such as a font, is (). A run notices when one of them changes. A
+            folder of many files that is read as a whole is one path, with a separator at its end
+            (`data_paths.folder_name`).
         not_comparable: options -> why generated samples cannot be compared with real images; empty if they can.
         extractor: the feature network that ships for such images, by its name in `tread-bench list extractors`; None:
             a suite names one.

@@ -225,14 +225,15 @@ def _range(images: Tensor) -> str:
 
 
 def _copied(family: DataFamily, options: DataOptions, folder: Path) -> DataOptions:
-    """The options with copies of their files and folders, each at the same place whatever its content.
+    """The options with copies of the files and folders that they name, each at the same place whatever its content.
 
     Where one place names several files, as a folder or a glob does, it becomes a folder with all of them.
     """
     values = options.model_dump(mode="json")
     paths_of: dict[Place, list[str]] = {}
     for place, path in family.files(options, True):
-        paths_of.setdefault(place, []).append(path)
+        if place:
+            paths_of.setdefault(place, []).append(path)
     for number, (place, paths) in enumerate(paths_of.items()):
         there = folder / str(number)
         shutil.rmtree(there, ignore_errors=True)  # what is mapped into memory stays as it is
@@ -293,7 +294,7 @@ def check_data(
         ValueError: the options are not valid, or a source that reads files has no `changed`.
     """
     chosen = data.options.model_validate({"name": data.name, **(options or {})})
-    if changed is None and any(True for _ in data.files(chosen, True)):
+    if changed is None and any(place for place, _ in data.files(chosen, True)):
         raise ValueError(f"data source {data.name} reads files: give `changed`, options that lead to other content")
     other = None if changed is None else data.options.model_validate({"name": data.name, **changed})
     subject = DataSubject(data, chosen, other)

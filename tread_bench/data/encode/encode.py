@@ -112,7 +112,7 @@ def _job(request: EncodeRequest, vae: Vae, source: DataSource) -> Job:
     def images(part: DataSplit) -> Images:
         return Images(count=len(part), sha256=part.sha256)
 
-    files = {str(place[0]) for place, _ in data.family.files(data, True)}
+    files = {str(place[0]) for place, _ in data.family.files(data, True) if place}
     bytes_each = _bytes_each(latent, quantity, request.dtype)
     return Job(
         data=data.model_dump(mode="json", exclude=files),

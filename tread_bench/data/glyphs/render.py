@@ -13,22 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from tread_bench.core import draws
-from tread_bench.core.errors import UserError
+from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
 
-FACES = (
-    *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"),
-    *("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique"),
-    *("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic"),
-    *("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta"),
-)
 MOST_IMAGES = 1000  # of a script, training and held out together
 _HELD_OUT = 10  # one in so many characters
 _DRAWN_LARGER = 4  # and averaged: a font's hints for small sizes would change shapes from size to size
@@ -80,15 +73,6 @@ def draw_glyphs(image_size: int) -> Glyphs:
     images = np.frombuffer(b"".join(found), dtype=np.uint8).reshape(-1, 1, image_size, image_size)
     digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in paths))
     return Glyphs(images, scripts, code_points, digest.hexdigest())
-
-
-def font_files() -> list[Path]:
-    """The files of `FACES`. Raises UserError where one is missing."""
-    folder = Path(matplotlib.get_data_path(), "fonts", "ttf")
-    paths = [folder / f"{face}.ttf" for face in FACES]
-    if missing := [path for path in paths if not path.is_file()]:
-        raise UserError(f"{missing[0]}: no such file; data glyphs needs matplotlib's own fonts: reinstall matplotlib")
-    return paths
 
 
 def characters(path: Path) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tread_bench.data.check import message_of
 from tread_bench.data.glyphs.family import GlyphsData
-from tread_bench.data.glyphs.render import draw_glyphs, font_files
+from tread_bench.data.glyphs.fonts import font_files
+from tread_bench.data.glyphs.render import draw_glyphs
 from tread_bench.data.source import DataSource, ImageSet
 
 

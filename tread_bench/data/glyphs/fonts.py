@@ -1,0 +1,30 @@
+"""The files of the fonts that come with matplotlib, which is not imported for that: it takes a third of a second."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from tread_bench.core.errors import UserError
+
+FACES = (
+    *("DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique"),
+    *("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique"),
+    *("DejaVuSerif", "DejaVuSerif-Bold", "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic"),
+    *("STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic", "STIXGeneralBolIta"),
+)
+
+
+def font_folder() -> Path:
+    """Where matplotlib keeps them."""
+    spec = find_spec("matplotlib")
+    assert spec is not None and spec.origin is not None  # this package depends on it
+    return Path(spec.origin).with_name("mpl-data") / "fonts" / "ttf"
+
+
+def font_files() -> list[Path]:
+    """The files of `FACES`. Raises UserError where one is missing."""
+    paths = [font_folder() / f"{face}.ttf" for face in FACES]
+    if missing := [path for path in paths if not path.is_file()]:
+        raise UserError(f"{missing[0]}: no such file; data glyphs needs matplotlib's own fonts: reinstall matplotlib")
+    return paths
