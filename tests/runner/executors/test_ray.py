@@ -18,6 +18,14 @@ from tread_bench.runner.executors.tasks import Ended, Task
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 
+# A node that is gone is noticed after two seconds, not after the quarter of a minute of a cluster of many machines.
+IMPATIENT = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 5000,
+    "health_check_failure_threshold": 2,
+}
+
 
 @pytest.fixture(scope="module")
 def cluster():
@@ -26,7 +34,8 @@ def cluster():
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        head = {"num_cpus": 0, "include_dashboard": False, "_system_config": IMPATIENT}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
         try:
             cluster.nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
             patched.setenv("RAY_ADDRESS", cluster.address)

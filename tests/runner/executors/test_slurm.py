@@ -14,6 +14,7 @@ from tests.command_line import command, tread_bench, wait_for
 from tests.runner.executors.one_node_slurm import SKIP_REASON, one_node_slurm
 from tests.toy_suite import TWO_CELLS, results, results_here, write_suite
 from tread_bench.core.errors import UserError
+from tread_bench.runner.executors import slurm
 from tread_bench.runner.executors.slurm import Slurm, longest_job_minutes
 from tread_bench.runner.executors.tasks import Ended, Task
 
@@ -59,6 +60,8 @@ def node(tmp_path_factory):
 @needs_submitit
 @pytest.mark.slow
 def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm, "GRACE_S", 2.0)  # its disk is this machine's
+    monkeypatch.setattr(slurm, "QUEUE_S", 1.0)
     assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm"), tmp_path / "log"))
     assert longest_job_minutes() == math.inf
     monkeypatch.setenv("SBATCH_PARTITION", "second")
