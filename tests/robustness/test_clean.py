@@ -12,7 +12,7 @@ from marked_tree import mark, tree
 from tests.command_line import tread_bench
 from tests.run_folders import put
 from tread_bench.cell.checkpoint import checkpoints_in
-from tread_bench.runner.folder import RunFolder
+from tread_bench.runner.folder import Kept, RunFolder
 
 VERSION_1 = Path(__file__).parents[1] / "version_1"
 STEP = "checkpoints/step-000000001.safetensors"
@@ -110,7 +110,7 @@ def test_a_cell_that_is_forgotten_leaves_what_others_put_there(folder, mine):
         put(folder.cell("done") / name, "mine")
     (folder.cell("done") / "data").symlink_to(mine)
     before = tree(mine)
-    folder.forget("done", "row", keep_training=False)
+    folder.forget("done", "row", Kept.NOTHING)
     kept = ["checkpoints", "checkpoints/step-best.safetensors", "data", "notes.txt", "weights", "weights/mine.pt"]
     assert sorted(tree(folder.cell("done"))) == kept
     assert [path.name for path in (folder.root / "cells").iterdir()] == ["done"]

@@ -12,10 +12,14 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import new_folder, put
+from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
+from tread_bench.cell.loop import DivergedError
+from tread_bench.cell.run import reason_of
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree
 from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
+from tread_bench.core.identity import StrangerError
 from tread_bench.core.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
@@ -120,6 +124,34 @@ def test_what_the_user_wants_again_is_forgotten_once_nothing_refuses(folder, the
     reasons = {folder.record(cell.id).reason for cell in PLAN.cells}
     assert reasons == {"not today"}
     assert not list(folder.root.glob("cells/*/weights/*"))
+
+
+DIVERGED = [reason_of(DivergedError("the loss is nan by iteration 3")), reason_of(FloatingPointError("fid is nan"))]
+
+
+@pytest.mark.parametrize(("reason", "resumes"), [("no luck", True), *((reason, False) for reason in DIVERGED)])
+def test_a_failed_cell_resumes_from_its_checkpoint_unless_it_diverged(folder, there, reason, resumes):
+    there(Machine())
+    for cell in PLAN.cells:
+        request = folder.existing_request(cell.id)
+        for name in ("outcome.json", "record.json"):
+            folder.write_record(initial_record(request, folder.plan(), reason=reason, attempts=["failed"]), name)
+        for name in ("step-000000010.safetensors", "step-000000010.sha256"):
+            put(folder.cell(cell.id) / "checkpoints" / name, "here")
+    run(folder.root, retry_failed=True)
+    for cell in PLAN.cells:
+        left = [path.name for path in folder.cell(cell.id).glob("checkpoints/*.safetensors")]
+        assert left == (["step-000000010.safetensors"] if resumes else [])
+        assert folder.record(cell.id).attempts == ([reason, "not today"] if resumes else ["not today"])
+
+
+def test_a_failed_cell_does_not_resume_from_a_checkpoint_of_another(folder, there):
+    there(Machine())
+    save_checkpoint(folder.cell(PLAN.cells[0].id) / "checkpoints", 10, Checkpoint({}, {}), PLAN.cells[1].identity)
+    before = tree(folder.root / "cells")
+    with pytest.raises(StrangerError, match=f"belongs to cell {PLAN.cells[1].id}, not to {PLAN.cells[0].id}"):
+        run(folder.root, retry_failed=True)
+    assert tree(folder.root / "cells") == before
 
 
 def test_fresh_names_what_it_drops_and_a_script_must_say_yes(folder):

@@ -97,6 +97,14 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
     assert figures(record(tmp_path, "routed")) == figures(record(finished, "routed"))
     assert reason.partition("(")[0] in (tmp_path / "index.html").read_text()
 
+    # Requested again, it resumes.
+    again = tread_bench("run", toy, "--out", tmp_path, "--workers", 1, "--retry-failed")
+    assert again.returncode == 0, again.stderr
+    retried = record(tmp_path, "dense")
+    assert retried["attempts"] == [*dense["attempts"], "done"]
+    assert "resuming from checkpoint" in next(tmp_path.glob("cells/dense-*/log")).read_text()
+    assert figures(retried) == figures(record(finished, "dense"))
+
 
 @pytest.mark.slow
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):

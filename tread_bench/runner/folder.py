@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum, auto
 from pathlib import Path
 from typing import IO, TypeVar
 from uuid import uuid4
@@ -67,6 +68,14 @@ _CELL_KEYS = ("cell", "suite", "row", "config")
 _HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
 _FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 LOST_WITH_RUNNER = "broken off with its runner"
+
+
+class Kept(Enum):
+    """What a cell keeps when it is run again."""
+
+    NOTHING = auto()
+    CHECKPOINTS = auto()  # and all else that training left but its outcome: it resumes from the last one
+    TRAINING = auto()  # its outcome too: speed is measured again
 
 
 @contextmanager
@@ -328,13 +337,20 @@ class RunFolder:
         if damaged:
             raise StoreError("\n".join(damaged))
 
-    def forget(self, cell_id: str, row_key: str, keep_training: bool) -> None:
-        """Remove a cell's record and its row's timing and, unless requested otherwise, all that training left."""
+    def has_checkpoints(self, cell_id: str) -> bool:
+        """Whether a checkpoint of a cell was completed; it may have been damaged since."""
+        return any(self.cell(cell_id).glob("checkpoints/step-*.sha256"))
+
+    def forget(self, cell_id: str, row_key: str, kept: Kept) -> None:
+        """Remove a cell's record and its row's timing, and of what training left all but what is kept."""
         cell = self.cell(cell_id)
         refuse_linked([cell.parent, cell, self.timing_path(row_key).parent])
         self.timing_path(row_key).unlink(missing_ok=True)
+        if kept is Kept.CHECKPOINTS and (failed := self.outcome(cell_id)) is not None:
+            self._write_attempts(cell_id, [*failed.attempts[:-1], failed.reason])
+            (cell / "outcome.json").unlink()
         (cell / "record.json").unlink(missing_ok=True)
-        if not keep_training and cell.exists():
+        if kept is Kept.NOTHING and cell.exists():
             aside = cell.with_name(f".{uuid4().hex}{_REMOVED}")
             cell.rename(aside)  # at once: a half-removed cell is never mistaken for a complete one
             _clear(aside, cell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told
-from tread_bench.runner.folder import RunFolder, check_there, disk_errors_reported
+from tread_bench.runner.folder import Kept, RunFolder, check_there, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import (
     check_owners,
@@ -30,6 +30,8 @@ from tread_bench.runner.prepare import (
 )
 from tread_bench.runner.speed_phase import complete
 from tread_bench.suite.plan import Plan, PlannedCell
+
+_DIVERGED = ("DivergedError: ", "FloatingPointError: ")  # how the reason of a cell begins whose training diverged
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,8 @@ def run(
             with folder.turn():
                 device = device_of(folder, options)
                 site = _site(plan, folder, options, device)
-                untrained = [c for c in missing if not forgotten.get(c.id, True) or folder.outcome(c.id) is None]
-                check_owners((cell for cell in untrained if cell.id not in forgotten), folder)
+                untrained = [c for c in missing if _loses_outcome(c, forgotten) or folder.outcome(c.id) is None]
+                check_owners((c for c in untrained if forgotten.get(c.id) is not Kept.NOTHING), folder)
                 files = data_files(plan, untrained, folder, options.begins_again)
                 choices = _resolved(plan, untrained, folder, site, replace(options, device=device), display)
                 gpus = _gpus(plan, choices.numerics.device == "cuda")
@@ -92,7 +94,7 @@ def run(
                 check_space(untrained, folder, site.executor.at_once)
                 for cell in missing:
                     if cell.id in forgotten:
-                        folder.forget(cell.id, cell.row_key, keep_training=forgotten[cell.id])
+                        folder.forget(cell.id, cell.row_key, forgotten[cell.id])
                 write_plan(plan, missing, source, folder, choices, options.begins_again, dict(sorted(files.items())))
             if options.device == "auto":
                 display.note(_taken(device, choices, folder))
@@ -139,7 +141,7 @@ def _resolved(
 
     Raises StoreError.
     """
-    if options.executor == "local":
+    if options.runs_here:
         return resolve_choices(plan, folder, site, options, untrained)
     display.begin(f"checking a machine of {options.executor}", {"numerics": "numerical choices"}, 1)
     display.started("numerics")
@@ -174,18 +176,28 @@ def _result(mine: Sequence[PlannedCell], plan: Plan, folder: RunFolder, options:
     return Result([one for one in left if one is not None], finished_now)
 
 
-def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, bool]:
-    """The cells that the user wants to run again, by id, and whether the training of each is kept."""
+def _to_forget(cells: Sequence[PlannedCell], folder: RunFolder, options: Options) -> dict[str, Kept]:
+    """The cells that the user wants to run again, by id, and what each keeps."""
     if options.fresh:
-        return {cell.id: False for cell in cells}
-    if not options.retry_failed:
-        return {}
-    left = {cell.id: (folder.record(cell.id), folder.outcome(cell.id)) for cell in cells}
-    return {
-        cell_id: outcome is not None and outcome.status == "done"
-        for cell_id, (record, outcome) in left.items()
-        if (latest := record or outcome) is not None and latest.status == "failed"
-    }
+        return dict.fromkeys((cell.id for cell in cells), Kept.NOTHING)
+    found: dict[str, Kept] = {}
+    for cell in cells if options.retry_failed else ():
+        outcome = folder.outcome(cell.id)
+        latest = folder.record(cell.id) or outcome
+        if latest is not None and latest.status == "failed":
+            is_trained = outcome is not None and outcome.status == "done"
+            found[cell.id] = Kept.TRAINING if is_trained else _kept_of_failed(latest, folder)
+    return found
+
+
+def _kept_of_failed(record: Record, folder: RunFolder) -> Kept:
+    """What training leaves for its next attempt; where it diverged, it would do so again from a checkpoint."""
+    resumes = folder.has_checkpoints(record.cell) and not record.reason.startswith(_DIVERGED)
+    return Kept.CHECKPOINTS if resumes else Kept.NOTHING
+
+
+def _loses_outcome(cell: PlannedCell, forgotten: Mapping[str, Kept]) -> bool:
+    return cell.id in forgotten and forgotten[cell.id] is not Kept.TRAINING
 
 
 def _begun(cells: Iterable[PlannedCell], folder: RunFolder) -> str:
