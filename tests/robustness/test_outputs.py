@@ -24,6 +24,7 @@ from tread_bench.cli.page_folder import make_page_folder
 from tread_bench.cli.report import render_report
 from tread_bench.cli.sample import SampleRequest, sample
 from tread_bench.core.documents import EXPORT_VERSION, EXPORTED
+from tread_bench.core.evaluations import EVALUATED
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
@@ -75,6 +76,7 @@ WRITTEN = {
     "Markdown": lambda: markdown([], "tread-bench regress: toy against main").encode(),
     "a feature network": feature_network,
     "a table of results": lambda: results_frame([]).to_csv(index=False).encode(),
+    "an evaluation": lambda: json.dumps({"generator": EVALUATED, "schema_version": 1}, indent=1).encode(),
     "an export": lambda: json.dumps({"generator": EXPORTED, "schema_version": EXPORT_VERSION}, indent=1).encode(),
 }
 
@@ -87,7 +89,7 @@ def test_what_this_program_writes_says_so_and_may_be_replaced(tmp_path, kind):
     refuse_foreign("--out", [path])
 
 
-@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2"])
+@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2", "evaluation.html.j2"])
 def test_every_page_says_so(template):
     assert '{% extends "layout.html.j2" %}' in (CHECKOUT / "reports" / "templates" / template).read_text()
     layout = (CHECKOUT / "reports" / "templates" / "layout.html.j2").read_bytes()
