@@ -86,8 +86,13 @@ def two_of_one_name(path: Path) -> None:
         archive.writestr("arr_0.npy", head((1, 8, 8, 3)) + bytes(192))
 
 
+def an_npy_file(path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, images())
+
+
 NPZ = {
-    "an .npy file": (lambda path: np.save(path.open("wb"), images()), "not an .npz archive"),
+    "an .npy file": (an_npy_file, "not an .npz archive"),
     "a text": (lambda path: path.write_text("images"), "not an .npz archive"),
     "an empty file": (lambda path: path.touch(), "not an .npz archive"),
     "a pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "holds Python objects"),
@@ -221,7 +226,7 @@ FOLDERS = {
     "an alpha channel": (saved("RGBA"), "00003.png: image mode RGBA"),
     "16 bits": (lambda path: Image.fromarray(images(1)[0, ..., 0].astype(np.uint16)).save(path), "image mode I;16"),
     "a pipe": (os.mkfifo, "00003.png: a link to nothing, a device or a pipe"),
-    "a link to nothing": (lambda path: path.symlink_to("nothing"), "00003.png cannot be read"),
+    "a link to nothing": (lambda path: path.symlink_to("nothing"), "00003.png: a link to nothing"),
     "a link to itself": (lambda path: path.symlink_to(path.name), "00003.png cannot be read"),
     "a loop of folders": (lambda path: path.symlink_to(path.parent), "a link to a folder that contains it"),
     "an image in a class folder": (

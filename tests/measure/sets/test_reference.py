@@ -157,7 +157,8 @@ def test_a_pickled_reference_says_how_to_convert_it(tmp_path):
 
 def test_a_data_source_is_a_reference_by_its_name_its_settings_or_a_suite(tmp_path, digits):
     (tmp_path / "toy.yaml").write_text(
-        "name: toy\nbase: {backbone: {name: DiT, depth: 1, hidden: 8, heads: 1, patch: 4}}\nrows: {dense: {}}\n"
+        "name: toy\nrows: {dense: {}}\nbase:\n  backbone: {name: DiT, depth: 1, hidden: 8, heads: 1, patch: 4}\n"
+        "  training: {iterations: 1, batch: 4}\n"
     )
     found = [open_reference(text) for text in ("digits", "{name: digits}", tmp_path / "toy.yaml", "smoke")]
     assert [one.name for one in found] == ["digits", "digits", "toy", "smoke"]

@@ -44,7 +44,7 @@ def _check_form(dtype: np.dtype[np.generic], shape: tuple[int, ...], where: str,
         raise UserError(f"{where} has {shape[0]:,} labels for {count:,} images; store one for each, in their order")
 
 
-def _checked(values: NDArray[np.generic], where: str) -> NDArray[np.int64]:
+def _checked(values: NDArray[np.integer], where: str) -> NDArray[np.int64]:
     """As int64. Raises UserError."""
     largest = np.iinfo(np.int64).max
     ends = (values.argmin(), values.argmax()) if len(values) else ()

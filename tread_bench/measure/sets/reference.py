@@ -74,8 +74,7 @@ class DataStore:
     @classmethod
     def of(cls, images: RealImages) -> DataStore:
         """Raises UserError where the first image cannot be read."""
-        first = images if isinstance(images, Pixels) else next(images.batches(1))[0]
-        channels, height, width = first.shape
+        _, channels, height, width = next(images.batches(1)).shape
         return cls(images, (channels, height, width))
 
     @property
