@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import logging
-import pickle
-from pathlib import Path
 from typing import Any, Self
 
 import timm
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import load
 from timm.data import resolve_model_data_config
 from torch import Tensor, nn
 
@@ -22,6 +17,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.data.precision import full_float32
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, load_classifier
+from tread_bench.measure.weights_file import Weights, read_weights
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import Repa
@@ -72,14 +68,14 @@ def open_targets(config: RepaOptions) -> TargetFeatures:
     if config.model is None or config.weights is None:
         classifier, _ = load_classifier(DIGITS_WEIGHTS)
         maps = classifier.body[:-2]  # without the mean over pixels and the flattening
-        return TargetFeatures(maps, classifier.spec.widths[-1], _sha256(DIGITS_WEIGHTS.read_bytes()))
+        return TargetFeatures(maps, classifier.spec.widths[-1], hashlib.sha256(DIGITS_WEIGHTS.read_bytes()).hexdigest())
     if not timm.is_model(config.model):
         raise UserError(unknown("auxiliary repa.model", config.model, timm.list_models()))
-    content = _read(config.weights)
+    weights = _read(config.weights)
     network = TimmMaps(config.model)
-    network.load(_tensors(content, config.weights), config.weights)
-    log.info("target features of REPA: %s, sha256 %s", config.model, _sha256(content))
-    return TargetFeatures(network, network.width, _sha256(content))
+    network.load(weights.tensors, config.weights)
+    log.info("target features of REPA: %s, sha256 %s", config.model, weights.sha256)
+    return TargetFeatures(network, network.width, weights.sha256)
 
 
 class TimmMaps(nn.Module):
@@ -119,23 +115,10 @@ class TimmMaps(nn.Module):
         return maps
 
 
-def _read(path: str) -> bytes:
+def _read(path: str) -> Weights:
     try:
-        return Path(path).read_bytes()
+        return read_weights(path)
     except OSError as error:
         raise UserError(f"{path}: cannot read the weights of auxiliary repa ({error.strerror})") from None
-
-
-def _tensors(content: bytes, path: str) -> dict[str, Tensor]:
-    """Tensors of a safetensors file or a state dict of torch.save; no code in it is run. Raises UserError."""
-    try:
-        found = load(content) if path.endswith(".safetensors") else torch.load(io.BytesIO(content), weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise UserError(f"{path}: not a file of weights, or not safe to load ({str(error).splitlines()[0]})") from None
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise UserError(f"{path}: not a state dict; save model.state_dict() as safetensors")
-    return found
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    except ValueError as error:
+        raise UserError(f"{path}: {error}; save model.state_dict() as safetensors") from None

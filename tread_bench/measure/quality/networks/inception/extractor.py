@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.inception.family import InceptionOptions
+from tread_bench.measure.weights_file import read_weights
 
 _DIMS = 2048
 _SPATIAL_CHANNELS = 7
@@ -62,25 +61,22 @@ def weights_problems(options: InceptionOptions, shape: tuple[int, int]) -> Itera
 def open_inception(path: str | Path) -> Extractor:
     """torch-fidelity's InceptionV3 (2048 features) from a local file of its weights, loaded as tensors only."""
     try:
-        content = Path(path).read_bytes()
-        weights = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        network = Inception(_plain_copy(weights))
+        weights = read_weights(path)
+        network = Inception(_plain_copy(weights.tensors))
     except OSError as error:
         raise UserError(f"{path}: cannot read Inception weights ({error.strerror})") from None
-    except (pickle.UnpicklingError, RuntimeError, TypeError, AttributeError, EOFError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (ValueError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
         raise UserError(
-            f"{path}: not a state dict of torch-fidelity's Inception, or not safe to load ({reason}); give "
+            f"{path}: not a state dict of torch-fidelity's Inception ({reason}); give "
             "weights-inception-2015-12-05-6726825d.pth of torch-fidelity's release v0.2.0"
         ) from None
-    return Extractor("inception", network, hashlib.sha256(content).hexdigest(), _DIMS, _SPATIAL_DIMS)
+    return Extractor("inception", network, weights.sha256, _DIMS, _SPATIAL_DIMS)
 
 
-def _plain_copy(weights: object) -> io.BytesIO:
+def _plain_copy(tensors: dict[str, Tensor]) -> io.BytesIO:
     """The tensors, written again: torch-fidelity unpickles without restriction, so it only gets what we wrote."""
-    if not isinstance(weights, dict) or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise TypeError("not a dictionary of tensors")
     buffer = io.BytesIO()
-    torch.save({str(name): tensor for name, tensor in weights.items()}, buffer)
+    torch.save(tensors, buffer)
     buffer.seek(0)
     return buffer

@@ -1,0 +1,90 @@
+"""Files of weights that need not be trusted: named tensors, or an error."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+import warnings
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from tread_bench.core.files import read_plain
+
+_BROKEN = (
+    SafetensorError,
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class Weights(NamedTuple):
+    """Tensors by name, and the SHA-256 of the file that they are from."""
+
+    tensors: dict[str, Tensor]
+    sha256: str
+
+
+def read_weights(path: str | Path) -> Weights:
+    """The tensors of a file. Raises OSError, or ValueError with what is wrong in one line."""
+    content = read_plain(Path(path))
+    return Weights(tensors_of(content), hashlib.sha256(content).hexdigest())
+
+
+def tensors_of(content: bytes) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, or of a state dict written by torch.save, on the CPU; no code in it is run.
+
+    Raises:
+        ValueError: it is neither, or contains anything but finite tensors; the text is one line.
+    """
+    try:
+        found = load(content) if _is_safetensors(content) else _unpickled(content)
+    except _BROKEN as error:
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
+        raise ValueError(f"not a file of weights, or not safe to load: {reason}") from None
+    if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
+        raise ValueError("not a dictionary of tensors")
+    for name, tensor in found.items():
+        if wrong := _wrong_with(tensor):
+            raise ValueError(f"tensor {str(name)!r} {wrong}")
+    return {str(name): tensor.detach() for name, tensor in found.items()}
+
+
+def _is_safetensors(content: bytes) -> bool:
+    """Whether it begins with the length of a JSON object, and the object."""
+    return content[8:9] == b"{" and int.from_bytes(content[:8], "little") <= len(content) - 8
+
+
+def _unpickled(content: bytes) -> object:
+    if zipfile.is_zipfile(io.BytesIO(content)):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                raise ValueError("it is compressed, which torch.save never does: it could fill the memory")
+    with warnings.catch_warnings():  # of sparse tensors, which are refused below
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+
+
+def _wrong_with(tensor: Tensor) -> str:
+    """The rule that a tensor breaks; empty if none."""
+    if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
+        return "is not a plain tensor"
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        return f"has shape {tuple(tensor.shape)}, more than the file stores"
+    if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+        return "contains NaN or infinite values"
+    return ""
