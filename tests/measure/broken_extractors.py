@@ -37,6 +37,34 @@ standardises_batches = with_change(lambda features, logits: (features - features
 draws = with_change(lambda features, logits: (features + 1e-6 * torch.rand_like(features), logits))
 
 
+class WithSpatial(nn.Module):
+    """The network, with something as spatial features."""
+
+    def __init__(self, network, spatial):
+        super().__init__()
+        self.network = network
+        self.spatial = spatial
+
+    def forward(self, pixels, spatial=False):
+        features, logits = self.network(pixels)
+        return (features, logits, self.spatial(features)) if spatial else (features, logits)
+
+
+def with_spatial(spatial, dims=64):
+    def build(options, shape):
+        found = open_digits_classifier(options, shape)
+        return Extractor(found.name, WithSpatial(found.network, spatial), found.sha256, found.dims, dims)
+
+    return build
+
+
+right_spatial = with_spatial(lambda features: features.flip(1))
+cropped_spatial = with_spatial(lambda features: features[:, 1:])
+no_spatial = with_spatial(lambda features: None)
+infinite_spatial = with_spatial(lambda features: features / 0)
+drawn_spatial = with_spatial(lambda features: features + 1e-6 * torch.rand_like(features))
+
+
 def not_a_number(options, shape):
     return with_change(lambda features, logits: (features / 0, logits))(options, shape)
 

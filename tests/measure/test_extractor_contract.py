@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
+import torch
 
 from tests.announced import announce
 from tread_bench.contract import EXTRACTOR_CHECKS, check_extractor
@@ -16,7 +17,7 @@ from tread_bench.core import plugins
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.errors import UserError
-from tread_bench.core.extractors import ExtractorOptions, find_extractor
+from tread_bench.core.extractors import ExtractorOptions, Published, find_extractor
 from tread_bench.core.metrics import MetricOptions, Needs, find_metric
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
@@ -61,6 +62,35 @@ def test_every_check_is_shown_to_find_something():
     assert found == {check.__name__.removeprefix("check_") for check in EXTRACTOR_CHECKS}
 
 
+@pytest.mark.parametrize(
+    ("name", "checks"),
+    [
+        ("right_spatial", set()),
+        ("cropped_spatial", {"features"}),
+        ("no_spatial", {"features"}),
+        ("infinite_spatial", {"features"}),
+        ("drawn_spatial", {"determinism"}),
+    ],
+)
+def test_spatial_features_are_checked_too(name, checks):
+    network = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}", has_spatial=True)
+    assert {violation.check for violation in check_extractor(network, shape=GREY)} == checks
+
+
+@pytest.mark.parametrize(("has_spatial", "builder"), [(True, DIGITS.builder), (False, "right_spatial")])
+def test_spatial_features_are_there_exactly_if_the_description_says_so(has_spatial, builder):
+    builder = builder if ":" in builder else f"tests.measure.broken_extractors:{builder}"
+    found = check_extractor(replace(DIGITS, builder=builder, has_spatial=has_spatial), shape=GREY)
+    assert [violation.check for violation in found] == ["features"]
+    assert f"has_spatial={has_spatial}, and spatial_dims is {None if has_spatial else 64}" in found[0].message
+
+
+def test_asking_a_network_for_spatial_features_that_it_lacks_is_an_error():
+    extractor = choose_extractor(Metrics(), DEFAULT_DATA)
+    with pytest.raises(ValueError, match="digits-classifier has no spatial features"):
+        extractor.features(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), spatial=True)
+
+
 class Other(ExtractorOptions):
     """Another network."""
 
@@ -86,12 +116,18 @@ def announced_as(monkeypatch, **changes):
         ({"has_logits": None}, "its has_logits must be a bool, not None"),
         ({"ships": "yes"}, "its ships must be a bool, not 'yes'"),
         ({"files": ()}, "its files must be a Callable, not ()"),
+        ({"has_spatial": None}, "its has_spatial must be a bool, not None"),
+        ({"distance": None}, "its distance must be a str, not None"),
+        ({"published": []}, "its published must be a tuple, not []"),
+        ({"published": ("weights.pth",)}, "its published must be a tuple of tread_bench.Published"),
+        ({"published": (Published("a", "there"),)}, "its options must have `weights: str | None = None`"),
         ({"options": WithWeights}, "it ships, so its options must have defaults; weights has none"),
     ],
 )
 def test_a_network_that_cannot_be_used_is_left_out_with_its_reason(changes, message, monkeypatch, caplog):
     assert announced_as(monkeypatch, **changes) == {}
-    assert f"feature network plug-in other = x:X of two cannot be used: {message}" in caplog.text
+    assert "feature network plug-in other = x:X of two cannot be used: " in caplog.text
+    assert message in caplog.text
 
 
 def test_what_has_no_default_must_be_said():
