@@ -180,7 +180,7 @@ class _Entry:
                 rows = self._opened(name, "r")[self._place_of(number)]
             except (OSError, ValueError):
                 return False
-            if hashlib.sha256(rows).hexdigest() != hashes[name]:
+            if hashlib.sha256(rows.data).hexdigest() != hashes[name]:
                 return False
         return True
 
@@ -195,7 +195,7 @@ class _Entry:
             rows = output.contiguous().numpy()
             with _storing(self.place):
                 self._write_rows(name, self._place_of(number).start, rows)
-            hashes[name] = hashlib.sha256(rows).hexdigest()
+            hashes[name] = hashlib.sha256(rows.data).hexdigest()
         return hashes
 
     def _write_rows(self, name: str, first: int, rows: NDArray[np.float32]) -> None:

@@ -124,9 +124,9 @@ def images_to_features(
         progress(done)
     if done == 0 or count not in (None, done):
         raise ValueError(f"{done} images, where there must be {count or 'at least one'}")
-    pooled, logits, spatial = (column.joined() for column in columns)
+    pooled, *others = (column.joined() for column in columns)
     assert pooled is not None
-    return Features(pooled, logits, spatial)
+    return Features(pooled, *others)
 
 
 class _Column:
