@@ -1,0 +1,184 @@
+"""DINOv2 as dgm-eval uses it: images, positions and class token, against plain restatements."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import timm
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from safetensors.torch import save_file
+from timm.layers import resample_abs_pos_embed
+from torch import Tensor
+from torch_fidelity.interpolate_compat_tensorflow import interpolate_bilinear_2d_like_tensorflow1x
+
+from tests.measure.random_images import difference, random_images
+from tread_bench.core.errors import UserError
+from tread_bench.measure.contract.extractors import check_extractor
+from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.networks.dinov2.extractor import interpolated, open_dinov2, resized
+from tread_bench.measure.quality.networks.dinov2.family import DINOV2
+
+WIDTH, HEADS, DEPTH, STORED_SIDE = 384, 6, 12, 37  # ViT-S/14, positions of images of 518 pixels
+
+
+@pytest.fixture(scope="module")
+def weights() -> dict[str, Tensor]:
+    """Random ones, by timm's names, with layer scales that let every block count."""
+    torch.manual_seed(0)
+    model = timm.create_model("vit_small_patch14_dinov2", pretrained=False, num_classes=0)
+    weights: dict[str, Tensor] = model.state_dict()
+    for name, tensor in weights.items():
+        if name.endswith("gamma"):
+            tensor.uniform_(0.1, 0.5)
+    weights["pos_embed"].normal_(0, 0.2)
+    weights["cls_token"].normal_()
+    return weights
+
+
+@pytest.fixture(scope="module")
+def released(weights: dict[str, Tensor], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with what the release has besides: the token of masked patches."""
+    path = tmp_path_factory.mktemp("dinov2") / "dinov2_vits14_pretrain.pth"
+    torch.save({**weights, "mask_token": torch.zeros(1, WIDTH)}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def extractor(released: Path) -> Extractor:
+    return open_dinov2(released)
+
+
+def cubic(t: float, a: float = -0.75) -> np.ndarray[Any, Any]:
+    """Weights of the four neighbours at distances 1 + t, t, 1 - t and 2 - t (Keys 1981)."""
+    near = [(a + 2) * x**3 - (a + 3) * x**2 + 1 for x in (t, 1 - t)]
+    far = [a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a for x in (1 + t, 2 - t)]
+    return np.array([far[0], *near, far[1]])
+
+
+def restated_positions(table: Tensor, grid: int = 16) -> Tensor:
+    """Bicubic at (i + 1/2) * side / (grid + 0.1) - 1/2 along both axes, edges repeated, without antialiasing."""
+    side = math.isqrt(table.shape[1] - 1)
+    weights = np.zeros((grid, side))
+    for i in range(grid):
+        at = (i + 0.5) * side / (grid + 0.1) - 0.5
+        low = math.floor(at)
+        for k, weight in enumerate(cubic(at - low)):
+            weights[i, min(max(low - 1 + k, 0), side - 1)] += weight
+    patches = table[0, 1:].double().numpy().reshape(side, side, -1)
+    small = np.einsum("ia,jb,abd->ijd", weights, weights, patches).reshape(grid * grid, -1)
+    return torch.cat([table[0, :1], torch.from_numpy(small).float()])[None]
+
+
+def restated(w: dict[str, Tensor], pixels: Tensor) -> Tensor:
+    """Class tokens of a vision transformer with layer scale, images at 224 pixels."""
+    small = [Image.fromarray(one.permute(1, 2, 0).numpy()).resize((224, 224), Image.BICUBIC) for one in pixels]
+    x = torch.from_numpy(np.stack([np.asarray(one, np.float32) / 255 for one in small])).permute(0, 3, 1, 2)
+    x = (x - torch.tensor([0.485, 0.456, 0.406])[:, None, None]) / torch.tensor([0.229, 0.224, 0.225])[:, None, None]
+    x = F.conv2d(x, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=14).flatten(2).transpose(1, 2)
+    x = torch.cat([w["cls_token"].expand(len(x), -1, -1), x], 1) + restated_positions(w["pos_embed"])
+    for i in range(DEPTH):
+        block = {name.removeprefix(f"blocks.{i}."): one for name, one in w.items() if name.startswith(f"blocks.{i}.")}
+        y = F.layer_norm(x, (WIDTH,), block["norm1.weight"], block["norm1.bias"], 1e-6)
+        qkv = F.linear(y, block["attn.qkv.weight"], block["attn.qkv.bias"])
+        q, k, v = (one.unflatten(2, (HEADS, -1)).transpose(1, 2) for one in qkv.chunk(3, 2))
+        y = (q @ k.mT / math.sqrt(WIDTH // HEADS)).softmax(-1) @ v
+        y = F.linear(y.transpose(1, 2).flatten(2), block["attn.proj.weight"], block["attn.proj.bias"])
+        x = x + block["ls1.gamma"] * y
+        y = F.layer_norm(x, (WIDTH,), block["norm2.weight"], block["norm2.bias"], 1e-6)
+        y = F.gelu(F.linear(y, block["mlp.fc1.weight"], block["mlp.fc1.bias"]))
+        x = x + block["ls2.gamma"] * F.linear(y, block["mlp.fc2.weight"], block["mlp.fc2.bias"])
+    return F.layer_norm(x[:, 0], (WIDTH,), w["norm.weight"], w["norm.bias"], 1e-6)
+
+
+def test_class_tokens_are_those_of_the_released_network(extractor: Extractor, weights: dict[str, Tensor]) -> None:
+    pixels = random_images(3, side=64)
+    found = extractor.features(pixels)
+    assert (found.pooled.shape, found.logits, found.spatial) == ((3, WIDTH), None, None)
+    assert difference(found.pooled, restated(weights, pixels)) < 1e-4
+
+
+def test_positions_are_interpolated_as_released_and_not_as_timm_does(weights: dict[str, Tensor]) -> None:
+    table = weights["pos_embed"]
+    found = interpolated(table, 16)
+    assert torch.allclose(found, restated_positions(table), atol=1e-5)
+    assert torch.equal(found[:, 0], table[:, 0])
+    timms = resample_abs_pos_embed(table, [16, 16])
+    assert difference(timms[0, 1:], found[0, 1:]) > 0.1
+    assert interpolated(found, 16) is found
+
+
+def test_images_are_resized_with_antialiasing() -> None:
+    stripes = torch.zeros(1, 3, 448, 448, dtype=torch.uint8)
+    stripes[..., ::2] = 255
+    inner = resized(stripes)[..., 8:-8].float()
+    assert inner.min() >= 126 and inner.max() <= 129  # grey: what no single pixel is
+    aliased = interpolate_bilinear_2d_like_tensorflow1x(stripes.float(), (224, 224), align_corners=False)
+    assert aliased.min() == 255  # torch-fidelity's path: every other column
+
+
+def test_images_of_224_pixels_stay_as_they_are() -> None:
+    pixels = random_images(2, side=224)
+    assert torch.equal(resized(pixels), pixels)
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract(released: Path) -> None:
+    assert check_extractor(DINOV2, {"weights": str(released)}, shape=(3, 16)) == []
+
+
+def test_the_file_of_timm_gives_the_same_features(extractor: Extractor, weights: Any, tmp_path: Path) -> None:
+    save_file(weights, tmp_path / "timm.safetensors")
+    other = open_dinov2(tmp_path / "timm.safetensors")
+    assert torch.equal(other.features(random_images(1)).pooled, extractor.features(random_images(1)).pooled)
+    assert other.sha256 != extractor.sha256  # another file; figures of the two are not ranked together
+
+
+def test_only_the_large_network_has_the_protocol_s_name(extractor: Extractor) -> None:
+    assert extractor.name == "vit_small_patch14_dinov2"
+
+
+def _with_registers(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {**weights, "register_tokens": torch.zeros(1, 4, WIDTH)}
+
+
+def _of_another_width(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {**weights, "cls_token": torch.zeros(1, 1, 100), "pos_embed": torch.zeros(1, 257, 100)}
+
+
+def _not_square(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {**weights, "pos_embed": weights["pos_embed"][:, :300].clone()}
+
+
+def _incomplete(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in weights.items() if not name.startswith("blocks.11.")}
+
+
+def _of_a_classifier(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {"conv.weight": torch.zeros(3)}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_with_registers, "it has registers"),
+        (_of_another_width, r"its class token has shape \(1, 1, 100\)"),
+        (_not_square, "its table of 300 positions is not a square"),
+        (_incomplete, "Missing key"),
+        (_of_a_classifier, "it has no class token"),
+    ],
+)
+def test_other_weights_are_refused_with_the_way_out(change: Any, message: str, weights: Any, tmp_path: Path) -> None:
+    save_file(change(weights), tmp_path / "other.safetensors")
+    with pytest.raises(UserError, match=rf"not the weights of DINOv2 \(.*{message}.*give dinov2_vitl14_pretrain\.pth"):
+        open_dinov2(tmp_path / "other.safetensors")
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="/nowhere: cannot read DINOv2's weights"):
+        open_dinov2("/nowhere")

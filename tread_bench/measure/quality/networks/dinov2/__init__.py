@@ -1,0 +1,1 @@
+"""DINOv2, as FD-DINOv2 has it."""

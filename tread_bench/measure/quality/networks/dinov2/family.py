@@ -1,0 +1,41 @@
+"""DINOv2 as a feature network, without torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, weights_file
+
+
+class DinoV2Options(ExtractorOptions):
+    """DINOv2, whose class tokens FD-DINOv2 compares (Stein et al. 2023); from a local file of weights."""
+
+    name: Literal["dinov2"] = "dinov2"
+    weights: str | None = Field(
+        None, description="weights of DINOv2 without registers, as released or as timm has them"
+    )
+
+
+DINOV2 = ExtractorFamily(
+    name="dinov2",
+    options=DinoV2Options,
+    builder="tread_bench.measure.quality.networks.dinov2.extractor:build",
+    has_logits=False,
+    ships=False,
+    files=weights_file,
+    check_files="tread_bench.measure.quality.networks.dinov2.extractor:weights_problems",
+    distance="FD-DINOv2",
+    published=(
+        Published(
+            file="dinov2_vitl14_pretrain.pth",
+            where="DINOv2, pretrained backbone ViT-L/14 distilled, without registers, "
+            "https://github.com/facebookresearch/dinov2",
+        ),
+        Published(
+            file="vit_large_patch14_dinov2.lvd142m.safetensors",
+            where="timm, model.safetensors of vit_large_patch14_dinov2.lvd142m, renamed",
+        ),
+    ),
+)
