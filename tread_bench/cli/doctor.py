@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -23,8 +24,13 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
+from tread_bench.core.data_files import content_sha256
+from tread_bench.core.extractors import OUTPUTS, ExtractorFamily, extractors
 from tread_bench.core.families import families
 from tread_bench.core.kernels import KERNELS, missing
+from tread_bench.core.metrics import metrics
+from tread_bench.core.weights_folder import find_weights, is_as_published, weights_folder
+from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.speed.gpu_conditions import nvml_problem
 
@@ -47,6 +53,9 @@ def examine() -> dict[str, Any]:
         },
         "autocast": {name: autocast_problem(name, devices[-1]) or "yes" for name in ("bfloat16", "float16")},
         "feature_networks": {DEFAULT_DATA.name: _shipped_network()},
+        "weights_folder": str(weights_folder()),
+        "weights": {family.name: _weights(family) for family in extractors().values() if family.published},
+        "stored_features_mib": FeatureStore().bytes_used() // 2**20,
     }
 
 
@@ -75,6 +84,32 @@ def _cuda() -> str:
         return f"CUDA {torch.version.cuda}; the GPU {tf32} TF32 (compute.matmul_precision: high)"
     built = "was built without CUDA" if torch.version.cuda is None else f"was built for CUDA {torch.version.cuda}"
     return f"torch sees no GPU (it {built})"
+
+
+def _weights(family: ExtractorFamily) -> dict[str, Any]:
+    """Whether the published weights of a feature network are there, which metrics need them, and who publishes them."""
+    place = find_weights(family.name)
+    needed_by = []
+    for metric in metrics().values():
+        outputs = metric.needs.intersection(OUTPUTS)
+        if outputs and outputs <= family.outputs:
+            needed_by.append(metric.name)
+    return {
+        "file": _file_of_weights(family, place) if place else "missing",
+        "gives": f"{family.distance} and what else reads its features: {', '.join(needed_by)}",
+        "published": [f"{one.file}: {one.where}" for one in family.published],
+    }
+
+
+def _file_of_weights(family: ExtractorFamily, place: Path) -> str:
+    """The file, with its hash and whether that is the published one."""
+    try:
+        sha256 = content_sha256(str(place))
+    except OSError as error:
+        return f"{place} cannot be read ({error.strerror})"
+    (published,) = (one for one in family.published if one.file == place.name)
+    verdicts = {True: "as published", False: "not the published file", None: "no hash is published"}
+    return f"{place}, sha256 {sha256[:12]}, {verdicts[is_as_published(published, sha256)]}"
 
 
 def _shipped_network() -> str:

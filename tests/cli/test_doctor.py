@@ -1,0 +1,50 @@
+"""`doctor` says which weights are there, which metrics need them, and where they are published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import tread_bench
+from tread_bench.cli.doctor import examine
+from tread_bench.core.extractors import find_extractor
+
+INCEPTION = find_extractor("inception").published[0]
+
+
+def test_weights_that_are_missing_come_with_their_publisher_and_their_metrics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREAD_BENCH_WEIGHTS", str(tmp_path))
+    found = examine()
+    assert found["weights_folder"] == str(tmp_path)
+    assert found["weights"].keys() == {"inception", "dinov2"}
+    inception, dinov2 = found["weights"]["inception"], found["weights"]["dinov2"]
+    assert inception["file"] == dinov2["file"] == "missing"
+    assert inception["published"] == [f"{INCEPTION.file}: {INCEPTION.where}"]
+    assert inception["gives"].startswith("FID ") and dinov2["gives"].startswith("FD-DINOv2 ")
+    metrics = [set(one["gives"].partition(": ")[2].split(", ")) for one in (inception, dinov2)]
+    assert metrics[0] >= {"fid", "kid", "precision_recall", "inception_score"}
+    assert metrics[0] - metrics[1] >= {"inception_score"}
+
+
+def test_a_file_is_shown_with_its_hash_and_whether_it_is_the_published_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREAD_BENCH_WEIGHTS", str(tmp_path))
+    (tmp_path / INCEPTION.file).write_bytes(b"other weights")
+    dinov2 = find_extractor("dinov2").published[1]
+    (tmp_path / dinov2.file).write_bytes(b"other weights")
+    found = examine()["weights"]
+    assert found["inception"]["file"] == f"{tmp_path / INCEPTION.file}, sha256 {SHA256[:12]}, not the published file"
+    assert found["dinov2"]["file"] == f"{tmp_path / dinov2.file}, sha256 {SHA256[:12]}, no hash is published"
+
+
+SHA256 = "53959fa102f31e51d8d1ee12fe89c2fd7cd556dbaf2c6102046d195a504850a0"  # of b"other weights"
+
+
+def test_it_is_printed_as_a_table() -> None:
+    done = tread_bench("doctor")
+    assert done.returncode == 0
+    assert "weights inception" in done.stdout and INCEPTION.file in done.stdout
