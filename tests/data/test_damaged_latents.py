@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save_file
 
 from tests.data.latent_layouts import SHAPE, opened_lmdb, written
 from tread_bench.core.errors import UserError
@@ -72,6 +73,11 @@ def packed(path: Path) -> None:
 
 FIRST = "00000/img-mean-std-00000000.npy"
 MOMENTS = (2 * SHAPE[0], *SHAPE[1:])
+EMPTY = {
+    "moments": np.zeros((0, *MOMENTS), np.float32),
+    "moments_flip": np.zeros((0, *MOMENTS), np.float32),
+    "labels": np.zeros(0, np.int64),
+}
 HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000, 1000000, 1000000)}"
 MAR = "n01440000/n0144_00000.JPEG.npz"
 DDT = "n01440000/n0144_00000.JPEG.pt"
@@ -154,7 +160,12 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
     "tread, class": (
         "tread-wds",
         lambda f: add_to_shard(f, {"0000099.cls": b"cat"}),
-        "0000099.cls: b'cat' is not a class",
+        "0000099.cls is b'cat', and must be a number in ASCII",
+    ),
+    "tread, huge class": (
+        "tread-wds",
+        lambda f: add_to_shard(f, {"0000099.cls": b"9223372036854775808"}),
+        "0000099.cls is b'9223372036854775808', and must be a number in ASCII of at most 18 digits",
     ),
     "tread, moments": (
         "tread-wds",
@@ -198,6 +209,11 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
         "maskdit-lmdb",
         lambda f: put(f, b"z-0", b"cat"),
         r"z-0 is 3 bytes, and float32 moments .* are 512",
+    ),
+    "safetensors, one file empty": (
+        "safetensors",
+        lambda f: save_file(EMPTY, f / "latents-00001.safetensors"),
+        r"latents-00001\.safetensors: no latents; a split needs at least one in each file",
     ),
     "safetensors, cut": (
         "lightningdit",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.data.latents.lmdb_store import open_store
 from tread_bench.data.latents.stand_in import stand_in
 from tread_bench.data.open import open_data
 
@@ -35,6 +38,19 @@ def test_it_stands_in_for_files_that_are_missing(layout: str, tmp_path: Path, mo
     assert sorted(set(data.train.labels(np.arange(40)).tolist())) == [0, 1, 2]
     if images:
         assert data.train.pictures(np.array([3]), 0, 0).shape == (1, 3, 8, 8)
+
+
+def test_without_lmdb_a_stand_in_and_a_database_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    told = r"layout maskdit-lmdb needs the package lmdb: pip install 'tread-bench\[lmdb\]'"
+    options = LatentsData(name="latents", layout="maskdit-lmdb", **MISSING)
+    with pytest.raises(UserError, match=told):
+        stand_in(options, tmp_path, 40)
+    (tmp_path / "data.mdb").touch()
+    with pytest.raises(UserError, match=told):
+        open_store(options, [str(tmp_path / "data.mdb")])
 
 
 def test_every_class_of_class_folders_gets_a_sample(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""NumPy arrays of a known shape, read from bytes that nobody has to trust."""
+"""NumPy arrays of a known shape, and numbers, read from bytes that nobody has to trust."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _LENGTH_BYTES = 4  # at most, of the number behind them that says how long the h
 _LONGEST_HEADER = 4096
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 FLOATS = ("float32", "float16")
+LONGEST_NUMBER = 18  # digits that 64 bits always hold
 
 
 class WrongShapeError(UserError):
@@ -90,6 +91,22 @@ def npy_array(
             f"{where}: {key} has {len(content):,} bytes where its header declares {expected:,}; copy it again"
         )
     return np.frombuffer(content, header.dtype, offset=header.length).reshape(shape)
+
+
+def ascii_number(content: bytes, where: str) -> int:
+    """Return a whole number of at most 18 digits, with or without white space around it.
+
+    Args:
+        where: file and place, for messages.
+
+    Raises:
+        UserError: it is anything else.
+    """
+    if not content.strip().isdigit() or len(content) > LONGEST_NUMBER:
+        raise UserError(
+            f"{where} is {content[:20]!r}, and must be a number in ASCII of at most {LONGEST_NUMBER} digits"
+        )
+    return int(content)
 
 
 def _header_end(content: bytes) -> int:

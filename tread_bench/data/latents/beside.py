@@ -64,7 +64,7 @@ class ImagesBeside:
         except UserError:
             raise
         except ValueError as error:
-            raise UserError(f"{self._tree.path.rstrip('/')}/{name}: {error}") from None
+            raise UserError(f"{self._tree.where(name)}: {error}") from None
 
 
 def _key(name: str) -> str:

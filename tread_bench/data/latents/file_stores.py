@@ -20,7 +20,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.store import check_labels, wrong_shape
+from tread_bench.data.latents.store import check_labels, place_of, wrong_shape
 from tread_bench.data.latents.trees import Tree, open_tree
 
 _INDEX = "dataset.json"
@@ -60,9 +60,7 @@ class FileStore:
 
     def where(self, row: int) -> str:
         """Path of its file, or archive and name."""
-        tree = self._tree(row)
-        joint = ": " if tree.path.endswith(".zip") else "/"
-        return f"{tree.path.rstrip('/')}{joint}{self.names[row]}"
+        return self._tree(row).where(self.names[row])
 
     def sha256(self) -> str:
         """Hash of contents and labels in their order."""
@@ -72,7 +70,8 @@ class FileStore:
         return digest.hexdigest()
 
     def _tree(self, row: int) -> Tree:
-        return self.trees[int(np.searchsorted(self.ends, row, side="right"))]
+        number, _ = place_of(self.ends, row)
+        return self.trees[number]
 
     def _content(self, row: int) -> bytes:
         # At most float64 moments of both, mirrored and not, and their headers.
@@ -209,7 +208,7 @@ def _shaped(choice: LatentsData, content: bytes, where: str, shape: tuple[int, .
 
 def _listed_labels(tree: Tree, names: list[str]) -> NDArray[np.int64]:
     """Of `dataset.json`: {"labels": [[name, label], ...]}."""
-    where = f"{tree.path.rstrip('/')}/{_INDEX}"
+    where = tree.where(_INDEX)
     try:
         found = json.loads(tree.read(_INDEX, _INDEX_BYTES))
         listed = found["labels"] if isinstance(found, dict) else None
@@ -245,7 +244,7 @@ class _ClassFolders:
             return np.zeros(len(names), dtype=np.int64)
         folders = [name.partition("/")[0] for name in names]
         if outside := [name for name in names if "/" not in name]:
-            raise UserError(f"{tree.path.rstrip('/')}/{outside[0]}: not in a class folder, so its label is unknown")
+            raise UserError(f"{tree.where(outside[0])}: not in a class folder, so its label is unknown")
         numbers = {folder: number for number, folder in enumerate(sorted(set(folders)))}
         if len(numbers) != self.choice.num_classes:
             raise UserError(
@@ -274,7 +273,7 @@ def _label_name(name: str) -> str:
 
 
 def _label(tree: Tree, name: str) -> int:
-    where = f"{tree.path.rstrip('/')}/{name}"
+    where = tree.where(name)
     content = tree.read(name, _HEADER_BYTES)
     for shape in _LABEL_SHAPES:
         try:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.latents.arrays import ascii_number
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.store import check_labels, files_sha256
+from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of
 
 
 def open_store(choice: LatentsData, paths: Sequence[str]) -> LmdbStore:
@@ -43,12 +44,10 @@ class LmdbStore:
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, 2C, H, W) float32."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
-        shards = np.searchsorted(self.ends, rows, side="right")
-        for shard in np.unique(shards):
-            first = self.ends[shard - 1] if shard else 0
+        for shard, positions, numbers in by_file(self.ends, rows):
             with self._databases[shard].begin(buffers=True) as read:
-                for place in np.flatnonzero(shards == shard).tolist():
-                    found[place] = self._values(read, shard, int(rows[place] - first))
+                for position, number in zip(positions.tolist(), numbers.tolist(), strict=True):
+                    found[position] = self._values(read, shard, number)
         return found
 
     def _values(self, read: Any, shard: int, number: int) -> NDArray[np.float32]:
@@ -65,29 +64,37 @@ class LmdbStore:
 
     def where(self, row: int) -> str:
         """Database and key."""
-        shard = int(np.searchsorted(self.ends, row, side="right"))
-        return f"{self.paths[shard]}: z-{row - (self.ends[shard - 1] if shard else 0)}"
+        shard, number = place_of(self.ends, row)
+        return f"{self.paths[shard]}: z-{number}"
 
     def sha256(self) -> str:
         """Hash of the databases, in their order."""
         return files_sha256(self.paths)
 
 
+def lmdb_package() -> Any:
+    """The module `lmdb`. Raises UserError where it is not installed."""
+    try:
+        import lmdb
+    except ImportError:
+        raise UserError("layout maskdit-lmdb needs the package lmdb: pip install 'tread-bench[lmdb]'") from None
+    return lmdb
+
+
 def _open(path: str) -> Any:
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file (looked in {Path.cwd()})")
     about = os.stat(path)
-    return _environment(os.path.realpath(path), about.st_size, about.st_mtime_ns, path)
-
-
-@cache  # a process may open a database once
-def _environment(path: str, size: int, mtime_ns: int, name: str) -> Any:
     try:
-        import lmdb
-    except ImportError:
-        raise UserError(
-            f"{name}: layout maskdit-lmdb needs the package lmdb: pip install 'tread-bench[lmdb]'"
-        ) from None
+        return _environment(os.path.realpath(path), about.st_size, about.st_mtime_ns)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+@cache  # a process may open a database once, by whatever names
+def _environment(path: str, size: int, mtime_ns: int) -> Any:
+    """Raises ValueError where it cannot be read, or not completely."""
+    lmdb = lmdb_package()
     try:
         environment = lmdb.open(
             path, subdir=False, readonly=True, lock=False, readahead=False, meminit=False, max_readers=64
@@ -95,11 +102,9 @@ def _environment(path: str, size: int, mtime_ns: int, name: str) -> Any:
         pages = environment.info()["last_pgno"] + 1
         page_bytes = environment.stat()["psize"]
     except lmdb.Error as error:
-        raise UserError(f"{name}: not a readable LMDB ({error})") from None
+        raise ValueError(f"not a readable LMDB ({error})") from None
     if size < pages * page_bytes:  # reading beyond the end of a mapped file would end the process
-        raise UserError(
-            f"{name}: {size:,} bytes where its header declares {pages * page_bytes:,}; it was cut, copy it again"
-        )
+        raise ValueError(f"{size:,} bytes where its header declares {pages * page_bytes:,}; it was cut, copy it again")
     return environment
 
 
@@ -119,6 +124,4 @@ def _read_labels(database: Any, path: str) -> Arrays:
 def _number(content: bytes | None, where: str) -> int:
     if content is None:
         raise UserError(f"{where} is missing; write the database again")
-    if not content.isdigit() or len(content) > 18:
-        raise UserError(f"{where} is {content[:20]!r}, and must be a number in ASCII")
-    return int(content)
+    return ascii_number(content, where)

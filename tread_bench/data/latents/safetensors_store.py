@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.store import check_labels, files_sha256, wrong_shape
+from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
 
 _FLIPPED = "_flip"
 
@@ -51,14 +51,12 @@ class SafetensorsStore:
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C', H, W) float32; each file is read once, however many of its rows are wanted."""
         found = np.empty((len(rows), *self._shape), dtype=np.float32)
-        files = np.searchsorted(self.ends, rows, side="right")
-        for file in np.unique(files):
+        for file, positions, places in by_file(self.ends, rows):
             for number, is_wanted in enumerate((~is_mirrored, is_mirrored)[: len(self._keys)]):
-                places = np.flatnonzero((files == file) & is_wanted)
-                if len(places):
-                    inside = rows[places] - (self.ends[file - 1] if file else 0)
-                    in_order = inside.argsort(kind="stable")
-                    found[places[in_order]] = self._rows(int(file), number, inside[in_order])
+                chosen = np.flatnonzero(is_wanted[positions])
+                if len(chosen):
+                    in_order = chosen[places[chosen].argsort(kind="stable")]
+                    found[positions[in_order]] = self._rows(file, number, places[in_order])
         return found
 
     def _rows(self, file: int, number: int, rows: NDArray[np.int64]) -> NDArray[np.generic]:
@@ -67,8 +65,8 @@ class SafetensorsStore:
 
     def where(self, row: int) -> str:
         """File and row."""
-        file = int(np.searchsorted(self.ends, row, side="right"))
-        return f"{self.paths[file]}, {self.key[:-1]} {row - (self.ends[file - 1] if file else 0)}"
+        file, place = place_of(self.ends, row)
+        return f"{self.paths[file]}, {self.key[:-1]} {place}"
 
     def sha256(self) -> str:
         """Hash of the files, in their order."""
@@ -103,6 +101,8 @@ def _check_values(choice: LatentsData, file: Any, path: str, key: str) -> int:
         raise UserError(f"{path}: {key} are {dtype}; store float16 (F16) or float32 (F32)")
     if found[1:] != choice.stored_shape or len(found) != 4:
         raise wrong_shape(choice, f"{path}: {key}", found[1:], found[:1])
+    if not found[0]:
+        raise UserError(f"{path}: no latents; a split needs at least one in each file")
     return int(found[0])
 
 

@@ -20,6 +20,7 @@ from safetensors.numpy import save_file
 
 from tread_bench.core.plugins import named
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.lmdb_store import lmdb_package
 
 _STD = 0.1  # of the posterior, where a mean has 1
 _DECODED = 16  # latents that an exported decoder takes at a time
@@ -160,10 +161,8 @@ def write_numbered(options: LatentsData, folder: Path, samples: Samples) -> list
 
 
 def write_lmdb(options: LatentsData, folder: Path, samples: Samples) -> list[str]:
-    import lmdb
-
     size = 4 * samples.values.nbytes + 2**24
-    with lmdb.open(str(folder), map_size=size) as database, database.begin(write=True) as write:
+    with lmdb_package().open(str(folder), map_size=size) as database, database.begin(write=True) as write:
         for i, (value, label) in enumerate(zip(samples.values, samples.labels, strict=True)):
             write.put(b"z-%d" % i, value.tobytes())
             write.put(b"y-%d" % i, b"%d" % label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +45,10 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Se
     """
     # What was found, and what the suite requests.
     expected = choice.stored_shape
-    has = (*batch, *found)
-    shapes = f"{where} of shape {_written(has)} where data.channels and data.image_size request "
+    requested = _written((*(["N"] if batch else []), *expected))
+    shapes = (
+        f"{where} of shape {_written((*batch, *found))} where data.channels and data.image_size request {requested}"
+    )
 
     # Samples and moments that were taken for each other.
     if tuple(found) == (MEAN_AND_SPREAD * choice.channels, *expected[1:]):
@@ -64,12 +66,36 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Se
             else f"layout {choice.layout} holds moments; name the layout that it was written in"
         )
     else:
-        return UserError(shapes + _written((*(["N"] if batch else []), *expected)))
-    return UserError(f"{shapes}{_written((*(['N'] if batch else []), *expected))}: {reason}; {way_out}")
+        return UserError(shapes)
+    return UserError(f"{shapes}: {reason}; {way_out}")
 
 
 def _written(shape: Iterable[int | str]) -> str:
     return f"({', '.join(map(str, shape))})"
+
+
+def place_of(ends: NDArray[np.int64], row: int) -> tuple[int, int]:
+    """Number of the file or folder that a sample is in, and its place there.
+
+    Args:
+        ends: of a `Store`.
+    """
+    file = int(np.searchsorted(ends, row, side="right"))
+    return file, row - _first(ends, file)
+
+
+def by_file(
+    ends: NDArray[np.int64], rows: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield for each file that has some of these samples: its number, their positions in `rows`, their places in it."""
+    files = np.searchsorted(ends, rows, side="right")
+    for file in np.unique(files).tolist():
+        positions = np.flatnonzero(files == file)
+        yield file, positions, rows[positions] - _first(ends, file)
+
+
+def _first(ends: NDArray[np.int64], file: int) -> int:
+    return int(ends[file - 1]) if file else 0
 
 
 def files_sha256(paths: Sequence[str]) -> str:

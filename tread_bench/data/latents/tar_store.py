@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.latents.arrays import WrongShapeError, npy_array
+from tread_bench.data.latents.arrays import LONGEST_NUMBER, WrongShapeError, ascii_number, npy_array
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
-from tread_bench.data.latents.store import check_labels, files_sha256, wrong_shape
+from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
 
 _NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)", re.DOTALL)  # WebDataset's key and extension
 _LATENT, _CLASS = "latent.npy", "cls"
-_LONGEST_LABEL = 20
 _BLOCK = 512
 
 
@@ -55,11 +54,10 @@ class TarStore:
     def read(self, rows: NDArray[np.int64], is_mirrored: NDArray[np.bool_]) -> NDArray[np.float32]:
         """(B, C, H, W) float32; each shard is opened once."""
         found = np.empty((len(rows), *self.choice.stored_shape), dtype=np.float32)
-        shards = np.searchsorted(self.ends, rows, side="right")
-        for shard in np.unique(shards):
+        for shard, positions, _ in by_file(self.ends, rows):
             with _opened(self.paths[shard]) as file:
-                for place in np.flatnonzero(shards == shard).tolist():
-                    found[place] = self._values(file.fileno(), int(rows[place]))
+                for position in positions.tolist():
+                    found[position] = self._values(file.fileno(), int(rows[position]))
         return found
 
     def _values(self, handle: int, row: int) -> NDArray[np.generic]:
@@ -71,8 +69,8 @@ class TarStore:
 
     def where(self, row: int) -> str:
         """Shard and key."""
-        shard = int(np.searchsorted(self.ends, row, side="right"))
-        key = self._keys[shard][row - (self.ends[shard - 1] if shard else 0)].tobytes().rstrip(b"\0")
+        shard, place = place_of(self.ends, row)
+        key = self._keys[shard][place].tobytes().rstrip(b"\0")
         return f"{self.paths[shard]}: {key.decode(errors='replace')}.{_LATENT}"
 
     def sha256(self) -> str:
@@ -95,6 +93,7 @@ def _indexed(path: str) -> Arrays:
 
 def _index(path: str) -> Arrays:
     """Place and size of every latent, and every label, in the order of the shard. Raises UserError."""
+    # Members by key.
     latents: dict[str, tuple[int, int]] = {}
     classes: dict[str, int] = {}
     size = os.path.getsize(path)
@@ -114,7 +113,8 @@ def _index(path: str) -> Arrays:
                     latents[key] = (member.offset_data, member.size)
                 elif extension == _CLASS:
                     content.seek(member.offset_data)
-                    classes[key] = _label(content.read(min(member.size, _LONGEST_LABEL + 1)), f"{path}: {member.name}")
+                    label = content.read(min(member.size, LONGEST_NUMBER + 1))
+                    classes[key] = ascii_number(label, f"{path}: {member.name}")
                 else:
                     _check_known(key, extension, path)
     except tarfile.TarError as error:
@@ -130,6 +130,8 @@ def _index(path: str) -> Arrays:
     for key in latents.keys() ^ classes.keys():
         missing = _CLASS if key in latents else _LATENT
         raise UserError(f"{path}: {key} has no .{missing}; every sample has a latent and a class")
+
+    # As arrays, which are kept; of keys their bytes.
     places = np.array(list(latents.values()), dtype=np.int64)
     labels = np.array([classes[key] for key in latents], dtype=np.int64)
     keys = np.array([key.encode(errors="replace") for key in latents])
@@ -151,12 +153,5 @@ def _check_known(key: str, extension: str, path: str) -> None:
     if extension == "latent":
         raise UserError(
             f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it; convert the shards once with "
-            "`tread-bench convert DIR --layout maskdit-wds --out NEW`"
+            "`tread-bench convert DIR --layout maskdit-wds --num-classes N --out NEW`"
         )
-
-
-def _label(content: bytes, where: str) -> int:
-    text = content.strip()
-    if not text.isdigit() or len(content) > _LONGEST_LABEL:
-        raise UserError(f"{where}: {content!r} is not a class number")
-    return int(text)

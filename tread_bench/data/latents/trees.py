@@ -21,6 +21,9 @@ class Tree(Protocol):
     def names(self, suffix: str) -> list[str]:
         """Names that end with the suffix, sorted as texts. Raises UserError."""
 
+    def where(self, name: str) -> str:
+        """Folder or archive and name, for messages."""
+
     def read(self, name: str, most_bytes: int) -> bytes:
         """The content of a file. Raises UserError where there is none, or it is larger."""
 
@@ -37,11 +40,14 @@ class Folder:
             found = [entry.path for entry in entries_below(self._base) if entry.name.endswith(suffix)]
         return sorted(path.removeprefix(self._base).replace(os.sep, "/") for path in found)
 
+    def where(self, name: str) -> str:
+        return f"{self._base}{name}"
+
     def read(self, name: str, most_bytes: int) -> bytes:
         with self._reported(name), open(self._base + name, "rb") as file:
             if os.fstat(file.fileno()).st_size <= most_bytes:
                 return file.read()
-        raise _too_large(f"{self._base}{name}", most_bytes)
+        raise _too_large(self.where(name), most_bytes)
 
     @contextmanager
     def _reported(self, name: str) -> Iterator[None]:
@@ -49,9 +55,9 @@ class Folder:
             yield
         except FileNotFoundError:
             kind = "file" if name else "folder"
-            raise UserError(f"{self._base}{name}: no such {kind} (looked in {Path.cwd()})") from None
+            raise UserError(f"{self.where(name)}: no such {kind} (looked in {Path.cwd()})") from None
         except OSError as error:
-            raise UserError(f"{self._base}{name}: cannot be read ({error.strerror})") from None
+            raise UserError(f"{self.where(name)}: cannot be read ({error.strerror})") from None
 
 
 class Archive:
@@ -72,6 +78,9 @@ class Archive:
     def names(self, suffix: str) -> list[str]:
         return sorted(name for name in self._file.namelist() if name.endswith(suffix))
 
+    def where(self, name: str) -> str:
+        return f"{self.path}: {name}"
+
     def read(self, name: str, most_bytes: int) -> bytes:
         try:
             about = self._file.getinfo(name)
@@ -80,8 +89,8 @@ class Archive:
         except KeyError:
             raise UserError(f"{self.path}: no {name}") from None
         except (OSError, zipfile.BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError) as error:
-            raise UserError(f"{self.path}: {name} cannot be read ({error}); copy the archive again") from None
-        raise _too_large(f"{self.path}: {name}", most_bytes)
+            raise UserError(f"{self.where(name)} cannot be read ({error}); copy the archive again") from None
+        raise _too_large(self.where(name), most_bytes)
 
 
 def open_tree(path: str) -> Tree:
