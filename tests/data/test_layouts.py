@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from tests.data.latent_layouts import PEERS, SHAPE, written
 from tread_bench.core import draws
 from tread_bench.core.data_sources import find_data_source
-from tread_bench.core.latent_manifest import MANIFEST, LatentManifest
+from tread_bench.core.errors import UserError
+from tread_bench.core.latent_manifest import MANIFEST, LatentManifest, read_manifest
 from tread_bench.data.check import data_problems
 from tread_bench.data.contract import check_data
 from tread_bench.data.latents.family import LatentsData
@@ -254,4 +256,36 @@ def test_a_file_that_is_not_what_its_manifest_lists_is_found_by_its_hash(tmp_pat
 def test_a_manifest_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     settings = with_manifest(tmp_path, "{")
     sizes = {"image_size": 4, "num_classes": 3, "quantity": "mean_logvar", "flips": "pair"}
-    assert all("manifest.json: not JSON" in message for message in problems({**settings, **sizes}))
+    (found,) = problems({**settings, **sizes})
+    assert "manifest.json: not JSON" in found
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"scale": 10**400}, r"manifest\.json: scale: 1000.*: must be a finite number"),
+        ({"scale": [1, 1, 1, 10**400]}, r"manifest\.json: scale: 1000.*: must be a finite number"),
+        ({"shift": -(10**400)}, r"manifest\.json: shift: -1000.*: must be a finite number"),
+        ({"scale": [1, 1, 1, 0]}, r"manifest\.json: scale: 0: must be positive and finite"),
+        ({"scale": True}, r"manifest\.json: scale: must be a number, not true"),
+        ({"shift": True}, r"manifest\.json: shift: must be a number, not true"),
+        ({"shift": [0, 0, 0, False]}, r"manifest\.json: shift: must be a number, not false"),
+        ({"encoder_input": [-1, True]}, r"manifest\.json: encoder_input\.1: must be a number, not true"),
+    ],
+)
+def test_what_must_be_a_number_is_one_in_manifest_and_suite(changed: dict[str, Any], told: str, tmp_path: Path) -> None:
+    stated = json.loads(manifest().model_dump_json())
+    settings = with_manifest(tmp_path, json.dumps({**stated, **changed}))
+    with pytest.raises(UserError, match=told):
+        read_manifest(tmp_path / "set" / MANIFEST)
+    rule = told.rpartition(": ")[2]
+    with pytest.raises(ValidationError, match=rule):
+        LatentsData(name="latents", **{**settings, **changed, "quantity": "mean_logvar", "flips": "pair"})
+
+
+def test_a_database_by_two_names_is_opened_once(tmp_path: Path) -> None:
+    settings, content = written("maskdit-lmdb", tmp_path / "set")
+    (tmp_path / "link").symlink_to(tmp_path / "set" / "train")
+    both = LatentsData(name="latents", **{**settings, "train": [*settings["train"], str(tmp_path / "link")]})
+    labels = open_data(both).train.labels(np.arange(22))
+    assert labels.tolist() == [*content.labels, *content.labels]

@@ -7,18 +7,19 @@ stated here, moments pass for samples, and a scale is applied twice or not at al
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from tread_bench.core.config.base import Int, Model, no_boolean
+from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.errors import UserError
-from tread_bench.core.problems import validation_problems
+from tread_bench.core.problems import shortened, validation_problems
 
 MANIFEST = "manifest.json"
+LOGVAR_RANGE = (-30.0, 20.0)  # to which diffusers and every published reader clamp a log-variance
 _MOST_BYTES = 2**26
 _WILDCARDS = frozenset("*?[")
 
@@ -26,20 +27,32 @@ Quantity = Literal["sample", "mean_std", "mean_logvar"]
 Flips = Literal["none", "pair", "appended"]
 
 
-def _usable(value: Any) -> Any:
-    """A number that divides as well, or one for each channel; anything else is left to pydantic."""
-    numbers = value if isinstance(value, list | tuple) else [value]
+def _finite(value: Any) -> Any:
+    """A number, or one for each channel; anything else is left to pydantic."""
     if isinstance(value, list | tuple) and not value:
         raise ValueError("must have one number for each channel")
-    for number in numbers:
+    for number in _each(value):
         no_boolean(number)
-        if isinstance(number, int | float) and not (math.isfinite(number) and number > 0):
+        if isinstance(number, int | float) and not abs(number) <= sys.float_info.max:
+            raise ValueError(f"{shortened(number)}: must be a finite number")
+    return value
+
+
+def _positive(value: Any) -> Any:
+    """Numbers that divide as well."""
+    for number in _each(value):
+        if isinstance(number, int | float) and not number > 0:
             raise ValueError(f"{number!r}: must be positive and finite")
     return value
 
 
-Scale = Annotated[float | tuple[float, ...] | str, BeforeValidator(_usable)]
-Shift = float | tuple[float, ...] | str | None
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+Range = tuple[Float, Float]
+Shift = Annotated[float | tuple[float, ...] | str | None, BeforeValidator(_finite)]
+Scale = Annotated[float | tuple[float, ...] | str, BeforeValidator(_positive), BeforeValidator(_finite)]
 
 
 class LatentManifest(Model):
@@ -52,7 +65,7 @@ class LatentManifest(Model):
     quantity: Quantity = Field(
         description="a draw from the posterior, or its mean and standard deviation or log-variance"
     )
-    encoder_input: tuple[float, float] = Field(description="range of the pixels that were encoded")
+    encoder_input: Range = Field(description="range of the pixels that were encoded")
     already_scaled: bool = Field(description="stored latents are shifted and scaled")
     scale: Scale = Field(description="a number, one per channel, or the path of an array")
     shift: Shift = Field(None, description="subtracted before scaling, in the same forms")

@@ -16,6 +16,7 @@ from tread_bench.core.latent_manifest import (
     Flips,
     LatentManifest,
     Quantity,
+    Range,
     Scale,
     Shift,
     inconsistent,
@@ -24,7 +25,7 @@ from tread_bench.core.latent_manifest import (
 )
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
-from tread_bench.data.latents.layouts import LAYOUTS, PICKLED, Layout
+from tread_bench.data.latents.layouts import LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.parquet.family import SUFFIXES
 
 _OWN = "safetensors"
@@ -42,7 +43,7 @@ def _known_layout(name: str) -> str:
     if name in PICKLED:
         raise ValueError(
             f"layout {name} stores pickles, which can run any code when they are opened; convert them once: "
-            f"tread-bench convert DIR --layout {name} --out NEW, then layout: {_OWN}"
+            f"tread-bench convert DIR --layout {name} --num-classes N --out NEW, then layout: {_OWN}"
         )
     if name not in LAYOUTS:
         raise ValueError(unknown("layout", name, LAYOUTS))
@@ -64,14 +65,14 @@ class LatentsData(DataOptions):
     quantity: Quantity = Field(
         "sample", exclude_if=_is("sample"), description="what is stored: samples of the posterior, or its moments"
     )
-    encoder_input: tuple[float, float] = Field(
+    encoder_input: Range = Field(
         _ENCODER_INPUT, exclude_if=_is(_ENCODER_INPUT), description="range of the pixels that were encoded"
     )
     already_scaled: bool = Field(False, exclude_if=is_unused, description="stored latents are shifted and scaled")
     scale: Scale = Field(
-        0.18215,
+        SD_VAE_SCALE,
         description="a network learns scale * (latent - shift): a number, one per channel, or the path of an array; "
-        "SD-VAE's is 0.18215",
+        f"SD-VAE's is {SD_VAE_SCALE}",
     )
     shift: Shift = Field(None, exclude_if=is_unused, description="in the same forms; empty: 0")
     flips: Flips = Field(

@@ -8,7 +8,7 @@ from typing import Any
 
 from tread_bench.core.latent_manifest import manifest_path
 
-_SD_VAE = 0.18215
+SD_VAE_SCALE = 0.18215
 _SAMPLES = {"quantity": "sample", "already_scaled": False}
 _SCALED_SAMPLES = {"quantity": "sample", "already_scaled": True, "flips": "none"}
 _MEAN_STD = {"quantity": "mean_std", "already_scaled": False, "flips": "none"}
@@ -28,7 +28,7 @@ class Layout:
         name: its name in a suite.
         fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
         usual: facts that hold unless a suite or a manifest says otherwise.
-        reader: "module:attribute" of a callable (options, paths, what they hold) -> `Store`.
+        reader: "module:attribute" of a callable (options, paths) -> `Store`.
         writer: "module:attribute" of a callable (options, folder, samples) -> names, for a stand-in.
         suffixes: of the files that a folder is searched for; none: the folder itself is the unit.
         is_named: every sample has a file of its own, by whose name its image is found.
@@ -69,7 +69,7 @@ LAYOUTS: dict[str, Layout] = {
     for layout in (
         Layout(
             name="safetensors",
-            usual={"scale": _SD_VAE},
+            usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.safetensors_store:open_store",
             writer=f"{_STORES}.stand_in:write_safetensors",
             suffixes=(".safetensors",),
@@ -78,7 +78,7 @@ LAYOUTS: dict[str, Layout] = {
         Layout(
             name="tread-wds",
             fixed=_SCALED_SAMPLES,
-            usual={"scale": _SD_VAE},
+            usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.tar_store:open_store",
             writer=f"{_STORES}.stand_in:write_tar",
             suffixes=(".tar",),
@@ -87,7 +87,7 @@ LAYOUTS: dict[str, Layout] = {
         Layout(
             name="repa",
             fixed=_MEAN_STD,
-            usual={"scale": _SD_VAE},
+            usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:open_listed",
             writer=f"{_STORES}.stand_in:write_listed",
             is_named=True,
@@ -146,7 +146,7 @@ LAYOUTS: dict[str, Layout] = {
         Layout(
             name="fast-dit",
             fixed=_SCALED_SAMPLES,
-            usual={"scale": _SD_VAE},
+            usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:open_numbered",
             writer=f"{_STORES}.stand_in:write_numbered",
             source="chuanyangjin/fast-DiT, extract_features.py",
@@ -163,7 +163,7 @@ LAYOUTS: dict[str, Layout] = {
         Layout(
             name="maskdit-lmdb",
             fixed=_MEAN_LOGVAR,
-            usual={"scale": _SD_VAE},
+            usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.lmdb_store:open_store",
             writer=f"{_STORES}.stand_in:write_lmdb",
             suffixes=("data.mdb",),

@@ -19,7 +19,7 @@ from torch import Tensor
 from tread_bench.core import draws
 from tread_bench.core.data_files import content_sha256
 from tread_bench.core.errors import UserError
-from tread_bench.core.latent_manifest import manifests_of, read_manifest
+from tread_bench.core.latent_manifest import LOGVAR_RANGE, manifests_of, read_manifest
 from tread_bench.core.plugins import named
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.image_folder.real import RealFolders
@@ -30,7 +30,6 @@ from tread_bench.data.parquet.source import ParquetImages
 from tread_bench.data.scaling import Scaling
 from tread_bench.data.source import DataSource, flip, from_uint8
 
-LOGVAR_RANGE = (-30.0, 20.0)  # to which every published reader clamps it
 CHECKED = 512  # samples whose spread is looked at
 PLAUSIBLE_STD = (0.3, 2.0)  # of scaled latents
 
@@ -82,8 +81,6 @@ class LatentSet:
         self.shape = (choice.channels, choice.image_size, choice.image_size)
         self.store: Store = named(choice.about.reader)(choice, units(choice, entries))
         self.scaling = Scaling(choice.scale, choice.shift, self.shape)
-        if not len(self):
-            raise UserError(f"{', '.join(entries)}: no latents; a split needs at least one")
 
     def __len__(self) -> int:
         return len(self.store.labels)
