@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 import yaml
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, SHAPE, SIDE, Content, maskdit_batch
-from tread_bench.cli.convert import convert_latents
+from tread_bench.cli.app import app
 from tread_bench.core.errors import UserError
+from tread_bench.core.latent_manifest import Flips
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.pickled import convert
@@ -48,7 +50,7 @@ def write_uvit(folder: Path, protocol: int = 3) -> None:
     """U-ViT's extract_imagenet_feature.py: numpy.save of a tuple of an array and a class."""
     for i in range(11):
         pair = np.empty(2, dtype=object)
-        pair[0], pair[1] = MOMENTS[i], int(CONTENT.labels[i])
+        pair[0], pair[1] = MOMENTS[i], CONTENT.labels[i]
         np.save(folder / f"{i}.npy", pair, allow_pickle=True)
 
 
@@ -61,7 +63,7 @@ def test_what_is_converted_is_read_as_its_authors_read_it(layout: str, protocol:
     (tmp_path / "pickled").mkdir()
     WRITERS[layout](tmp_path / "pickled", protocol)
     flips = "appended" if layout == "u-vit" else "none"
-    manifest = convert(tmp_path / "pickled", layout, tmp_path / "new", flips)  # type: ignore[arg-type]
+    manifest = convert(tmp_path / "pickled", layout, tmp_path / "new", CLASSES)
     assert (manifest.count, manifest.shape, manifest.num_classes, manifest.flips) == (11, SHAPE, CLASSES, flips)
     entry = (str(tmp_path / "new"),)
     choice = LatentsData(name="latents", train=entry, held_out=entry)
@@ -95,8 +97,15 @@ def hostile(folder: Path) -> dict[str, bytes]:
         "a number": pickle.dumps(3),
         "text": pickle.dumps(np.array(["a"])),
         "integers": pickle.dumps(np.zeros(SHAPE, np.int64)),
+        "whole numbers of classes": pickle.dumps([MOMENTS[0], np.zeros(SHAPE, np.int64)]),
+        "a class as int32": pickle.dumps([MOMENTS[0], np.int32(1)]),
+        "a class as float64": pickle.dumps([MOMENTS[0], np.float64(1)]),
+        "a class alone": pickle.dumps(np.int64(1)),
+        "a class of 12 bytes": pickle.dumps(Runs(np.int64(1).__reduce__()[0], np.dtype("i8"), b"\1" * 12), 2),
+        "a class of no type": b"\x80\x02cnumpy.core.multiarray\nscalar\nK\x01K\x01\x86R.",
         "a vector": pickle.dumps(np.zeros(8, np.float32)),
         "odd channels": pickle.dumps(np.zeros((7, 4, 4), np.float32)),
+        "too large": pickle.dumps(np.full(SHAPE, 1e300)),
         "infinite": pickle.dumps(np.full_like(MOMENTS[0], np.inf)),
         "big endian": pickle.dumps(MOMENTS[0].astype(">f4")),
         "fortran": pickle.dumps(np.asfortranarray(MOMENTS[0])),
@@ -122,7 +131,7 @@ def test_a_pickle_of_anything_else_is_refused_with_file_and_key(layout: str, nam
         np.lib.format.write_array_header_1_0(head, {"descr": "|O", "fortran_order": False, "shape": (2,)})
         (source / "7.npy").write_bytes(head.getvalue() + content)
     with pytest.raises(UserError, match=r"a\.tar: 0000007: |7\.npy: "):
-        convert(source, layout, tmp_path / "new", "none")
+        convert(source, layout, tmp_path / "new", CLASSES)
     assert not (tmp_path / "made").exists()
     assert not list((tmp_path / "new").glob("*"))
 
@@ -133,13 +142,51 @@ def test_samples_of_two_shapes_and_lost_classes_are_refused(tmp_path: Path) -> N
     first, other = pickle.dumps(MOMENTS[0]), pickle.dumps(MOMENTS[0][:, :2].copy())
     shard(source / "a.tar", {"1.cls": b"1", "1.latent": first, "2.cls": b"1", "2.latent": other})
     with pytest.raises(UserError, match=r"a\.tar: 2: moments of shape \(8, 2, 4\): expected shape \(8, 4, 4\)"):
-        convert(source, "maskdit-wds", tmp_path / "new", "none")
+        convert(source, "maskdit-wds", tmp_path / "new", CLASSES)
     shard(source / "a.tar", {"1.cls": b"cat", "1.latent": first})
-    with pytest.raises(UserError, match="1: class b'cat' is not a number"):
-        convert(source, "maskdit-wds", tmp_path / "new", "none")
+    with pytest.raises(UserError, match=r"1\.cls is b'cat', and must be a number in ASCII"):
+        convert(source, "maskdit-wds", tmp_path / "new", CLASSES)
     shard(source / "a.tar", {"1.latent": first})
     with pytest.raises(UserError, match="1 has latent alone"):
-        convert(source, "maskdit-wds", tmp_path / "new", "none")
+        convert(source, "maskdit-wds", tmp_path / "new", CLASSES)
+
+
+def write_class(layout: str, source: Path, label: int) -> None:
+    """One sample of that class."""
+    source.mkdir()
+    if layout == "maskdit-wds":
+        shard(source / "a.tar", {"7.cls": b"%d" % label, "7.latent": pickle.dumps(MOMENTS[0])})
+    else:
+        pair = np.empty(2, dtype=object)
+        pair[0], pair[1] = MOMENTS[0], label
+        np.save(source / "7.npy", pair, allow_pickle=True)
+
+
+@pytest.mark.parametrize(
+    "label", [CLASSES, -1, 2**63, 10**18, 10**30, 10**5000], ids=lambda n: f"{n.bit_length()} bits"
+)
+@pytest.mark.parametrize("layout", WRITERS)
+def test_a_class_that_the_data_set_does_not_have_is_refused(layout: str, label: int, tmp_path: Path) -> None:
+    sys.set_int_max_str_digits(0)
+    try:
+        write_class(layout, tmp_path / "pickled", label)
+    finally:
+        sys.set_int_max_str_digits(sys.int_info.default_max_str_digits)
+    with pytest.raises(UserError, match=r"(a\.tar: 7|7\.npy).*( allows 0 to 2|must be a (whole )?number)"):
+        convert(tmp_path / "pickled", layout, tmp_path / "new", CLASSES)
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_a_folder_without_the_last_class_has_the_classes_of_the_data_set(layout: str, tmp_path: Path) -> None:
+    write_class(layout, tmp_path / "pickled", 0)
+    assert convert(tmp_path / "pickled", layout, tmp_path / "new", CLASSES).num_classes == CLASSES
+
+
+@pytest.mark.parametrize("layout", WRITERS)
+def test_flips_that_are_stated_win(layout: str, tmp_path: Path) -> None:
+    write_class(layout, tmp_path / "pickled", 0)
+    for flips in get_args(Flips):
+        assert convert(tmp_path / "pickled", layout, tmp_path / flips, CLASSES, flips).flips == flips
 
 
 def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
@@ -148,15 +195,24 @@ def test_nothing_of_the_user_s_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "mine").touch()
     with pytest.raises(UserError, match="new is not empty; name a new folder"):
-        convert(tmp_path / "pickled", "u-vit", tmp_path / "new", "none")
+        convert(tmp_path / "pickled", "u-vit", tmp_path / "new", CLASSES)
     with pytest.raises(UserError, match="none: no such folder"):
-        convert(tmp_path / "none", "u-vit", tmp_path / "other", "none")
+        convert(tmp_path / "none", "u-vit", tmp_path / "other", CLASSES)
+    with pytest.raises(UserError, match="--num-classes 10000000000: must be at most 1,000,000,000"):
+        convert(tmp_path / "pickled", "u-vit", tmp_path / "other", 10**10)
+    assert not (tmp_path / "other").exists()
 
 
-def test_the_command_prints_the_data_of_a_suite(tmp_path: Path) -> None:
+def test_the_command_says_how_far_it_is_and_prints_the_data_of_a_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "pickled").mkdir()
     write_uvit(tmp_path / "pickled")
-    text = convert_latents(tmp_path / "pickled", "u-vit", tmp_path / "new", "appended")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tread_bench.data.latents.pickled._SHARD_SAMPLES", 5)
+    app(["convert", "pickled", "--layout", "u-vit", "--num-classes", "3", "--out", "new"], standalone_mode=False)
+    text, progress = capsys.readouterr()
+    assert progress == "5 samples are converted\n10 samples are converted\n11 samples are converted\n"
     data = yaml.safe_load(text)["data"]
     assert data["train"] == [str(tmp_path / "new")] and "11 samples of 3 classes" in text
     assert open_data(LatentsData(**{**data, "held_out": data["train"]})).train.shape == SHAPE

@@ -634,14 +634,22 @@ def convert(
     source: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the latents")],
     layout: Annotated[Pickled, typer.Option("--layout", help="how they are stored")],
     out: Annotated[Path, typer.Option("--out", help="new folder of safetensors files and their manifest")],
+    num_classes: Annotated[
+        int, _number("--num-classes", "classes of the data set, such as 1000: a folder need not have samples of each")
+    ],
     flips: Annotated[
-        StoredFlips, typer.Option("--flips", help="appended: mirrored images were encoded too (MaskDiT's --xflip)")
-    ] = StoredFlips.NONE,
+        StoredFlips | None,
+        typer.Option(
+            "--flips",
+            help="appended: mirrored images were encoded too, as U-ViT's script always does and MaskDiT's with "
+            "--xflip; default: appended of u-vit, none of maskdit-wds",
+        ),
+    ] = None,
 ) -> None:
     """Convert latents that are stored as pickles, and read nothing but arrays and classes of them."""
     from tread_bench.cli.convert import convert_latents
 
-    typer.echo(convert_latents(source, layout.value, out, flips.value))
+    typer.echo(convert_latents(source, layout.value, out, num_classes, flips.value if flips else None))
 
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

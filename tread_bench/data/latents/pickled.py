@@ -11,6 +11,7 @@ import pickle
 import re
 import tarfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,26 +20,29 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.data_files import content_sha256
 from tread_bench.core.data_paths import expanded
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import replacing, write_json
 from tread_bench.core.latent_manifest import MANIFEST, Flips, LatentManifest
+from tread_bench.data.latents.arrays import ascii_number
+from tread_bench.data.latents.layouts import SD_VAE_SCALE
 
-SD_VAE_SCALE = 0.18215
 _MOST_BYTES = 2**28  # of one sample
 _TYPES = {"f2": "<f2", "f4": "<f4", "f8": "<f8"}
 _OBJECTS = "O8"
+_CLASS_TYPE = "i8"
 _SHARD_SAMPLES = 10_000
 
-Sample = tuple[NDArray[np.floating[Any]], int]
+Sample = tuple[NDArray[np.float32], int]
 
 
 class _Type:
-    """Stands for `numpy.dtype`: floating-point numbers, or objects."""
+    """Stands for `numpy.dtype`: floating-point numbers, objects, or the whole numbers of classes."""
 
     def __init__(self, name: object, align: object = False, copy: object = True) -> None:
-        if name not in (*_TYPES, _OBJECTS):
+        if name not in (*_TYPES, _OBJECTS, _CLASS_TYPE):
             raise _refused(f"type {name!r}")
         self.name = str(name)
 
@@ -68,6 +72,8 @@ def _array(shape: tuple[object, ...], name: str, content: object) -> Any:
         if not isinstance(content, list) or len(content) != math.prod(sides):
             raise _refused("an array of objects without as many objects")
         return [item.value if isinstance(item, _Array) else item for item in content]
+    if name not in _TYPES:
+        raise _refused("an array of whole numbers")
     kind = np.dtype(_TYPES[name])
     if not isinstance(content, bytes | bytearray) or len(content) != math.prod(sides) * kind.itemsize:
         raise _refused("an array with other bytes than its shape needs")
@@ -88,6 +94,13 @@ def _from_buffer(content: object, kind: object, shape: object, order: object) ->
     array = _Array()
     array.value = _array(shape, kind.name, content)
     return array
+
+
+def _scalar(kind: object, content: object) -> int:
+    """`numpy.core.multiarray.scalar`, of a class as NumPy has it."""
+    if not isinstance(kind, _Type) or kind.name != _CLASS_TYPE or not isinstance(content, bytes) or len(content) != 8:
+        raise _refused("a number that is not int64")
+    return int.from_bytes(content, "little", signed=True)
 
 
 def _refused(what: str) -> pickle.UnpicklingError:
@@ -121,6 +134,7 @@ _ALLOWED: dict[tuple[str, str], object] = {
     ("numpy", "ndarray"): _NDARRAY,
     ("numpy", "dtype"): _Call(_Type),
     **{(f"numpy.{core}.multiarray", "_reconstruct"): _Call(_rebuilt) for core in ("core", "_core")},
+    **{(f"numpy.{core}.multiarray", "scalar"): _Call(_scalar) for core in ("core", "_core")},
     **{(f"numpy.{core}.numeric", "_frombuffer"): _Call(_from_buffer) for core in ("core", "_core")},
     ("_codecs", "encode"): _Call(_encoded),
 }
@@ -168,7 +182,8 @@ def _maskdit_samples(folder: Path) -> Iterator[tuple[str, Sample]]:
                     here[extension] = content
                     if len(here) == 2:
                         where = f"{path}: {key}"
-                        yield where, (_moments(_unpickled(here["latent"], where), where), _class(here["cls"], where))
+                        moments = _moments(_unpickled(here["latent"], where), where)
+                        yield where, (moments, ascii_number(here["cls"], f"{where}.cls"))
                         parts[key] = {}
         except (tarfile.TarError, OSError) as error:
             raise UserError(f"{path}: not a readable, uncompressed tar shard ({error})") from None
@@ -192,8 +207,8 @@ def _uvit_samples(folder: Path) -> Iterator[tuple[str, Sample]]:
         if not isinstance(found, list) or len(found) != 2:
             raise UserError(f"{path}: expected moments and a class")
         moments, label = found
-        if isinstance(label, bool) or not isinstance(label, int):
-            raise UserError(f"{path}: class {label!r} is not a whole number")
+        if isinstance(label, bool) or not isinstance(label, int) or label.bit_length() > 64:
+            raise UserError(f"{path}: its class must be a whole number of 64 bits (found {type(label).__name__})")
         yield str(path), (_moments(moments, str(path)), label)
 
 
@@ -210,21 +225,32 @@ def _object_array(path: Path) -> bytes:
     return stream.read()
 
 
-def _moments(found: object, where: str) -> NDArray[np.floating[Any]]:
+def _moments(found: object, where: str) -> NDArray[np.float32]:
     if not isinstance(found, np.ndarray) or found.ndim != 3 or found.shape[0] % 2:
         raise UserError(f"{where}: expected moments (2C, H, W), found {getattr(found, 'shape', type(found).__name__)}")
-    return found
+    with np.errstate(over="ignore"):
+        moments = found.astype(np.float32)
+    if not np.isfinite(moments).all():
+        raise UserError(f"{where}: moments contain NaN or infinite values, or some that float32 does not hold")
+    return moments
 
 
-def _class(content: bytes, where: str) -> int:
-    if not content.strip().isdigit() or len(content) > 20:
-        raise UserError(f"{where}: class {content[:20]!r} is not a number in ASCII")
-    return int(content)
+@dataclass(frozen=True)
+class PickledLayout:
+    """How a layout is read.
+
+    Args:
+        samples: folder -> where each sample is, its moments (2C, H, W) and its class.
+        flips: whether its authors' script encodes mirrored images, too, unless it is told otherwise.
+    """
+
+    samples: Callable[[Path], Iterator[tuple[str, Sample]]]
+    flips: Flips
 
 
-READERS: dict[str, Callable[[Path], Iterator[tuple[str, Sample]]]] = {
-    "maskdit-wds": _maskdit_samples,
-    "u-vit": _uvit_samples,
+READERS = {
+    "maskdit-wds": PickledLayout(_maskdit_samples, "none"),
+    "u-vit": PickledLayout(_uvit_samples, "appended"),
 }
 
 
@@ -232,32 +258,40 @@ READERS: dict[str, Callable[[Path], Iterator[tuple[str, Sample]]]] = {
 
 
 def convert(
-    source: Path, layout: str, out: Path, flips: Flips, progress: Callable[[int], None] = lambda count: None
+    source: Path,
+    layout: str,
+    out: Path,
+    num_classes: int,
+    flips: Flips | None = None,
+    progress: Callable[[int], None] = lambda count: None,
 ) -> LatentManifest:
     """Write the moments of a pickled layout as this project's safetensors files, with their manifest.
 
     Args:
         layout: one of `READERS`.
         out: a folder that does not exist, or is empty.
-        flips: whether mirrored images were appended; the files do not say so.
+        num_classes: of the data set; a folder need not have samples of each.
+        flips: whether mirrored images were appended, which the files do not show; None: as the layout usually is.
         progress: called with the number of samples after each file.
 
     Raises:
         UserError: naming file and key, where a pickle holds anything but moments and a class.
     """
+    # What is asked for.
+    if num_classes > MAX_NUMBER:
+        raise UserError(f"--num-classes {num_classes}: must be at most {MAX_NUMBER:,}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is not empty; name a new folder")
     if not source.is_dir():
         raise UserError(f"{source}: no such folder")
     out.mkdir(parents=True, exist_ok=True)
 
-    # Shards of samples of one shape.
+    # Samples, in files of so many.
     values: list[NDArray[np.float32]] = []
     labels: list[int] = []
     files: dict[str, str] = {}
     shape: tuple[int, ...] = ()
     count = 0
-    highest = 0
 
     def write() -> None:
         path = out / f"latents-{len(files):05d}.safetensors"
@@ -268,15 +302,15 @@ def convert(
         labels.clear()
         progress(count)
 
-    for where, (moments, label) in READERS[layout](source):
+    for where, (moments, label) in READERS[layout].samples(source):
         shape = shape or moments.shape
-        if moments.shape != shape or not np.isfinite(moments).all():
-            rule = "contains NaN or infinite values" if moments.shape == shape else f"expected shape {shape}"
-            raise UserError(f"{where}: moments of shape {moments.shape}: {rule}")
-        values.append(moments.astype(np.float32))
+        if moments.shape != shape:
+            raise UserError(f"{where}: moments of shape {moments.shape}: expected shape {shape}")
+        if not 0 <= label < num_classes:
+            raise UserError(f"{where}: class {label} where --num-classes {num_classes} allows 0 to {num_classes - 1}")
+        values.append(moments)
         labels.append(label)
         count += 1
-        highest = max(highest, label)
         if len(values) == _SHARD_SAMPLES:
             write()
     if values:
@@ -290,10 +324,10 @@ def convert(
         encoder_input=(-1.0, 1.0),
         already_scaled=False,
         scale=SD_VAE_SCALE,
-        flips=flips,
+        flips=flips or READERS[layout].flips,
         shape=(shape[0] // 2, shape[1], shape[2]),
         count=count,
-        num_classes=highest + 1,
+        num_classes=num_classes,
         files=files,
         encoder=f"as layout {layout} has it",
     )
