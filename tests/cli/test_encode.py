@@ -74,9 +74,9 @@ def test_the_command_writes_latents_and_prints_the_data_of_a_suite(
     assert yaml.safe_load(told.out) == {
         "data": {
             "name": "latents",
-            "train": ["latents/train"],
-            "held_out": ["latents/held_out"],
-            "decoder": "vae",
+            "train": [str(tmp_path / "latents" / "train")],
+            "held_out": [str(tmp_path / "latents" / "held_out")],
+            "decoder": str(tmp_path / "vae"),
             "decoded_size": SIDE,
         }
     }

@@ -430,6 +430,30 @@ def test_what_cannot_be_encoded_is_refused_and_leaves_no_folder(
     assert not (tmp_path / "latents").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"scaling_factor": 0}, "scaling_factor 0, .*: scale: 0.0: must be positive and finite; correct it"),
+        ({"scaling_factor": None}, "scaling_factor None, .*a real number, not 'NoneType'; correct it"),
+        ({"scaling_factor": 1e308, "latents_std": [1e-9] * 4}, "scale: inf: must be a finite number; correct it"),
+        ({"latents_std": [1, 0, 1, 1]}, r"latents_std \[1, 0, 1, 1\]: .*division by zero; correct it"),
+        ({"latents_std": [1, 1, 1]}, "scale has 3 numbers for 4 channels"),
+        ({"latents_mean": 3}, "latents_mean 3, .*not iterable; correct it"),
+        ({"shift_factor": "mean.npy"}, "shift_factor 'mean.npy', .*could not convert string to float"),
+    ],
+)
+def test_a_configuration_without_a_usable_scale_is_refused_before_any_work(
+    place: Path, tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    shutil.copytree(place / "AutoencoderKL", tmp_path / "vae")
+    path = tmp_path / "vae" / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(UserError, match=told) as raised:
+        encoded(request_of(place, tmp_path / "latents", vae=tmp_path / "vae"))
+    assert str(raised.value).startswith(str(path))
+    assert not (tmp_path / "latents").exists()
+
+
 def test_a_latent_that_the_type_does_not_hold_is_refused(place: Path, tmp_path: Path) -> None:
     shutil.copytree(place, tmp_path / "large")
     path = tmp_path / "large" / "AutoencoderKL" / "diffusion_pytorch_model.safetensors"

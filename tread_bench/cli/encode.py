@@ -30,13 +30,13 @@ def encode_images(request: EncodeRequest) -> str:
 
 
 def _data_of_suite(request: EncodeRequest, job: Job) -> str:
-    """YAML with the keys that the manifests do not state."""
-    train, held_out = (str(request.out / name) for name in SPLITS)
+    """YAML with the keys that the manifests do not state; paths are absolute, so that the suite may be anywhere."""
+    train, held_out = (str(request.out.absolute() / name) for name in SPLITS)
     data = {
         "name": "latents",
         "train": [train],
         "held_out": [held_out],
-        "decoder": str(request.vae),
+        "decoder": str(request.vae.absolute()),
         "decoded_size": job.image[1],
     }
     text: str = yaml.safe_dump({"data": data}, sort_keys=False, allow_unicode=True)

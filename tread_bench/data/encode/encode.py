@@ -14,18 +14,20 @@ from typing import Literal
 
 import numpy as np
 import torch
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.data_sources import VAE_FILES, DataOptions
 from tread_bench.core.draws import normal
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import read_json, replacing, write_json
 from tread_bench.core.identity import canonical_json
-from tread_bench.core.latent_manifest import MANIFEST, LatentManifest, Quantity
+from tread_bench.core.latent_manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
 from tread_bench.core.outputs import OutputError, refuse_foreign, refuse_irregular
+from tread_bench.core.problems import validation_problems
 from tread_bench.data.encode.job import GENERATOR, SPLITS, Images, Job, claimed
 from tread_bench.data.encode.vae import CHUNK, Vae
 from tread_bench.data.loader import Loader
@@ -35,6 +37,7 @@ from tread_bench.data.source import DataSource, DataSplit
 MIB = 2**20
 _SHARD_BYTES = 256 * MIB
 _ENCODER_INPUT = (-1.0, 1.0)
+_SCALING = ("scaling_factor", "shift_factor", "latents_mean", "latents_std")  # of an autoencoder's configuration
 _DTYPES = {"float32": torch.float32, "float16": torch.float16}
 _LONGEST_HEADER = 2**20
 _MAX_WORKERS = 8
@@ -75,10 +78,11 @@ def encode(request: EncodeRequest, report: Report) -> Job:
     vae = Vae(request.vae).to(request.device)
     source = open_data(data)
     job = _job(request, vae, source)
+    manifests = {name: _manifest(job, vae, data.num_classes, getattr(job, name).count) for name in SPLITS}
 
     # Both splits, shard by shard.
     with claimed(request.out, job):
-        splits = [_Split(request, job, vae, name, getattr(source, name)) for name in SPLITS]
+        splits = [_Split(request, job, vae, name, getattr(source, name), manifests[name]) for name in SPLITS]
         _check_space(request.out, sum(split.missing_bytes for split in splits))
         for split in splits:
             split.write(report)
@@ -130,6 +134,29 @@ def _job(request: EncodeRequest, vae: Vae, source: DataSource) -> Job:
     )
 
 
+def _manifest(job: Job, vae: Vae, num_classes: int, count: int) -> LatentManifest:
+    """What the latents of a split are. Raises UserError where the autoencoder's configuration has no usable scale."""
+    try:
+        return LatentManifest(
+            quantity=job.quantity,
+            encoder_input=_ENCODER_INPUT,
+            already_scaled=False,
+            scale=vae.scale,
+            shift=vae.shift,
+            flips="pair" if job.is_mirrored else "none",
+            shape=job.latent,
+            count=count,
+            num_classes=num_classes,
+            encoder=f"{job.autoencoder} of diffusers, {vae.folder.resolve().name}, sha256 {vae.sha256}",
+        )
+    except ValidationError as error:
+        reasons = [problem.message for problem in validation_problems(error, LatentManifest)]
+    except (TypeError, ValueError, ArithmeticError) as error:
+        reasons = [str(error)]
+    stated = ", ".join(f"{key} {vae.config[key]!r}" for key in _SCALING if key in vae.config)
+    raise UserError("\n".join(f"{vae.folder / VAE_FILES[0]}: {stated}: {reason}; correct it" for reason in reasons))
+
+
 def _bytes_each(latent: tuple[int, ...], quantity: Quantity, dtype: str) -> int:
     """Of what is stored of one image."""
     return int(np.prod(latent)) * (1 if quantity == "sample" else 2) * _DTYPES[dtype].itemsize
@@ -147,16 +174,22 @@ def _check_space(out: Path, needed: int) -> None:
 class _Split:
     """The shards and the manifest of one split.
 
+    Args:
+        manifest: without the files.
+
     Raises:
         OutputError: a file in their places is not of this job.
     """
 
-    def __init__(self, request: EncodeRequest, job: Job, vae: Vae, name: str, samples: DataSplit) -> None:
+    def __init__(
+        self, request: EncodeRequest, job: Job, vae: Vae, name: str, samples: DataSplit, manifest: LatentManifest
+    ) -> None:
         self.request = request
         self.job = job
         self.vae = vae
         self.name = name
         self.samples = samples
+        self.manifest = manifest
         self.folder = request.out / name
         step = job.shard_samples
         self.shards = {
@@ -223,7 +256,7 @@ class _Split:
         encoded = self.vae.encode(images.to(self.request.device)).float().cpu()
         if self.vae.has_posterior and self.job.quantity != "mean_logvar":
             mean, log_variance = encoded.chunk(2, dim=1)
-            std = torch.exp(0.5 * log_variance.clamp(-30, 20))  # the limits of diffusers' DiagonalGaussianDistribution
+            std = torch.exp(0.5 * log_variance.clamp(*LOGVAR_RANGE))
             if self.job.seed is None:
                 encoded = torch.cat([mean, std], dim=1)
             else:
@@ -265,22 +298,9 @@ class _Split:
 
     def _write_manifest(self) -> None:
         """Write what the shards are. Raises OutputError where another manifest is in its place."""
-        job = self.job
-        manifest = LatentManifest(
-            quantity=job.quantity,
-            encoder_input=_ENCODER_INPUT,
-            already_scaled=False,
-            scale=self.vae.scale,
-            shift=self.vae.shift,
-            flips="pair" if self.job.is_mirrored else "none",
-            shape=job.latent,
-            count=len(self.samples),
-            num_classes=self.request.data.num_classes,
-            files={path.name: content_sha256(str(path)) for path in self.shards},
-            encoder=f"{job.autoencoder} of diffusers, {self.vae.folder.resolve().name}, sha256 {self.vae.sha256}",
-        )
+        files = {path.name: content_sha256(str(path)) for path in self.shards}
         path = self.folder / MANIFEST
-        content = manifest.model_dump(mode="json")
+        content = self.manifest.model_copy(update={"files": files}).model_dump(mode="json")
         there = read_json(path)
         if there is None:
             write_json(path, content)

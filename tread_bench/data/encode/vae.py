@@ -78,7 +78,9 @@ class Vae:
     def shift(self) -> Factor | None:
         """What is subtracted from latents for a diffusion model."""
         shift, mean = self.config.get("shift_factor"), self.config.get("latents_mean")
-        return shift if mean is None else tuple(map(float, mean))
+        if mean is not None:
+            return tuple(map(float, mean))
+        return None if shift is None else float(shift)
 
     @torch.no_grad()
     def encode(self, images: Tensor) -> Tensor:
