@@ -11,7 +11,6 @@ import yaml
 from tests.data.test_encode import HELD_OUT, TRAIN, write_images
 from tests.data.tiny_vae import SIDE, write_vae
 from tread_bench.cli.app import app
-from tread_bench.cli.encode import Lines
 from tread_bench.core.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
@@ -107,19 +106,3 @@ def test_ctrl_c_says_how_to_resume(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr("tread_bench.cli.encode.encode", interrupted)
     assert app(["encode", "smoke", "--vae", "vae", "--out", "latents"], standalone_mode=False) == 130
     assert capsys.readouterr() == ("", "interrupted; run the same command again to resume\n")
-
-
-def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
-    said: list[str] = []
-    now = [0.0]
-    lines = Lines("cuda", said.append, lambda: now[0])
-    for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
-        now[0] = seconds
-        lines(split, done, 100)
-    lines("held_out", 5, 5)
-    assert said == [
-        "train on cuda: 10 of 100 images are encoded",
-        "train: 40 of 100, 0:30 elapsed, about 1:00 left",
-        "train: 100 of 100, 1:30 elapsed",
-        "held_out on cuda: 5 of 5 images are encoded",
-    ]

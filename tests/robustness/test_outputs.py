@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -24,10 +25,12 @@ from tread_bench.cli.page_folder import make_page_folder
 from tread_bench.cli.report import render_report
 from tread_bench.cli.sample import SampleRequest, sample
 from tread_bench.core.documents import EXPORT_VERSION, EXPORTED
+from tread_bench.core.evaluations import EVALUATED
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 from tread_bench.measure.quality.png import grid_png, image_png
+from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.regression.baseline.outputs import junit, markdown
 from tread_bench.reports.document import write_pictures
 from tread_bench.reports.figures import style
@@ -64,7 +67,16 @@ def table_text(ending: str) -> bytes:
     return FORMATS[ending](Table("a", "A table", ("row", "FID"), [[Entry("dense"), Entry("1.50")]])).encode()
 
 
+def samples() -> bytes:
+    """More than what is read of a file's head and end together."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "samples.npz"
+        write_samples_npz(path, [torch.zeros(40, 3, 64, 64, dtype=torch.uint8)], 40, (3, 64, 64))
+        return path.read_bytes()
+
+
 WRITTEN = {
+    "samples": samples,
     "a picture as SVG": lambda: picture("svg"),
     "a picture as PNG": lambda: picture("png"),
     "a picture as PDF": lambda: picture("pdf"),
@@ -75,6 +87,7 @@ WRITTEN = {
     "Markdown": lambda: markdown([], "tread-bench regress: toy against main").encode(),
     "a feature network": feature_network,
     "a table of results": lambda: results_frame([]).to_csv(index=False).encode(),
+    "an evaluation": lambda: json.dumps({"generator": EVALUATED, "schema_version": 1}, indent=1).encode(),
     "an export": lambda: json.dumps({"generator": EXPORTED, "schema_version": EXPORT_VERSION}, indent=1).encode(),
 }
 
@@ -87,7 +100,7 @@ def test_what_this_program_writes_says_so_and_may_be_replaced(tmp_path, kind):
     refuse_foreign("--out", [path])
 
 
-@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2"])
+@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2", "evaluation.html.j2"])
 def test_every_page_says_so(template):
     assert '{% extends "layout.html.j2" %}' in (CHECKOUT / "reports" / "templates" / template).read_text()
     layout = (CHECKOUT / "reports" / "templates" / "layout.html.j2").read_bytes()
@@ -142,8 +155,8 @@ def test_a_writer_replaces_plain_files_only(tmp_path, mine, there):
     assert (tree(mine), path.lstat().st_mode) == (before, kind)
 
 
-def images(out: Path) -> None:
-    sample(SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out), as_json=False)
+def images(out: Path | None, npz: Path | None = None) -> None:
+    sample(SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out, npz), as_json=False)
 
 
 COMMANDS = {
@@ -152,6 +165,7 @@ COMMANDS = {
     "features --out": ("out.safetensors", lambda path: train_features("smoke", [], path, 1, 0)),
     "sample --out": ("00002.png", lambda path: images(path.parent)),
     "sample --out, grid": ("grid.png", lambda path: images(path.parent)),
+    "sample --npz": ("samples.npz", lambda path: images(None, path)),
     "export --out": ("sent.json", lambda path: export_run(Path("no-run"), path)),
     "report --out": ("results.csv", lambda path: make_page_folder(path.parent, path.name)),
     "history --out": ("index.html", lambda path: make_page_folder(path.parent)),
@@ -254,6 +268,7 @@ def test_files_are_written_in_one_place():
             "(folder / split / names[label] / f'{number:05d}.png').write_bytes",
         },
         "tread_bench/data/latents/stand_in.py": {"path.write_bytes", "tarfile.open"},  # likewise
+        "tread_bench/measure/sets/write.py": {"archive.open"},  # of a temporary file of `files`
         "tread_bench/runner/heartbeat.py": {"os.replace"},
         "tread_bench/regression/versions/environments.py": {"(Path(inside.stdout.strip()) / 'shared.pth').write_text"},
     }

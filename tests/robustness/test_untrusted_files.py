@@ -29,6 +29,8 @@ from tread_bench.data.parquet.source import read_parquet
 from tread_bench.measure.quality import reference
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
+from tread_bench.measure.sets.reference import open_reference
+from tread_bench.measure.sets.samples import open_samples
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_suite
 
@@ -57,6 +59,11 @@ def torch_legacy(path, trap):
 def numpy_objects(path, trap):
     with open(path, "wb") as file:
         np.save(file, np.array([trap], dtype=object), allow_pickle=True)
+
+
+def numpy_archive_of_objects(path, trap):
+    with open(path, "wb") as file:
+        np.savez(file, arr_0=np.array([trap], dtype=object), mu=np.array([trap], dtype=object))
 
 
 def raw_pickle(path, trap):
@@ -92,7 +99,10 @@ def parquet_extension(path, trap):
     pq.write_table(pa.Table.from_arrays([c.combine_chunks() for c in rows.columns], schema=schema), path)
 
 
-TRAPS = (torch_zip, torch_legacy, numpy_objects, raw_pickle, safetensors_with_a_pickle, yaml_tags, parquet_extension)
+TRAPS = (
+    *(torch_zip, torch_legacy, numpy_objects, numpy_archive_of_objects, raw_pickle, safetensors_with_a_pickle),
+    *(yaml_tags, parquet_extension),
+)
 
 
 def checkpoint_of(path):
@@ -122,7 +132,19 @@ def cached_reference(path):
     return reference._load(path, "x")
 
 
-READERS = (open_classifier, open_inception, data_of, checkpoint_of, load_suite, record_of, cached_reference)
+def pixels_of(path):
+    return [*open_samples(path).batches(1)]
+
+
+def labels_of(path):
+    np.savez(path.parent / "samples.npz", arr_0=np.zeros((1, 8, 8, 3), dtype=np.uint8))
+    return open_samples(path.parent / "samples.npz", labels=path).labels
+
+
+READERS = (
+    *(open_classifier, open_inception, data_of, checkpoint_of, load_suite, record_of, cached_reference),
+    *(pixels_of, labels_of, open_reference),
+)
 
 
 @pytest.mark.filterwarnings("ignore")  # of torch, about files of unusual kinds

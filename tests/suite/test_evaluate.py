@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -18,6 +19,7 @@ from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
+from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.documents import WeightsRef
 from tread_bench.core.problems import SuiteError
@@ -308,9 +310,36 @@ def test_sample_takes_guidance_as_a_suite_writes_it(plan, folder):
     assert Path(told["grid"]).is_relative_to(folder.root / "samples" / plan.rows["tread"][0].id)
 
 
+def test_sample_writes_adms_format(plan, folder, tmp_path):
+    path = tmp_path / "new" / "samples.npz"
+    made = sample(folder, "--cell", "tread", "--num", 23, "--npz", path, "--json")
+    assert made.exit_code == 0, made.exception
+    assert json.loads(made.stdout) == {"npz": str(path), "sampling_macs": outcome(plan, folder, "tread").sampling_macs}
+    assert sample(folder, "--cell", "tread", "--num", 23, "--out", tmp_path / "folder").exit_code == 0
+    with np.load(path) as found:
+        assert list(found) == ["arr_0", "arr_1"]
+        assert found["arr_0"].shape == (23, 8, 8, 1) and found["arr_0"].dtype == np.uint8
+        assert found["arr_1"].tolist() == [number % 10 for number in range(23)]
+        for number, image in enumerate(found["arr_0"]):
+            with Image.open(tmp_path / "folder" / f"{number:05d}.png") as picture:
+                assert np.array_equal(picture, image[..., 0])
+    assert len(list(path.parent.iterdir())) == 1
+    again, before = sample(folder, "--cell", "tread", "--num", 3, "--labels", "3,4", "--npz", path), path.read_bytes()
+    assert again.exit_code == 0 and again.stdout.splitlines()[0] == str(path)
+    with np.load(path) as found:
+        assert len(before) > len(found["arr_0"]) == 3 and found["arr_1"].tolist() == [3, 4, 3]
+
+
+def test_samples_for_a_file_are_generated_batch_by_batch(folder):
+    request = SampleRequest(folder.root, "tread", None, {}, 100_000, None, None, None, None)
+    batches = SampledCell.open(request).batches()
+    assert len(next(batches)) < 1000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--cell", "tread", "--npz", "a.npz", "--out", "b"), "--npz a.npz writes one file, --out b a folder"),
         (("--cell", "tred"), "unknown cell 'tred'; did you mean 'tread'?"),
         (("--cell", "tread", "--guidance", "cgf"), "did you mean 'cfg'?"),
         (("--cell", "tread", "--scale", 2), "guidance_scale 2 has no effect with guidance none"),

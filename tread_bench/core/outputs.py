@@ -22,7 +22,7 @@ _OWN = re.compile(
     rb"|<\?xml.*?<dc:title>tread-bench</dc:title>"
     rb"|\x89PNG\r\n\x1a\n.*?tEXtSoftware\0tread-bench"
     rb"|<!-- tread-bench table -->\n|% tread-bench table: |tread-bench table,"
-    rb'|\{\n "generator": "tread-bench (?:export|benchmarks|encode)"'
+    rb'|\{\n "generator": "tread-bench (?:export|benchmarks|encode|evaluate)"'
     rb"|cell,suite,backbone,family,method,routes,rate,selector,guidance,guidance_scale,)",
     re.DOTALL,
 )
@@ -42,7 +42,8 @@ class OutputError(UserError):
 def is_own(path: Path) -> bool:
     """Return whether this program wrote the file, as its first bytes say; a PDF's and an archive's last.
 
-    Own files are pages, pictures, tables, findings, exports, feature networks, samples and encoded latents.
+    Own files are pages, pictures, tables, findings, exports, evaluations, feature networks, samples and encoded
+    latents.
 
     Raises:
         OutputError: the file cannot be read.

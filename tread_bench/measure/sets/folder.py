@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_files import content_sha256
 from tread_bench.core.data_paths import entries_below, folder_name
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.outputs import is_own
@@ -24,6 +25,7 @@ from tread_bench.data.check import messages_of
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
 from tread_bench.data.images.headers import problems_in_threads
+from tread_bench.data.latents.cache import remembered
 from tread_bench.measure.quality.png import GRID
 from tread_bench.measure.sets.limits import MOST_SIDE, Unchanged
 
@@ -54,8 +56,8 @@ class FolderStore:
         """Read the headers of all files. Raises UserError with all mistakes."""
         # Which files there are, in which classes.
         root = folder_name(str(path))
-        unchanged = Unchanged.now(root)
         names = _listed(root, tuple(suffixes))
+        unchanged = Unchanged.now(root, names)
         problems: list[str] = []
         labels = None
         with collected(problems):
@@ -73,8 +75,16 @@ class FolderStore:
 
     @property
     def sha256(self) -> str:
-        """Hash of the names and contents of the folder's files."""
-        return content_sha256(self.root)
+        """Hash of the names and contents of the images; those that have not changed are hashed only once."""
+        found: NDArray[np.uint8] = remembered(self.root, self.names, self._digest)["sha256"]
+        return found.tobytes().hex()
+
+    def _digest(self) -> dict[str, NDArray[np.uint8]]:
+        digest = hashlib.sha256()
+        for name in self.names:
+            with self._opened(name) as file:
+                digest.update(os.fsencode(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\0"))
+        return {"sha256": np.frombuffer(digest.digest(), dtype=np.uint8)}
 
     def batches(self, size: int, start: int) -> Iterator[Tensor]:
         """(B, C, H, W) uint8, decoded in threads; grey images of a set in colour become colour. Raises UserError."""
@@ -86,16 +96,22 @@ class FolderStore:
         self.unchanged.check()
 
     def _decoded(self, name: str) -> NDArray[np.uint8]:
-        try:
-            with open(self.root + name, "rb") as file:
+        with self._opened(name) as file:
+            try:
                 pixels = decode_whole(file, self.shape[0])
-        except OSError as error:
-            raise UserError(f"{self.root}{name}: cannot be read ({error.strerror})") from None
-        except ValueError as error:
-            raise UserError(f"{self.root}{name}: {error}; copy it again, or take it out") from None
+            except ValueError as error:
+                raise UserError(f"{self.root}{name}: {error}; copy it again, or take it out") from None
         if pixels.shape != self.shape:
             raise UserError(f"{self.root}{name}: has another size than when the folder was opened")
         return pixels
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[BufferedReader]:
+        try:
+            with open(self.root + name, "rb") as file:
+                yield file
+        except OSError as error:
+            raise UserError(f"{self.root}{name}: cannot be read ({error.strerror}); make it readable") from None
 
 
 def image_problems(root: str, *suffixes: str) -> Iterator[str]:
@@ -143,10 +159,12 @@ def _shape(root: str, name: str) -> Shape:
 
 def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     """Names of the image files, in natural order: 2.png before 10.png. Raises UserError."""
-    # Everything in the folder is a plain file, or a link to one.
+    # Every image is a plain file, or a link to one.
     names = []
     try:
         for entry in entries_below(root):
+            if not entry.name.lower().endswith(SUFFIXES):
+                continue
             if not entry.is_file():
                 raise UserError(f"{entry.path}: a link to nothing, a device or a pipe; take it out")
             if not _is_our_grid(entry):
@@ -155,14 +173,13 @@ def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
         raise UserError(f"{error.filename or root} cannot be read ({error.strerror})") from None
 
     # Some of them are images of the right format, and none of another one.
-    if others := [name for name in names if name.lower().endswith(SUFFIXES) and not name.lower().endswith(suffixes)]:
+    if others := [name for name in names if not name.lower().endswith(suffixes)]:
         shown = ", ".join(islice(others, _SHOWN))
         rest = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
         raise UserError(f"{root}: {shown}{rest}: samples are PNG files, which keep every pixel; write them as PNG")
-    found = [name for name in names if name.lower().endswith(suffixes)]
-    if not found:
+    if not names:
         raise UserError(f"{root}: no image files ({', '.join(suffixes)}); name a folder that has some")
-    return tuple(sorted(found, key=_natural))
+    return tuple(sorted(names, key=_natural))
 
 
 def _is_our_grid(entry: os.DirEntry[str]) -> bool:

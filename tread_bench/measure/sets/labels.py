@@ -17,7 +17,9 @@ _INTEGERS = "iu"
 
 def labels_of_file(path: Path, count: int | None) -> NDArray[np.int64]:
     """Labels (n,) of an .npy file; `count`, where it is known, is the number of images. Raises UserError."""
-    return _checked(npy_file(path, MOST_BYTES), str(path), count)
+    values = npy_file(path, MOST_BYTES)
+    _check_form(values.dtype, values.shape, str(path), count)
+    return _checked(values, str(path))
 
 
 def labels_of_npz(npz: Npz, count: int) -> NDArray[np.int64] | None:
@@ -27,19 +29,26 @@ def labels_of_npz(npz: Npz, count: int) -> NDArray[np.int64] | None:
         UserError: they are not one number for each image.
     """
     for name in NAMES:
-        if name in npz.names and npz.header(name).dtype.kind in _INTEGERS:
-            return _checked(npz.array(name, MOST_BYTES), f"{npz.path}: {name}", count)
+        if name in npz.names and (header := npz.header(name)).dtype.kind in _INTEGERS:
+            where = f"{npz.path}: {name}"
+            _check_form(header.dtype, header.shape, where, count)
+            return _checked(npz.array(name, MOST_BYTES), where)
     return None
 
 
-def _checked(values: NDArray[np.generic], where: str, count: int | None) -> NDArray[np.int64]:
+def _check_form(dtype: np.dtype[np.generic], shape: tuple[int, ...], where: str, count: int | None) -> None:
+    """Raises UserError."""
+    if dtype.kind not in _INTEGERS or len(shape) != 1:
+        raise UserError(f"{where} is {dtype.name} of shape {shape}; labels are integers of shape (n,)")
+    if count is not None and shape != (count,):
+        raise UserError(f"{where} has {shape[0]:,} labels for {count:,} images; store one for each, in their order")
+
+
+def _checked(values: NDArray[np.integer], where: str) -> NDArray[np.int64]:
     """As int64. Raises UserError."""
-    if values.dtype.kind not in _INTEGERS or values.ndim != 1:
-        raise UserError(f"{where} is {values.dtype.name} of shape {values.shape}; labels are integers of shape (n,)")
-    if count is not None and len(values) != count:
-        raise UserError(f"{where} has {len(values):,} labels for {count:,} images; store one for each, in their order")
     largest = np.iinfo(np.int64).max
-    wrong = [place for place in (values.argmin(), values.argmax()) if not 0 <= int(values[place]) <= largest]
-    if wrong:
-        raise UserError(f"{where}: label {values[wrong[0]]} of image {wrong[0]:,}; classes are numbered from 0")
+    ends = (values.argmin(), values.argmax()) if len(values) else ()
+    for place in ends:
+        if not 0 <= int(values[place]) <= largest:
+            raise UserError(f"{where}: label {values[place]} of image {place:,}; classes are numbered from 0")
     return values.astype(np.int64)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from tread_bench.core.data_files import FileState, state_of
 from tread_bench.core.errors import UserError
 
 CHANNELS = (1, 3)
@@ -14,20 +16,30 @@ MOST_SIDE = 4096  # pixels; no feature network sees more than a few hundred
 
 @dataclass(frozen=True)
 class Unchanged:
-    """A file, or a folder with a separator at its end, as it was when its set was opened."""
+    """Files as they were when their set was opened, by their sizes and times.
 
-    path: str
-    state: FileState
+    Args:
+        whole: the set's file or folder, for messages.
+        names: of its files; with `whole`, their paths.
+    """
+
+    whole: str
+    names: tuple[str, ...]
+    sha256: str
 
     @classmethod
-    def now(cls, path: str) -> Self:
+    def now(cls, whole: str, names: Sequence[str] = ("",)) -> Self:
         """Raises UserError."""
-        try:
-            return cls(path, state_of(path))
-        except OSError as error:
-            raise UserError(f"{error.filename or path} cannot be read ({error.strerror}); put it back") from None
+        digest = hashlib.sha256()
+        for name in names:
+            try:
+                about = os.stat(whole + name)
+            except OSError as error:
+                raise UserError(f"{whole}{name}: cannot be read ({error.strerror}); put it back") from None
+            digest.update(f"{about.st_size} {about.st_mtime_ns}\n".encode())
+        return cls(whole, tuple(names), digest.hexdigest())
 
     def check(self) -> None:
-        """Raise UserError if it is not as it was."""
-        if self.now(self.path) != self:
-            raise UserError(f"{self.path} has changed since it was opened: run the command again when it is complete")
+        """Raise UserError if they are not as they were."""
+        if self.now(self.whole, self.names) != self:
+            raise UserError(f"{self.whole} has changed since it was opened: run the command again when it is complete")

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ class Npz:
             )
         return header
 
-    def array(self, name: str, most_bytes: int) -> NDArray[np.generic]:
+    def array(self, name: str, most_bytes: int) -> NDArray[Any]:
         """A whole array, of at most that many bytes, with the machine's byte order."""
         header = self.header(name)
         if header.array_bytes > most_bytes:
@@ -80,11 +80,9 @@ class Npz:
             npy_header(stream)
             content = _read(stream, header.array_bytes)
             _check_end(stream)
-        order = "F" if header.is_fortran else "C"
-        array = np.frombuffer(content, header.dtype).reshape(header.shape, order=order)
-        return array.astype(header.dtype.newbyteorder("="), copy=False)
+        return _array_of(content, header)
 
-    def rows(self, name: str, size: int, start: int = 0) -> Iterator[NDArray[np.generic]]:
+    def rows(self, name: str, size: int, start: int = 0) -> Iterator[NDArray[Any]]:
         """An array from row `start` on, `size` rows at a time, in order; one part is in memory at a time.
 
         It must not be in Fortran order. The checksum of the archive is checked at the end.
@@ -162,7 +160,7 @@ def check_plain_file(path: Path) -> None:
         raise UserError(f"{path}: cannot be read (no permission); make it readable")
 
 
-def npy_file(path: Path, most_bytes: int) -> NDArray[np.generic]:
+def npy_file(path: Path, most_bytes: int) -> NDArray[Any]:
     """The array of an .npy file, of at most that many bytes, with the machine's byte order. Raises UserError."""
     check_plain_file(path)
     with path.open("rb") as file:
@@ -177,8 +175,15 @@ def npy_file(path: Path, most_bytes: int) -> NDArray[np.generic]:
         content = file.read(header.array_bytes + 1)
     if len(content) != header.array_bytes:
         raise UserError(f"{path}: not the {header.array_bytes:,} bytes that its header declares; copy it again")
-    array = np.frombuffer(content, header.dtype).reshape(header.shape, order="F" if header.is_fortran else "C")
-    return array.astype(header.dtype.newbyteorder("="), copy=False)
+    return _array_of(content, header)
+
+
+def _array_of(content: bytes, header: NpyHeader) -> NDArray[Any]:
+    """With the machine's byte order."""
+    values: NDArray[Any] = np.frombuffer(content, header.dtype)
+    return values.reshape(header.shape, order="F" if header.is_fortran else "C").astype(
+        header.dtype.newbyteorder("="), copy=False
+    )
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:

@@ -71,6 +71,12 @@ class DataStore:
     images: RealImages
     shape: tuple[int, int, int]  # (C, H, W)
 
+    @classmethod
+    def of(cls, images: RealImages) -> DataStore:
+        """Raises UserError where the first image cannot be read."""
+        _, channels, height, width = next(images.batches(1)).shape
+        return cls(images, (channels, height, width))
+
     @property
     def count(self) -> int:
         return len(self.images)
@@ -148,14 +154,15 @@ def _of_npz(npz: Npz) -> ReferenceSet:
 
 def _of_data(options: DataOptions, name: str | None = None) -> ReferenceSet:
     """The real images of a data source. Raises UserError."""
-    if why := options.family.not_comparable(options):
-        raise UserError(why)
     if problems := data_problems([(options, True)]):
         raise UserError("\n".join(problems))
     source = open_data(options)
-    real = source.reference
-    channels, side = options.picture_shape
-    has_labels = real is source.train and options.num_classes > 0
-    labels = source.train.classes if has_labels and isinstance(source.train, Pixels) else None
-    images = SampleSet(name or options.name, labels, DataStore(real, (channels, side, side)))
+    real: RealImages | None = source.real_images
+    labels = None
+    if real is None and isinstance(source.train, Pixels):
+        real = source.train
+        labels = source.train.classes if options.num_classes else None
+    if real is None:
+        raise UserError(f"data {options.name}: no real images, which samples could be compared with; name other data")
+    images = SampleSet(name or options.name, labels, DataStore.of(real))
     return ReferenceSet(images.name, images.sha256, images)

@@ -1,0 +1,120 @@
+"""What a single figure of a set of images does not show: the fit it was extrapolated from, and its classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from tread_bench.core.evaluations import EvaluatedFigure, SetEvaluation
+from tread_bench.reports.figures import style
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, Picture, clean, row_key
+from tread_bench.reports.numbers import decimals, number
+
+NAMES = ("fit", "classes")
+DRAWN_CLASSES = 24  # more are in the table alone
+_INFINITY = "∞"
+_WIDTH = 7.2  # inches
+
+
+def pictures_of(evaluation: SetEvaluation) -> list[Picture]:
+    """A picture of every fit, and of every figure with a value for each class, in the order of the rows."""
+    drawn = []
+    several = len(evaluation.networks) > 1  # with figures
+    with style.theme():
+        for row in evaluation.measured:
+            title = f"{row.title}, {row.network}" if several else row.title
+            if row.points:
+                drawn.append(_fit(row, title))
+            if row.parts:
+                drawn.append(_classes(row, title))
+    return drawn
+
+
+def _name(kind: str, row: EvaluatedFigure) -> str:
+    return f"{kind}-{row.figure}-{row_key(row.network)}"
+
+
+def _fit(row: EvaluatedFigure, title: str) -> Picture:
+    """The figure of subsets over 1/N, and the line whose value at 1/N = 0 is the extrapolated figure."""
+    assert row.value is not None, "a fit has a result"
+    at = np.array([1 / point.images for point in row.points])
+    values = np.array([point.value for point in row.points])
+    slope = (values.mean() - row.value) / at.mean()  # a least-squares line passes through the mean of its points
+
+    # The points, the line, and where it ends.
+    figure = Figure(figsize=(_WIDTH, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    ends = np.array([0, at.max()])
+    axes.plot(ends, row.value + slope * ends, color=MUTED, linewidth=1.2, zorder=1)
+    axes.plot(at, values, marker="o", markersize=5, color=BETTER, markeredgecolor=SURFACE, linestyle="none")
+    if row.low is not None and row.high is not None:
+        axes.plot([0, 0], [row.low, row.high], color=INK, linewidth=2.2, solid_capstyle="butt")
+    axes.plot([0], [row.value], marker="D", markersize=7, color=INK, markeredgecolor=SURFACE)
+
+    # An axis in 1/N that names N.
+    counts = sorted({row.points[place].images for place in _spread(at)}, reverse=True)
+    axes.set_xticks([0, *(1 / count for count in counts)], [_INFINITY, *(f"{count:,}" for count in counts)])
+    axes.set_xlim(-0.04 * at.max(), 1.05 * at.max())
+    axes.set(xlabel="images, in equal steps of 1 / images", ylabel=clean(row.title.rstrip(_INFINITY)))
+    svg, further = style.save(figure)
+
+    places = decimals([*values, row.value])
+    lines = [(f"{point.images:,}", number(point.value, places), "") for point in row.points]
+    between = "" if row.low is None else f"{number(row.low, places)} to {number(row.high, places)}"
+    return Picture(
+        name=_name("fit", row), title=f"Fit of {title}", svg=svg, further=further,
+        headers=("images", "figure", "95 % interval"),
+        table=[*lines, (f"{_INFINITY}, extrapolated", number(row.value, places), between)],
+        description=f"{title} over 1 / images, {number(row.value, places)} where the line reaches infinitely many. "
+        + "; ".join(f"{count} images: {value}" for count, value, _ in lines),
+        caption="The figure of subsets of the samples is biased by an amount in proportion to 1 / images. The line "
+        "through them is extrapolated to infinitely many images, on the left.",
+    )  # fmt: skip
+
+
+def _spread(at: np.ndarray) -> list[int]:
+    """Places of a few points whose labels do not overlap: neighbours at least a ninth of the axis apart."""
+    chosen: list[int] = []
+    for place in np.argsort(-at):
+        others = [*(at[one] for one in chosen), 0.0]
+        if all(abs(at[place] - other) >= at.max() / 9 for other in others):
+            chosen.append(int(place))
+    return chosen
+
+
+def _classes(row: EvaluatedFigure, title: str) -> Picture:
+    """A line for each class, the highest value first."""
+    ordered = sorted(row.parts.items(), key=lambda part: -part[1])
+    places = decimals(row.parts.values())
+    shown = _ends(ordered)
+    figure = Figure(figsize=(_WIDTH, 0.7 + 0.22 * len(shown)), layout="constrained")
+    axes = figure.add_subplot()
+    for y, (_, value) in enumerate(shown):
+        axes.plot([0, value], [y, y], color=BETTER, linewidth=6, solid_capstyle="butt")
+    axes.set_yticks(range(len(shown)), [clean(f"class {name}") for name, _ in shown])
+    axes.set(ylim=(len(shown) - 0.5, -0.5), xlabel=clean(row.title))
+    axes.set_xlim(left=min(0.0, *row.parts.values()))
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(axis="y", length=0)
+    svg, further = style.save(figure)
+
+    left_out = len(ordered) - len(shown)
+    some = f" Drawn are the {len(shown)} classes at the two ends; the table has all {len(ordered):,}."
+    return Picture(
+        name=_name("classes", row), title=f"Classes of {title}", svg=svg, further=further,
+        headers=("class", "figure"),
+        table=[(name, number(value, places)) for name, value in ordered],
+        description=f"{title} of each class. " + "; ".join(f"{name}: {number(v, places)}" for name, v in shown),
+        caption="The samples of each class against the reference images of that class, the highest first. With few "
+        "images in a class these figures are biased, upwards and all alike; compare them with each other alone."
+        + some * bool(left_out),
+    )  # fmt: skip
+
+
+def _ends(ordered: Sequence[tuple[str, float]]) -> Sequence[tuple[str, float]]:
+    """All of them, or as many from each end as are drawn."""
+    if len(ordered) <= DRAWN_CLASSES:
+        return ordered
+    return [*ordered[: DRAWN_CLASSES // 2], *ordered[-DRAWN_CLASSES // 2 :]]

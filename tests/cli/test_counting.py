@@ -1,0 +1,32 @@
+"""Progress of what is counted, where stderr is not a terminal."""
+
+from __future__ import annotations
+
+from tread_bench.cli.counting import Lines
+
+
+def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = Lines(" on cuda", said.append, "images are encoded", lambda: now[0])
+    for seconds, split, done in ((0, "train", 10), (5, "train", 20), (30, "train", 40), (90, "train", 100)):
+        now[0] = seconds
+        lines(split, done, 100)
+    lines("held_out", 5, 5)
+    assert said == [
+        "train on cuda: 10 of 100 images are encoded",
+        "train: 40 of 100, 0:30 elapsed, about 1:00 left",
+        "train: 100 of 100, 1:30 elapsed",
+        "held_out on cuda: 5 of 5 images are encoded",
+    ]
+
+
+def test_progress_that_stands_still_says_nothing_and_divides_by_nothing() -> None:
+    said: list[str] = []
+    now = [0.0]
+    lines = Lines("", said.append, clock=lambda: now[0])
+    for seconds in (0, 100, 200):
+        now[0] = seconds
+        lines("metrics (inception)", 3, 8)
+    lines("metrics (inception)", 4, 8)
+    assert said == ["metrics (inception): 3 of 8", "metrics (inception): 4 of 8, 3:20 elapsed, about 13:20 left"]

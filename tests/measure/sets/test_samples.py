@@ -1,0 +1,172 @@
+"""Sets of images on disk are read as they were written, in order, in batches of any size."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tread_bench.core.errors import UserError
+from tread_bench.measure.sets.samples import SampleSet, open_samples
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def images(count: int = 11, side: tuple[int, int] = (6, 5), channels: int = 3, seed: int = 0) -> np.ndarray:
+    """(n, H, W, C)."""
+    return np.random.default_rng(seed).integers(0, 256, (count, *side, channels), dtype=np.uint8)
+
+
+def all_of(found: SampleSet, size: int = 4, start: int = 0) -> np.ndarray:
+    """(n, H, W, C)."""
+    batches = [*found.batches(size, start)]
+    assert all(len(batch) == size for batch in batches[:-1])
+    assert all(batch.dtype == torch.uint8 for batch in batches)
+    return torch.cat(batches).permute(0, 2, 3, 1).numpy()
+
+
+def write_png(path: Path, image: np.ndarray) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(path)
+
+
+# .npz files
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_of_an_npz_file_come_in_order_from_any_place(tmp_path, save, channels):
+    written = images(channels=channels)
+    save(tmp_path / "set.npz", arr_0=written)
+    found = open_samples(tmp_path / "set.npz")
+    assert (found.name, found.count, found.shape, found.labels) == ("set", 11, (channels, 6, 5), None)
+    for size, start in ((1, 0), (4, 0), (4, 3), (50, 10), (3, 9)):
+        assert np.array_equal(all_of(found, size, start), written[start:])
+    assert [*found.batches(4, 11)] == []
+    assert np.array_equal(found.picture(2).permute(0, 2, 3, 1), written[:2])
+    assert len(found.picture(99)) == 11
+
+
+def test_the_hash_is_that_of_the_content(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        np.savez(tmp_path / f"{name}.npz", arr_0=images(seed=seed))
+    a, b, c = (open_samples(tmp_path / f"{name}.npz").sha256 for name in "abc")
+    assert a == b != c
+
+
+@pytest.mark.parametrize("name", ["arr_1", "labels", "label"])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", ">i4"])
+def test_integers_beside_images_are_their_classes(tmp_path, name, dtype):
+    np.savez(tmp_path / "set.npz", arr_0=images(), **{name: np.arange(11, dtype=dtype)})
+    labels = open_samples(tmp_path / "set.npz").labels
+    assert labels.dtype == np.int64 and labels.tolist() == list(range(11))
+
+
+def test_other_arrays_beside_images_are_left_alone(tmp_path):
+    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=np.zeros(11), latents=np.zeros((11, 4)))
+    assert open_samples(tmp_path / "set.npz").labels is None
+
+
+def test_labels_of_a_file_replace_those_of_the_set(tmp_path):
+    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=np.zeros(11, dtype=np.int64))
+    np.save(tmp_path / "labels.npy", np.arange(11))
+    found = open_samples(tmp_path / "set.npz", labels=tmp_path / "labels.npy")
+    assert found.labels.tolist() == list(range(11))
+    assert found.sha256 == open_samples(tmp_path / "set.npz").sha256  # features stay known
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+    path = tmp_path / "set.npz"
+    np.savez(path, arr_0=images())
+    found = open_samples(path)
+    batches = found.batches(4)
+    next(batches)
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(UserError, match=rf"{path} has changed since it was opened"):
+        list(batches)
+    with pytest.raises(UserError, match="has changed"):
+        next(found.batches(4))
+
+
+# Folders
+
+
+def test_png_files_come_in_the_order_of_their_numbers(tmp_path):
+    written = images()
+    for number, image in enumerate(written):
+        write_png(tmp_path / "set" / f"{number}.png", image)  # 10 after 9, not after 1
+    found = open_samples(tmp_path / "set")
+    assert (found.name, found.count, found.shape, found.labels) == ("set", 11, (3, 6, 5), None)
+    for size, start in ((1, 0), (4, 3), (50, 10)):
+        assert np.array_equal(all_of(found, size, start), written[start:])
+
+
+@pytest.mark.parametrize(
+    ("folders", "classes"),
+    [
+        (("cat", "dog", "eel"), (0, 1, 2)),
+        (("2", "10", "7"), (2, 10, 7)),  # numbers are the classes themselves
+        (("n01443537", "n01440764"), (1, 0)),
+    ],
+)
+def test_class_folders_are_labels(tmp_path, folders, classes):
+    for number, image in enumerate(images()):
+        write_png(tmp_path / "set" / folders[number % len(folders)] / f"{number:06d}.png", image)
+    found = open_samples(tmp_path / "set")
+    expected = [classes[number % len(folders)] for number in range(11)]
+    assert sorted(found.labels.tolist()) == sorted(expected)
+    by_image = {image.tobytes(): label for image, label in zip(all_of(found), found.labels, strict=True)}
+    assert [by_image[image.tobytes()] for image in images()] == expected
+
+
+def test_grey_and_palette_images_keep_every_pixel(tmp_path):
+    written = images(channels=1)
+    for number, image in enumerate(written):
+        write_png(tmp_path / "set" / f"{number:06d}.png", image)
+    assert np.array_equal(all_of(open_samples(tmp_path / "set")), written)
+
+    colour = images(count=1)[0] // 64 * 64  # 64 colours
+    Image.fromarray(colour).quantize(256).save(tmp_path / "palette.png")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "palette.png").rename(tmp_path / "other" / "0.png")
+    assert np.array_equal(all_of(open_samples(tmp_path / "other"))[0], colour)
+
+
+def test_the_overview_that_sample_writes_is_not_a_sample(tmp_path):
+    from tread_bench.measure.quality.png import GRID, grid_png, image_png
+
+    pixels = torch.from_numpy(images()).permute(0, 3, 1, 2).contiguous()
+    for number, image in enumerate(pixels):
+        (tmp_path / f"{number:05d}.png").write_bytes(image_png(image))
+    (tmp_path / GRID).write_bytes(grid_png(pixels))
+    assert open_samples(tmp_path).count == 11
+
+    write_png(tmp_path / GRID, images(1, (20, 20))[0])  # somebody else's image
+    with pytest.raises(UserError, match=re.escape(f"{GRID}: colour, 20x20 pixels where 00000.png is colour, 5x6")):
+        open_samples(tmp_path)
+
+
+def test_links_to_images_are_followed(tmp_path):
+    written = images()
+    for number, image in enumerate(written):
+        write_png(tmp_path / "elsewhere" / f"{number:06d}.png", image)
+    (tmp_path / "set").mkdir()
+    for path in (tmp_path / "elsewhere").iterdir():
+        (tmp_path / "set" / path.name).symlink_to(path)
+    assert np.array_equal(all_of(open_samples(tmp_path / "set")), written)
+
+
+def test_the_same_images_in_a_file_and_a_folder_are_the_same(tmp_path):
+    np.savez(tmp_path / "set.npz", arr_0=images())
+    for number, image in enumerate(images()):
+        write_png(tmp_path / "set" / f"{number:06d}.png", image)
+    a, b = (open_samples(tmp_path / name) for name in ("set.npz", "set"))
+    assert np.array_equal(all_of(a), all_of(b))

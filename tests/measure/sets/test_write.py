@@ -1,0 +1,129 @@
+"""Samples are written in ADM's format, as NumPy would write them, in bounded memory."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.measure.sets.test_samples import all_of, images
+from tread_bench.core.errors import UserError
+from tread_bench.core.outputs import OutputError, is_own
+from tread_bench.measure.sets import write
+from tread_bench.measure.sets.samples import open_samples
+from tread_bench.measure.sets.write import write_samples_npz
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def pixels(channels: int = 3) -> torch.Tensor:
+    return torch.from_numpy(images(channels=channels)).permute(0, 3, 1, 2)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_numpy_reads_what_was_written_and_so_do_we(tmp_path, channels):
+    path, done = tmp_path / "samples.npz", []
+    labels = np.arange(11) % 3
+    write_samples_npz(
+        path, pixels(channels).split(4), 11, (channels, 6, 5), labels, lambda *progress: done.append(progress)
+    )
+    with np.load(path) as found:
+        assert list(found) == ["arr_0", "arr_1"]
+        assert found["arr_0"].dtype == np.uint8 and np.array_equal(found["arr_0"], images(channels=channels))
+        assert found["arr_1"].dtype == np.int64 and np.array_equal(found["arr_1"], labels)
+    ours = open_samples(path)
+    assert np.array_equal(all_of(ours), images(channels=channels)) and np.array_equal(ours.labels, labels)
+    assert done == [(0, 11), (4, 11), (8, 11), (11, 11)]
+
+
+def test_equal_samples_are_equal_files_whatever_the_batch(tmp_path):
+    for size in (1, 4, 11):
+        write_samples_npz(tmp_path / f"{size}.npz", pixels().split(size), 11, (3, 6, 5))
+    assert len({path.read_bytes() for path in tmp_path.glob("*.npz")}) == 1
+
+
+def test_only_files_of_this_program_are_replaced(tmp_path):
+    path = tmp_path / "samples.npz"
+    write_samples_npz(path, pixels().split(4), 11, (3, 6, 5))
+    assert is_own(path)
+    np.savez(path, **np.load(path))  # the same arrays, by somebody else
+    assert not is_own(path)
+    (tmp_path / "link.npz").symlink_to(path)
+    with pytest.raises(OutputError, match="it is a link"):
+        write_samples_npz(tmp_path / "link.npz", pixels().split(4), 11, (3, 6, 5))
+
+
+@pytest.mark.parametrize(
+    ("count", "shape", "message"),
+    [
+        (12, (3, 6, 5), "11 images were given where 12 were expected"),
+        (10, (3, 6, 5), "11 images"),
+        (11, (3, 5, 6), "4 images"),
+    ],
+)
+def test_other_images_than_announced_leave_no_file(tmp_path, count, shape, message):
+    with pytest.raises(ValueError, match=message):
+        write_samples_npz(tmp_path / "samples.npz", pixels().split(4), count, shape)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_space_is_looked_at_before_the_first_image(tmp_path, monkeypatch):
+    def never():
+        raise AssertionError("no image is needed")
+        yield
+
+    monkeypatch.setattr(write.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10**6}))
+    with pytest.raises(UserError, match=re.escape("samples.npz needs 9.16 GiB and 0.00 GiB are free")):
+        write_samples_npz(tmp_path / "samples.npz", never(), 50_000, (3, 256, 256))
+
+
+LIMITED = """
+import resource, sys
+import numpy as np
+import torch
+from pathlib import Path
+from tread_bench.measure.sets.samples import open_samples
+from tread_bench.measure.sets.write import write_samples_npz
+
+def allow(more):
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + more, now + more))
+
+def is_too_large(size):
+    try:
+        return not len(np.ones(size, dtype=np.uint8))
+    except MemoryError:
+        return True
+"""
+WRITE_AND_READ = """
+folder, count, shape = Path(sys.argv[1]), 800, (3, 256, 256)
+batch = torch.randint(0, 256, (10, *shape), dtype=torch.uint8)
+allow(60 * 2**20)
+assert is_too_large(count * 3 * 256 * 256)  # 150 MiB
+write_samples_npz(folder / "set.npz", (batch for _ in range(count // 10)), count, shape)
+found = open_samples(folder / "set.npz")
+total = sum(int(images[:, :, 0, 0].sum()) for images in found.batches(10, start=100))
+assert total == int(batch[:, :, 0, 0].sum()) * (count // 10 - 10)
+
+compressed = open_samples(folder / "compressed.npz")
+assert compressed.count == 400
+allow(40 * 2**20)
+assert is_too_large(400 * 3 * 256 * 256)  # 75 MiB
+assert sum(len(images) for images in compressed.batches(10)) == 400
+"""
+
+
+def test_a_set_larger_than_memory_is_written_and_read(tmp_path):
+    one = images(1, (256, 256))  # pixels that do not compress
+    np.savez_compressed(tmp_path / "compressed.npz", arr_0=np.broadcast_to(one, (400, 256, 256, 3)))
+    command = [sys.executable, "-c", LIMITED + WRITE_AND_READ, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
