@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -157,8 +157,10 @@ class _Entry:
         first = number * self.shard
         return slice(first, first + self._rows(number))
 
-    def _requested(self, outputs: Iterable[str]) -> list[str]:
-        return [name for name in outputs if name != "spatial" or self.spatial]
+    def _requested(self, outputs: Container[str]) -> list[str]:
+        """Those of the outputs that are there which are to be read."""
+        names = (name for name in Features._fields if name != "spatial" or self.spatial)
+        return [name for name in names if name in outputs]
 
     def _found(self) -> dict[int, Hashes]:
         """Hashes of the shards that are listed with all outputs that are requested, and hold what was written."""
