@@ -326,6 +326,7 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
     assert len(list(path.parent.iterdir())) == 1
     again, before = sample(folder, "--cell", "tread", "--num", 3, "--labels", "3,4", "--npz", path), path.read_bytes()
     assert again.exit_code == 0 and again.stdout.splitlines()[0] == str(path)
+    assert again.stderr.splitlines()[0] == "tread on cpu: 0 of 3 images are generated"
     with np.load(path) as found:
         assert len(before) > len(found["arr_0"]) == 3 and found["arr_1"].tolist() == [3, 4, 3]
 

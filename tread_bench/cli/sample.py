@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ import numpy as np
 import torch
 import typer
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import Tensor
 
 from tread_bench.cell.open import Job
+from tread_bench.cli.counting import counted
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.suite import Cell
@@ -97,7 +100,8 @@ def _sample_npz(request: SampleRequest, path: Path, as_json: bool) -> None:
     refuse_foreign("--npz", [path])
     samples = SampledCell.open(request)
     try_file("--npz", path)
-    samples.write_npz(path)
+    with counted(Console(stderr=True), str(samples.job.device), "images are generated") as report:
+        samples.write_npz(path, partial(report, samples.job.request.row))
     _tell({"npz": str(path)}, samples, as_json)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tests.measure.sets.test_samples import images, write_png
@@ -180,6 +181,27 @@ def test_all_mistakes_are_reported_at_once(tmp_path):
     assert len(lines) == 3
     for line, part in zip(lines, ("arr_0 is float32", "arr_1 has 3 labels", "labels.npy: not a NumPy"), strict=True):
         assert part in line
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_flipped_bytes_are_a_message_or_make_no_difference(tmp_path, save):
+    generator = np.random.default_rng(0)
+    path = tmp_path / "set.npz"
+    save(path, arr_0=images(5), arr_1=np.arange(5), mu=np.zeros(3), sigma=np.eye(3), num_images=np.array(9))
+    content, messages = path.read_bytes(), []
+    for number in range(150):
+        changed = bytearray(content)
+        changed[generator.integers(len(changed))] ^= generator.integers(1, 256)
+        path.write_bytes(changed[: generator.integers(len(changed))] if number % 5 == 0 else changed)
+        try:
+            found = open_reference(path)
+            read = torch.cat([*found.images.batches(2)]) if found.images else None
+        except UserError as error:
+            messages += str(error).splitlines()
+        else:
+            assert read is None or np.array_equal(read.permute(0, 2, 3, 1), images(5))
+    assert len(messages) > 75
+    assert all(line.startswith(str(path)) and len(line) < 600 for line in messages)
 
 
 # Folders

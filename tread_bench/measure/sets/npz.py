@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, printable
 from tread_bench.data.latents.arrays import NpyHeader, npy_header
 
 PICKLED = (
@@ -28,6 +28,8 @@ _IS_ENCRYPTED = 0x1  # flag of a member
 _FREELY = 2**30  # bytes that a member may unpack to, whatever its size in the file
 _MOST_RATIO = 200  # of a larger member; images that are not empty compress far less
 _CHUNK = 2**20  # bytes that are skipped at a time
+_LONGEST_REASON = 160  # characters
+_NAMED = 8  # arrays that a message names
 
 
 class Npz:
@@ -51,6 +53,12 @@ class Npz:
     def names(self) -> list[str]:
         """Of the arrays, in the order of the file."""
         return list(self._members)
+
+    def in_words(self) -> str:
+        """The names of the arrays, for a message."""
+        rest = len(self.names) - _NAMED
+        named = printable(", ".join(self.names[:_NAMED])) + (f" and {rest:,} more" if rest > 0 else "")
+        return named or "nothing"
 
     def header(self, name: str) -> NpyHeader:
         """Shape and type of an array, whose declared size is that of its member."""
@@ -128,8 +136,8 @@ class Npz:
         if head in _PICKLE_HEADS:
             return PICKLED
         if head.startswith(b"PK"):
-            return f"a damaged .npz archive, or one that was cut short ({error}); copy it again"
-        return f"not an .npz archive ({error}); write it with numpy.savez(path, arr_0=images)"
+            return f"a damaged .npz archive, or one that was cut short ({_reason(error)}); copy it again"
+        return f"not an .npz archive ({_reason(error)}); write it with numpy.savez(path, arr_0=images)"
 
     @contextmanager
     def _reported(self, name: str) -> Iterator[None]:
@@ -139,8 +147,7 @@ class Npz:
         except UserError:
             raise
         except (OSError, zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError) as e:
-            reason = str(e).splitlines()[0] if str(e) else type(e).__name__
-            raise UserError(f"{self.path}: {name} cannot be read ({reason}); copy the file again") from None
+            raise UserError(f"{self.path}: {name} cannot be read ({_reason(e)}); copy the file again") from None
 
 
 _PICKLE_HEADS = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
@@ -167,7 +174,7 @@ def npy_file(path: Path, most_bytes: int) -> NDArray[Any]:
         try:
             header = npy_header(file)
         except ValueError as error:
-            raise UserError(f"{path}: {error}; write it with numpy.save") from None
+            raise UserError(f"{path}: {_reason(error)}; write it with numpy.save") from None
         if header.dtype.hasobject:
             raise UserError(f"{path}: {PICKLED}")
         if header.array_bytes > most_bytes:
@@ -184,6 +191,12 @@ def _array_of(content: bytes, header: NpyHeader) -> NDArray[Any]:
     return values.reshape(header.shape, order="F" if header.is_fortran else "C").astype(
         header.dtype.newbyteorder("="), copy=False
     )
+
+
+def _reason(error: Exception) -> str:
+    """What a reader says, in one line; it may quote what it read."""
+    text = printable(str(error)) or type(error).__name__
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:

@@ -37,9 +37,7 @@ class NpzStore:
         """Raises UserError with all mistakes."""
         unchanged = Unchanged.now(str(npz.path))
         if IMAGES not in npz.names:
-            raise UserError(
-                f"{npz.path}: no array {IMAGES} in it (it has {', '.join(npz.names) or 'nothing'}); {_FORM}"
-            )
+            raise UserError(f"{npz.path}: no array {IMAGES} in it (it has {npz.in_words()}); {_FORM}")
         header = npz.header(IMAGES)
         problems: list[str] = []
         labels = None

@@ -145,8 +145,7 @@ def _of_npz(npz: Npz) -> ReferenceSet:
         stored = gaussians_of(npz)
     if not problems and images is None and not stored:
         pairs = ", ".join(" and ".join(names) for names in STORED.values())
-        has = ", ".join(npz.names) or "nothing"
-        problems.append(f"{npz.path}: holds {has}; a reference holds {pairs}, or images {IMAGES}")
+        problems.append(f"{npz.path}: holds {npz.in_words()}; a reference holds {pairs}, or images {IMAGES}")
     if problems:
         raise UserError("\n".join(problems))
     return ReferenceSet(npz.path.stem, content_sha256(str(npz.path)), images, stored)
