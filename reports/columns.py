@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tread_bench.core.columns import AFTER_FIGURES, BEFORE_FIGURES, SFID, Column, columns_of_route
+from tread_bench.core.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.metrics import Figure, known_figures
 from tread_bench.core.records import Record
@@ -15,8 +15,8 @@ def _column(figure: Figure) -> Column:
     return Column(figure.name, figure.unit, figure.definition)
 
 
-_FID, *_OTHERS = (_column(figure) for metric in standard_metrics() for figure in metric.figures)
-COLUMNS = (*BEFORE_FIGURES, _FID, SFID, *_OTHERS, *AFTER_FIGURES)
+_STANDARD = (_column(figure) for metric in standard_metrics() for figure in metric.figures)
+COLUMNS = (*BEFORE_FIGURES, *_STANDARD, *AFTER_FIGURES)
 
 
 def further_figures(records: Iterable[Record]) -> list[Figure]:

@@ -39,7 +39,7 @@ from tread_bench.reports.tables import flat
 
 _TREATMENT = ("backbone", "method", "routes", "selector", "schedule", "auxiliary", "evaluate")  # and guidance
 _PROTOCOL = "metric protocol"
-_FOLLOWS = "caution"  # in a protocol's details: follows from the others
+_FOLLOW = ("caution", "not_measured")  # in a protocol's details: they follow from the others
 _LONGEST = 60  # characters of a value in words
 _TIMED_ON = ("device", "device_name", "cpu_capability", "blas_kernels")
 
@@ -225,7 +225,7 @@ def _fingerprint(row: Row) -> dict[str, JsonValue]:
     requested = of_quality(record.config).items()
     shared = {key: value for key, value in requested if key.partition(".")[0] in ("data", "objective", "training")}
     details = record.last.protocol_details if record.last else {}
-    measured = {f"{_PROTOCOL}: {key}": value for key, value in details.items() if key != _FOLLOWS}
+    measured = {f"{_PROTOCOL}: {key}": value for key, value in details.items() if key not in _FOLLOW}
     return shared | measured | {_PROTOCOL: row.group.protocol, "evaluated at iteration": row.group.iteration}
 
 

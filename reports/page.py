@@ -25,7 +25,7 @@ from tread_bench.reports.table_view import comparison_view, published
 from tread_bench.reports.tables import Table, flat, results_frame, write_csv
 from tread_bench.reports.verdict import answers, detectable
 
-_CELL_METRICS = ("fid", "kid", "validation_loss", "inception_score", "precision", "recall")
+_CELL_METRICS = ("fid", "sfid", "kid", "validation_loss", "inception_score", "precision", "recall")
 # Pictures that come before tables that are folded.
 _LEADING = ("break_even", "depths", "routing_gain", "guidance", "selectors")
 _ANSWERS = (*_LEADING, "route_placement", "methods", "rates", "schedule", "fid_cost")  # the picture of the first screen
@@ -357,7 +357,8 @@ def _backbones(rows: Sequence[Row]) -> list[str]:
 def _cells(records: Sequence[Record]) -> dict[str, Any]:
     """Every cell at its last iteration, and the decimals of each column."""
     evaluations = [record.last for record in records if record.last]
-    titles = {name: title_of(name) for name in _CELL_METRICS}
+    measured = [name for name in _CELL_METRICS if any(e.figure(name) is not None for e in evaluations)]
+    titles = {name: title_of(name) for name in measured}
     titles |= {figure.name: figure.title for figure in further_figures(records)}
     return {
         "metrics": titles,

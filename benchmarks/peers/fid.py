@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics, fid_statistics_to_metric
 
-from tread_bench.measure.quality.fid.metric import frechet_distance
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.quality.fid.metric import statistics_to_fid
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
 from tread_bench.measure.speed.memory import peak_resident_mib
 
 BATCH = 250
@@ -65,7 +65,7 @@ def ours(count: int, width: int, watch: Watch) -> float:
             statistics.add(batch, kept=slice(0))
     with watch:
         mean, sigma = torch.zeros(width, dtype=torch.float64), torch.from_numpy(reference_sigma(width))
-        return frechet_distance(statistics, FeatureStatistics.restored(2, mean, sigma, torch.empty(0)))
+        return statistics_to_fid(statistics, Gaussian(mean, sigma))
 
 
 def theirs(count: int, width: int, watch: Watch) -> float:

@@ -51,7 +51,7 @@ rows:
     routes: "0:1@0.5"
     auxiliary: [{name: repa, model: resnet18, weights: g.st}]
     data: {name: parquet, train: [h.parquet], held_out: [i.parquet], image_size: 8, num_classes: 2}
-    metrics: {inception_weights: j.pth}
+    metrics: {inception_weights: j.pth, reference: k.npz}
 """
 SMALL = """\
 name: toy
@@ -85,7 +85,19 @@ def planned(folder: Path, text: str):
 @pytest.fixture
 def every_source(tmp_path):
     """A plan of cells with every kind of file, and the folder of a run that began with them."""
-    for name in ("a.st", "b.st", "c.st", "d.pt2", "e.parquet", "f.st", "g.st", "h.parquet", "i.parquet", "j.pth"):
+    for name in (
+        "a.st",
+        "b.st",
+        "c.st",
+        "d.pt2",
+        "e.parquet",
+        "f.st",
+        "g.st",
+        "h.parquet",
+        "i.parquet",
+        "j.pth",
+        "k.npz",
+    ):
         (tmp_path / name).write_bytes(random.Random(name).randbytes(3 * ENDS_BYTES))
     plan, folder = planned(tmp_path, EVERY_SOURCE), new_folder(tmp_path / "run")
     files = files_of_run(plan, plan.cells, folder, fresh=False)
@@ -114,7 +126,7 @@ CHANGES = {
 def test_a_run_refuses_to_go_on_with_any_file_that_changed_and_names_it(every_source, change):
     plan, folder = every_source
     read = sorted({path for cell in plan.cells for _, path in files_of(cell.cell)})
-    assert len(read) == 10
+    assert len(read) == 11
     harm, how = CHANGES[change]
     for path in map(Path, read):
         whole = path.read_bytes()

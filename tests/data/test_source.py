@@ -25,6 +25,14 @@ def test_values_are_rounded_to_the_nearest_pixel_and_clamped() -> None:
     assert to_uint8(images).tolist() == [0, 0, 0, 1, 128, 255, 255]
 
 
+def test_truncated_values_are_the_pixel_below() -> None:
+    images = torch.tensor([-3.0, -1.0, -1 + 0.99 / 127.5, -1 + 1.01 / 127.5, 0.0, 1.0, 1.7])
+    assert to_uint8(images, "truncate").tolist() == [0, 0, 0, 1, 127, 255, 255]
+    many = torch.linspace(-1, 1, 10_001)
+    darker = (to_uint8(many).float() - to_uint8(many, "truncate").float()).mean()
+    assert float(darker) == pytest.approx(0.5, abs=0.01)  # half a level
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_value_that_is_not_finite_has_no_pixel(value: float) -> None:
     with pytest.raises(FloatingPointError, match="diverged"):

@@ -24,7 +24,7 @@ class ComparesHalves(PrecisionRecall):
         half = len(generated.features) // 2
         first, second = (part.mean(0) for part in (generated.features[:half], generated.features[half:]))
         figures = super().__call__(generated, real)
-        return {**figures, "recall": figures["recall"] * (0.5 if (first - second).norm() > 2 else 1)}
+        return {**figures, "recall": float(figures["recall"]) * (0.5 if (first - second).norm() > 2 else 1)}
 
 
 class MeanOfBatches(PrecisionRecall):
@@ -39,7 +39,7 @@ class MeanOfBatches(PrecisionRecall):
 class DrawsAnew(PrecisionRecall):
     def __call__(self, generated, real):
         figures = super().__call__(generated, real)
-        return {**figures, "recall": figures["recall"] - 1e-3 * float(torch.rand(()))}
+        return {**figures, "recall": float(figures["recall"]) - 1e-3 * float(torch.rand(()))}
 
 
 class ReadsLabels(PrecisionRecall):

@@ -11,28 +11,35 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 from torch_fidelity import calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tread_bench.core.cache import cache_folder
+from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.fid.metric import frechet_distance
+from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.quality.generation import (
+    check_classes,
+    check_sample_counts,
+    evaluate_images,
+    lacking_in_reference,
+)
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
 from tread_bench.measure.quality.precision_recall.family import PRECISION_RECALL
-from tread_bench.measure.quality.reference import Reference, reference_of, statistics_of
+from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set, statistics_of
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.sets.reference import open_reference
 
 KEYS = {
     "fid": "frechet_inception_distance",
@@ -42,6 +49,7 @@ KEYS = {
     "recall": "recall",
 }
 CELL = {"backbone": "DiT-S/2", "training": {"iterations": 1}}
+PINNED = ["cff813b9b6a1", "ff2d3a540b8c"]  # fingerprints of the version before spatial features
 
 
 class Pixels(Dataset[Tensor]):
@@ -95,7 +103,8 @@ def statistics(features: Tensor, batch: int = 1000) -> FeatureStatistics:
 
 def opened(**settings: Any) -> list[OpenMetric]:
     """The metrics of generated images, as a suite's `metrics` sets them."""
-    return [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
+    metrics = Metrics(**settings)
+    return [OpenMetric.of(options) for options in metrics.measured(DEFAULT_DATA)]
 
 
 def standardised(features: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
@@ -124,12 +133,12 @@ def test_a_batch_of_which_nothing_is_kept_is_released() -> None:
 
 
 def test_the_distance_of_a_set_to_itself_is_zero() -> None:
-    assert frechet_distance(statistics(gaussian(500, 16, 0)), statistics(gaussian(500, 16, 0))) < 1e-6
+    assert statistics_to_fid(statistics(gaussian(500, 16, 0)), statistics(gaussian(500, 16, 0))) < 1e-6
 
 
 def test_the_distance_is_symmetric() -> None:
     a, b = statistics(gaussian(400, 8, 1)), statistics(gaussian(300, 8, 2) * 2 + 1)
-    assert frechet_distance(a, b) == pytest.approx(frechet_distance(b, a), rel=1e-9)
+    assert statistics_to_fid(a, b) == pytest.approx(statistics_to_fid(b, a), rel=1e-9)
 
 
 def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
@@ -139,18 +148,18 @@ def test_the_distance_of_two_gaussians_is_the_closed_form() -> None:
     a = statistics(standardised(gaussian(50, 3, 0), torch.zeros(3).double(), first))
     b = statistics(standardised(gaussian(60, 3, 1), mean, second))
     expected = mean.square().sum() + (first - second).square().sum()
-    assert frechet_distance(a, b) == pytest.approx(float(expected), rel=1e-9)
+    assert statistics_to_fid(a, b) == pytest.approx(float(expected), rel=1e-9)
 
 
 def test_batches_and_merge_order_change_no_figure(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
     reference = reference_of(digits, extractor)
-    whole = evaluate_images([noisy], extractor, reference, opened(), digits)
-    assert evaluate_images(noisy.split(33), extractor, reference, opened(), digits) == pytest.approx(whole, rel=1e-5)
+    whole = evaluate_images([noisy], extractor, reference, opened(), 10)
+    assert evaluate_images(noisy.split(33), extractor, reference, opened(), 10) == pytest.approx(whole, rel=1e-5)
     parts = [statistics(extractor.features(part)[0]) for part in noisy.split(70)]
     merged = [parts[0].merge(parts[1]).merge(parts[2]), parts[2].merge(parts[1].merge(parts[0]))]
     for each in merged:
         assert each.count == 200
-        assert frechet_distance(each, reference.statistics) == pytest.approx(whole["fid"], rel=1e-5)
+        assert statistics_to_fid(each, reference.statistics) == pytest.approx(whole["fid"], rel=1e-5)
 
 
 def test_merging_keeps_features_and_logits_in_order() -> None:
@@ -185,8 +194,8 @@ def test_the_whole_path_agrees_with_torch_fidelity(
         cache=False,
         verbose=False,
     )
-    reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor))
-    got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20), digits)
+    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor))
+    got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20), 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=tolerance)
     assert got["fid"] > 1
 
@@ -207,8 +216,8 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
         verbose=False,
     )
     extractor = open_inception(inception_weights)
-    reference = Reference("", statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
-    got = evaluate_images([fake], extractor, reference, opened(**settings), digits)
+    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
+    got = evaluate_images([fake], extractor, reference, opened(**settings), 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=1e-5)
 
 
@@ -239,6 +248,18 @@ def test_too_few_images_are_an_error(settings: dict[str, Any], message: str) -> 
     assert str(raised.value) == message
 
 
+def test_too_few_images_of_a_class_are_an_error(extractor: Extractor, digits: DataSource) -> None:
+    chosen = Metrics(also="per_class_fid").also
+    reference = reference_of(digits, extractor)
+    check_classes(chosen, 20, 10, reference)
+    with pytest.raises(UserError) as raised:
+        check_classes(chosen, 19, 10, reference)
+    assert str(raised.value) == (
+        "metric per_class_fid: class 9 has 1 samples: it needs 2 or more of each class; leave it out, or raise "
+        "metrics.num_samples"
+    )
+
+
 def test_features_that_are_not_finite_are_no_figure() -> None:
     with pytest.raises(FloatingPointError, match="NaN"):
         FeatureStatistics(2).add(torch.tensor([[0.0, float("nan")]]))
@@ -246,7 +267,7 @@ def test_features_that_are_not_finite_are_no_figure() -> None:
 
 def test_repeating_an_evaluation_gives_the_same_bits(extractor: Extractor, digits: DataSource, noisy: Tensor) -> None:
     reference = reference_of(digits, extractor)
-    first, second = (evaluate_images([noisy], extractor, reference, opened(), digits) for _ in range(2))
+    first, second = (evaluate_images([noisy], extractor, reference, opened(), 10) for _ in range(2))
     assert first == second
 
 
@@ -261,9 +282,9 @@ def test_precision_is_about_the_generated_and_recall_about_the_real() -> None:
 def test_a_large_reference_keeps_evenly_spaced_features(
     extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = statistics_of(digits.train, extractor)
+    every = statistics_of(digits.train, extractor).pooled
     monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 500)
-    some = statistics_of(digits.train, extractor)
+    some = statistics_of(digits.train, extractor).pooled
     assert torch.equal(some.features, every.features[::3])
     assert torch.equal(some.covariance, every.covariance)
 
@@ -319,7 +340,7 @@ class TestReferenceCache:
         a = reference_of(digits, extractor)
         b = reference_of(DataSource(darker, digits.held_out, 10), extractor)
         assert len(list(cache_folder("reference").iterdir())) == 2
-        assert frechet_distance(a.statistics, b.statistics) > 1
+        assert statistics_to_fid(a.statistics, b.statistics) > 1
 
     def test_cells_that_need_it_at_the_same_time_compute_it_once(
         self, extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
@@ -365,6 +386,9 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor: Extractor, digits:
     reference = reference_of(digits, extractor)
     variants = [
         {},
+        {"metrics": {"protocol": "adm"}},
+        {"metrics": {"pixels": "truncate"}},
+        {"metrics": {"also": "per_class_fid"}},
         {"metrics": {"num_samples": 256}},
         {"metrics": {"ema": False}},
         {"metrics": {"kid_subsets": 51}},
@@ -379,6 +403,112 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor: Extractor, digits:
         protocol(cells[0], extractor, Reference("0" * 64, reference.statistics))[0],
     ]
     assert len(set(prints)) == len(prints)
+
+
+def test_the_fingerprint_of_a_cell_is_that_of_earlier_versions(extractor: Extractor, digits: DataSource) -> None:
+    """Figures of the same protocol stay comparable with those that were recorded before."""
+    reference = reference_of(digits, extractor)
+    settings = {"num_samples": 300, "kid_subset_size": 50, "neighbours": 5, "ema": False}
+    cells = (CELL, {**CELL, "metrics": settings, "sampling": {"sampler": "heun", "steps": 12}})
+    found = [protocol(Cell.model_validate(cell), extractor, reference)[0] for cell in cells]
+    assert found == PINNED
+
+
+def test_fid_of_fewer_images_than_features_has_a_protocol_of_its_own(extractor: Extractor, digits: DataSource) -> None:
+    """There, its linear algebra changed it by more than rounding."""
+    reference = reference_of(digits, extractor)
+    versions = []
+    for count in (64, 65):
+        cell = Cell.model_validate({**CELL, "metrics": {"num_samples": count, "kid_subset_size": 50}})
+        versions.append(protocol(cell, extractor, reference)[1]["definition"].rpartition(", ")[2])
+    assert versions == ["2", "1"]
+
+
+def test_what_is_not_measured_is_said_with_its_reason(extractor: Extractor, digits: DataSource) -> None:
+    fingerprint, details = protocol(Cell.model_validate(CELL), extractor, reference_of(digits, extractor))
+    reason = "spatial features, and feature network digits-classifier has none"
+    assert details["not_measured"] == {"sFID": reason}
+    followed = {key: value for key, value in details.items() if key != "not_measured"}
+    assert protocol_fingerprint(**followed) == fingerprint
+
+
+def test_fewer_samples_than_the_protocol_asks_for_are_said(extractor: Extractor, digits: DataSource) -> None:
+    reference = reference_of(digits, extractor)
+    cautions = {}
+    for protocol_name, count in (("adm", 49_999), ("adm", 50_000), ("torch-fidelity", 49_999)):
+        cell = Cell.model_validate({**CELL, "metrics": {"num_samples": count, "protocol": protocol_name}})
+        cautions[protocol_name, count] = protocol(cell, extractor, reference)[1].get("caution", "")
+    assert "FID from 49,999 samples: published figures are from 50,000" in cautions["adm", 49_999]
+    assert "Precision and Recall from 49,999 samples" in cautions["adm", 49_999]
+    assert cautions["adm", 50_000] == cautions["torch-fidelity", 49_999] == ""
+
+
+class WithPlaces(nn.Module):
+    """The classifier of digits, with the pixels as spatial features."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor, spatial: bool = False) -> tuple[Tensor, ...]:
+        outputs = self.network(pixels)
+        return (*outputs, pixels[:, 0].flatten(1).float()) if spatial else outputs
+
+
+def test_spatial_fid_is_measured_where_the_network_has_such_features(
+    extractor: Extractor, digits: DataSource, noisy: Tensor
+) -> None:
+    network = Extractor("inception", WithPlaces(extractor.network), "0" * 64, extractor.dims, spatial_dims=64)
+    metrics = [OpenMetric.of(options) for options in Metrics().of_samples]
+    reference = reference_of(digits, network)
+    found = evaluate_images(noisy.split(64), network, reference, metrics, 10)
+    pixels = (noisy, digits.train.uint8(np.arange(len(digits.train))))
+    expected = statistics_to_fid(*(statistics(images.flatten(1).float()) for images in pixels))
+    assert found["sfid"] == pytest.approx(expected, rel=1e-9)
+    without = evaluate_images(noisy.split(64), extractor, reference_of(digits, extractor), opened(), 10)
+    assert found["fid"] == without["fid"] and "sfid" not in without
+    reference_module._IN_THIS_PROCESS.clear()
+    again = evaluate_images(noisy.split(64), network, reference_of(digits, network), metrics, 10)
+    assert again == found  # read back from the cache
+
+
+def reference_file(path: Path, **arrays: Any) -> str:
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def test_images_of_a_file_take_the_place_of_those_of_the_data(
+    extractor: Extractor, digits: DataSource, noisy: Tensor, tmp_path: Path
+) -> None:
+    images = digits.train.uint8(np.arange(len(digits.train))).permute(0, 2, 3, 1).numpy()
+    file = reference_file(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes)
+    given = reference_of_set(open_reference(file), extractor)
+    own = reference_of(digits, extractor)
+    metrics = [*opened(), *(OpenMetric.of(options) for options in Metrics(also="per_class_fid").also)]
+    found = [evaluate_images([noisy], extractor, one, metrics, 10) for one in (given, own)]
+    assert found[0] == found[1]
+    assert given.count == own.count and given.sha256 != own.sha256
+
+
+def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
+    extractor: Extractor, digits: DataSource, noisy: Tensor, tmp_path: Path
+) -> None:
+    own = reference_of(digits, extractor).statistics
+    assert own is not None
+    arrays = {"mu": own.mean.numpy(), "sigma": own.covariance.numpy()}
+    file = open_reference(reference_file(tmp_path / "statistics.npz", **arrays))
+    network = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
+    given = reference_of_set(file, network)
+    fid = OpenMetric.of(Metrics().of_samples[0])
+    found = evaluate_images([noisy], network, given, [fid], 10)["fid"]
+    assert found == pytest.approx(
+        evaluate_images([noisy], extractor, reference_of(digits, extractor), [fid], 10)["fid"]
+    )
+    lacking = {metric.family.name: lacking_in_reference(metric.family, given) for metric in opened()}
+    assert lacking["fid"] == lacking["inception_score"] == ""
+    assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
+    with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):
+        reference_of_set(file, extractor)
 
 
 def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:

@@ -16,13 +16,19 @@ from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.metrics import MetricOptions, Needs, find_metric, metrics
 
 PAIR, FID = find_metric("precision_recall"), find_metric("fid")
-CHANGED = {"kid": {"subset_size": 50}, "precision_recall": {"neighbours": 5}}
+OPTIONS = {"fid_infinity": {"smallest": 100}}
+CHANGED = {
+    "kid": {"subset_size": 50},
+    "inception_score": {"chunk": 50},
+    "precision_recall": {"neighbours": 5},
+    "fid_infinity": {"smallest": 50},
+}
 PRECISION, RECALL = PAIR.figures
 
 
 @pytest.mark.parametrize("name", metrics())
 def test_every_announced_metric_keeps_the_contract(name):
-    assert check_metric(metrics()[name], changed=CHANGED.get(name)) == []
+    assert check_metric(metrics()[name], OPTIONS.get(name), changed=CHANGED.get(name)) == []
 
 
 def built_by(name, **changes):
@@ -39,6 +45,8 @@ BROKEN = {
     "gives NaN": (built_by("NotANumber"), {"figures"}),
     "reads labels without a need": (built_by("ReadsLabels"), {"figures"}),
     "needs labels and reads none": (replace(PAIR, needs=PAIR.needs | {Needs.LABELS}), {"needs"}),
+    "needs real labels and reads none": (replace(PAIR, real_needs=PAIR.needs | {Needs.LABELS}), {"needs"}),
+    "reads real features without a need": (replace(PAIR, real_needs=frozenset({Needs.STATISTICS})), {"figures"}),
     "states another value of a set with itself": (with_recall(of_itself=0.5), {"itself"}),
     "says that lower is better": (with_recall(lower_is_better=True), {"itself"}),
     "depends on real images and does not say it": (with_recall(of_itself=None), {"itself"}),
@@ -115,11 +123,13 @@ def other_figure(**changes):
         ({"figures": ("fid",)}, "its figures must be tread_bench.Figure, not 'fid'"),
         ({"needs": {"features"}}, "its needs must be a frozenset, not {'features'}"),
         ({"needs": frozenset({"pixels"})}, "its needs must be one or more of tread_bench.Needs: features, logits"),
+        ({"real_needs": {"features"}}, "its real_needs must be None or a frozenset of tread_bench.Needs: features"),
+        ({"protocol_samples": "50K"}, "its protocol_samples must be an int, not '50K'"),
+        ({"min_per_class": 2}, "its min_per_class must be a Callable, not 2"),
         ({"needs": frozenset()}, "its needs must be one or more of tread_bench.Needs: features, logits"),
         ({"min_samples": 3}, "its min_samples must be a Callable, not 3"),
         ({"protocol": ""}, "its protocol must be a Callable, not ''"),
         (other_figure(name="device"), "'device': the name of a figure must be a column of results.csv that is not"),
-        (other_figure(name="sfid"), "'sfid': the name of a figure must be a column of results.csv that is not"),
         (other_figure(name="route_3_rate"), "'route_3_rate': the name of a figure must be a column of results.csv"),
         (other_figure(name="My figure"), "'My figure': the name of a figure must be a column"),
         (other_figure(title=None), "figure other: its title must be a str, not None"),
@@ -164,4 +174,5 @@ def test_what_is_always_measured_is_not_added(also, message):
 
 def test_a_cell_that_adds_none_is_written_as_before_there_were_any():
     assert "also" not in Metrics().model_dump() and "also" not in Metrics().model_dump_json()
-    assert [metric.name for metric in Metrics().of_samples] == ["fid", "kid", "inception_score", "precision_recall"]
+    standard = ["fid", "sfid", "kid", "inception_score", "precision_recall"]
+    assert [metric.name for metric in Metrics().of_samples] == standard

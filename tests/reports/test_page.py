@@ -325,6 +325,18 @@ def test_protocols_get_tables_and_verdicts_of_their_own(tmp_path, plan):
     assert "<strong>Caution:</strong> 64 samples: biased" in page
 
 
+def test_spatial_fid_has_a_column_where_some_cell_has_it_and_else_its_reason_beside_the_protocol(tmp_path, plan):
+    reason = {"not_measured": {"sFID": "spatial features, and feature network digits-classifier has none"}}
+    without = evaluation(1200, 18.0)
+    without = without.model_copy(update={"protocol_details": without.protocol_details | reason})
+    for value, is_measured in ((without, False), (without.model_copy(update={"sfid": 6.5}), True)):
+        render([record("dense", "", seed, 1.0, evaluations=[value]) for seed in range(2)], plan, tmp_path)
+        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        titles = page.partition('id="cells"')[2].partition("<thead>")[2].partition("</thead>")[0]
+        assert ("sFID" in titles) is is_measured
+        assert "spatial features, and feature network digits-classifier has none" in page
+
+
 def test_several_architectures_get_statements_a_table_each_and_no_ranking(tmp_path, plan):
     render(architectures(), plan, tmp_path, pictures=pictures)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")

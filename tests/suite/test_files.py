@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
@@ -108,6 +109,17 @@ def test_a_feature_network_of_other_images_is_told_by_the_run(with_files: Path) 
     assert found.startswith(
         f"--set {settings[0]}: {DIGITS_WEIGHTS} is a feature network for 1x8x8 images, the data are"
     )
+
+
+def test_a_damaged_reference_is_told_by_the_run_at_its_key(with_files: Path) -> None:
+    file = with_files.with_name("reference.npz")
+    np.savez(file, mu=np.zeros(3), sigma=np.full((3, 3), np.nan))
+    settings = [f"metrics.reference={file}", "metrics.validation_samples=5"]
+    found = problems_of(with_files, overrides=settings, look=Look.CONTENTS)
+    assert any(line.startswith(f"--set {settings[0]}: {file}: ") and "sigma" in line for line in found), found
+    file.unlink()
+    missing = problems_of(with_files, overrides=settings, look=Look.HEADERS)
+    assert any(line.startswith(f"--set {settings[0]}: no such file: {file}") for line in missing), missing
 
 
 def test_a_class_without_a_sample_is_told_at_the_number_of_classes(with_files: Path) -> None:

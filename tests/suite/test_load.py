@@ -259,9 +259,10 @@ def test_relative_paths_start_at_the_suite(write, tmp_path, monkeypatch):
 
 def test_relative_paths_of_overrides_start_at_the_working_directory(write, monkeypatch):
     monkeypatch.chdir("/")
-    suite = load_suite(write(PARQUET), ["data.train=[c.parquet]", "metrics.inception_weights=w.pth"])
-    cell = expand(suite, Files(Look.NOT_AT_ALL)).cells[0].cell
+    overrides = ["data.train=[c.parquet]", "metrics.inception_weights=w.pth", "metrics.reference=r.npz"]
+    cell = expand(load_suite(write(PARQUET), overrides), Files(Look.NOT_AT_ALL)).cells[0].cell
     assert (cell.data.train, cell.metrics.inception_weights) == (("/c.parquet",), "/w.pth")
+    assert cell.metrics.reference == "/r.npz"
 
 
 def test_missing_files_are_told_by_the_plan_alone(write, tmp_path):

@@ -48,7 +48,6 @@ BEFORE_FIGURES = (
     Column("peak_memory_mib", "MiB", "peak memory of training in its own process; see memory_kind"),
     Column("validation_loss", "", "dense loss on held-out images at fixed timesteps with fixed noise"),
 )
-SFID = Column("sfid", "", "the same on spatial features (Nash et al. 2021)")  # after fid; not measured yet
 AFTER_FIGURES = (
     Column("num_samples", "images", "generated for this evaluation", True),
     Column("protocol", "", "fingerprint of how metrics were measured; only rows with the same one are comparable"),
@@ -105,7 +104,7 @@ AFTER_FIGURES = (
     Column("hardware", "", "name of the CPU or GPU"),
 )
 _FURTHER_ROUTE = re.compile(r"route_\d+_(start|end|rate)")
-_TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, SFID, *AFTER_FIGURES))
+_TAKEN = frozenset(column.name for column in (*BEFORE_FIGURES, *AFTER_FIGURES))
 
 
 def columns_of_route(number: int) -> tuple[Column, Column, Column]:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from tread_bench.core.columns import is_taken
 from tread_bench.core.config.base import Model
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 from tread_bench.core.problems import shortened
+
+Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
 
 _PATTERN = r"[a-z][a-z0-9_]*"
 

@@ -28,10 +28,16 @@ from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import Extractor, choose_extractor
 from tread_bench.measure.quality.fingerprint import protocol
-from tread_bench.measure.quality.generation import check_sample_counts, evaluate_images
+from tread_bench.measure.quality.generation import (
+    check_classes,
+    check_sample_counts,
+    evaluate_images,
+    lacking_in_reference,
+)
 from tread_bench.measure.quality.png import grid_png
-from tread_bench.measure.quality.reference import Reference, reference_of
+from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
+from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
@@ -72,7 +78,19 @@ class Evaluator:
 
     @cached_property
     def metrics(self) -> list[OpenMetric]:
-        return [OpenMetric.of(options) for options in self.cell.metrics.measured(self.cell.data)]
+        """Those that the feature network and the reference can measure.
+
+        Raises:
+            UserError: the suite added one that they cannot.
+        """
+        metrics = self.cell.metrics
+        found = []
+        for options in metrics.measured(self.cell.data):
+            if not (reason := lacking_in_reference(options.family, self.reference)):
+                found.append(OpenMetric.of(options))
+            elif options in metrics.also:
+                raise UserError(f"metric {options.name}: {reason}; leave it out, or give another reference")
+        return found
 
     @cached_property
     def decoder(self) -> Decoder | None:
@@ -80,7 +98,10 @@ class Evaluator:
 
     @cached_property
     def reference(self) -> Reference:
-        return reference_of(self.data, self.extractor)
+        path = self.cell.metrics.reference
+        if path is None:
+            return reference_of(self.data, self.extractor)
+        return reference_of_set(open_reference(path), self.extractor)
 
     def check(self) -> None:
         """Check before training what it cannot change. Raises UserError where a figure could not be measured."""
@@ -91,10 +112,9 @@ class Evaluator:
                 raise UserError(f"metrics.{key} {getattr(metrics, key)}: only {held_out} images are held out")
         if metrics.generate:
             _ = self.decoder
-            _ = self.metrics
-            check_sample_counts(
-                metrics.measured(self.cell.data), metrics.num_samples, len(self.reference.statistics.features)
-            )
+            measured = [metric.options for metric in self.metrics]
+            check_sample_counts(measured, metrics.num_samples, self.reference.num_kept)
+            check_classes(measured, metrics.num_samples, self.data.num_classes, self.reference)
 
     def __call__(
         self,
@@ -143,13 +163,13 @@ class Evaluator:
                 network, self.objective, self.cell.sampling, seed, metrics.num_samples, metrics.batch, weak
             ):
                 progress()
-                pixels = to_pixels(batch, self.decoder)
+                pixels = to_pixels(batch, self.decoder, metrics.pixels)
                 if sum(map(len, first)) < SAMPLES_KEPT:
                     first.append(pixels)
                 yield pixels
 
         # Figures are computed while images come in.
-        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, self.data)
+        figures = evaluate_images(images(), self.extractor, self.reference, self.metrics, self.data.num_classes)
         if (count := figures["num_samples"]) != metrics.num_samples:
             raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)

@@ -91,7 +91,7 @@ def _missing_of_network(cell: Cell) -> Iterable[str]:
 
 
 def _is_of_network(place: tuple[str | int, ...]) -> bool:
-    return place[0] == "metrics" and place[1] != "also"
+    return place[0] == "metrics" and place[1] not in ("also", "reference")
 
 
 def _irreplaceable(cell: Cell) -> Iterable[str]:

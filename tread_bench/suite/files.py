@@ -18,6 +18,7 @@ from tread_bench.suite.merge import Draft
 
 _FOUND = "tread_bench.data.check:messages_of"
 _DECODER = "tread_bench.measure.quality.decoder:decoder_problems"
+_REFERENCE = "tread_bench.measure.quality.reference:reference_problems"
 MIN_CLASSES = 2  # of the data that a feature network can be trained on
 
 
@@ -55,6 +56,7 @@ class Files:
     missing: list[Problem] = field(default_factory=list)
     _data: dict[tuple[str, bool], _Data] = field(default_factory=dict)  # by options, and whether samples are generated
     _networks: dict[tuple[str, tuple[int, int]], list[str]] = field(default_factory=dict)  # by options and images
+    _references: dict[str, list[str]] = field(default_factory=dict)  # by path
 
     def problems(self, cell: Cell, draft: Draft, is_whole: bool) -> Iterator[Problem]:
         """Yield the mistakes in a cell's files, and in what it requests of them; note which are missing.
@@ -71,6 +73,7 @@ class Files:
             self.missing += draft.moved(_missing_network(cell, self.command))
             if self.look >= Look.NETWORKS and cell.generates:
                 yield from self._of_network(cell)
+                yield from self._of_reference(cell)
             yield from _too_many_samples(cell, data.counts, draft)
 
     def lacks_run(self, cell: Cell, draft: Draft) -> bool:
@@ -122,6 +125,15 @@ class Files:
         if key not in self._networks:
             self._networks[key] = named(_FOUND)(network.family.check_files, (network, shape), files)
         yield from (Problem(message, _place_of_network(cell)) for message in self._networks[key])
+
+    def _of_reference(self, cell: Cell) -> Iterator[Problem]:
+        """Mistakes in the file that samples are compared with, if it is there."""
+        path = cell.metrics.reference
+        if path is None or is_missing(path):
+            return
+        if path not in self._references:
+            self._references[path] = named(_FOUND)(_REFERENCE, (path,), [path])
+        yield from (Problem(message, ("metrics", "reference")) for message in self._references[path])
 
 
 @dataclass(frozen=True, slots=True)

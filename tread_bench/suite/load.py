@@ -23,7 +23,7 @@ DATA_ROOT = "$data_root"  # first part of a path: the folder of --data-root, by 
 _SECTIONS = ("base", "matrix", "rows", "overrides")  # contain a cell's keys; `--set` takes the keys alone
 _FILES = (
     *("data.train", "data.held_out", "data.train_images", "data.decoder", "data.images", "data.scale", "data.shift"),
-    *("metrics.extractor_weights", "metrics.inception_weights", "evaluate.run"),
+    *("metrics.extractor_weights", "metrics.inception_weights", "metrics.reference", "evaluate.run"),
     *("metrics.extractor.weights", "metrics.also.weights", "auxiliary.weights"),
 )
 

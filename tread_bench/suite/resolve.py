@@ -313,7 +313,8 @@ def _cell_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
 
 
 def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
-    if message := cell.data.family.not_comparable(cell.data):
+    message = cell.data.family.not_comparable(cell.data)
+    if message and not _has_reference(cell):
         yield Problem(message, draft.latest(("data", "name"), ("metrics", "generate")))
     if not cell.metrics.lacks_network(cell.data):
         yield from _broken(("metrics", "extractor"), cell.metrics.measured, cell.data)
@@ -321,10 +322,16 @@ def _generation_problems(cell: Cell, draft: Draft) -> Iterator[Problem]:
         yield from _metric_problems(cell, metric, draft)
 
 
+def _has_reference(cell: Cell) -> bool:
+    """Whether decoded samples are compared with a file, so that the data need no real images."""
+    return cell.metrics.reference is not None and cell.data.family.decoding(cell.data) is not None
+
+
 def _metric_problems(cell: Cell, metric: MetricOptions, draft: Draft) -> Iterator[Problem]:
     """What a metric of generated images needs of the cell."""
     places = [("metrics", key) for key in keys_of(metric)]
-    least = metric.family.min_samples(metric)
+    of_class = metric.family.min_per_class(metric)
+    least = max(metric.family.min_samples(metric), of_class * cell.data.num_classes)
     if cell.metrics.num_samples < least:
         setting = settings_in_words(metric)
         rule = f"too few for metric {metric.name}, which needs {least} or more{setting}; change one"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
-    """Yield the files of data, decoder, real images and feature networks, each with its place in the cell.
+    """Yield the files of data, decoder, real images, reference and feature networks, each with its place in the cell.
 
     No file is opened.
     """
@@ -22,13 +22,16 @@ def files_of(cell: Cell) -> Iterator[tuple[Place, str]]:
 
 
 def files_beside_data(cell: Cell) -> Iterator[tuple[Place, str]]:
-    """Yield those of feature networks, metrics and losses. What measures samples is read where some are generated."""
+    """Yield those of reference, feature networks, metrics and losses.
+
+    What measures samples is read where some are generated.
+    """
     for index, loss in enumerate(cell.auxiliary):
         yield from ((("auxiliary", index, key), file) for key, file in loss.family.files(loss))
     if not cell.generates:
         return
     metrics = cell.metrics
-    for key in ("extractor_weights", "inception_weights"):
+    for key in ("extractor_weights", "inception_weights", "reference"):
         if (file := getattr(metrics, key)) is not None:
             yield ("metrics", key), file
     if (network := metrics.extractor) is not None:

@@ -18,15 +18,30 @@ from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, on
 from tread_bench.core.errors import UserError
 from tread_bench.core.extractors import ExtractorOptions, extractors, find_extractor
 from tread_bench.core.guidance import Blocks
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
+from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 
 # Metrics of every cell that generates images, in the order of their columns; their options by keys among `metrics`.
 _STANDARD: Mapping[str, Mapping[str, str]] = {
     "fid": {},
+    "sfid": {},
     "kid": {"subset_size": "kid_subset_size", "subsets": "kid_subsets"},
     "inception_score": {},
     "precision_recall": {"neighbours": "neighbours"},
 }
+
+# What a protocol of published figures sets of the metrics, beside their defaults.
+ProtocolName = Literal["torch-fidelity", "adm"]
+_DEFAULT_PROTOCOL: ProtocolName = "torch-fidelity"
+_PROTOCOLS: Mapping[ProtocolName, Mapping[str, Mapping[str, Any]]] = {
+    "torch-fidelity": {},
+    "adm": {"inception_score": {"chunk": 5000}, "precision_recall": {"distances": "float16"}},
+}
+PROTOCOLS = tuple(_PROTOCOLS)
+
+
+def in_protocol(name: str, protocol: ProtocolName, **settings: Any) -> MetricOptions:
+    """Return a metric as a protocol of published figures sets it, with further settings. Raises ValueError."""
+    return find_metric(name).options(**{**_PROTOCOLS[protocol].get(name, {}), **settings})
 
 
 def standard_metrics() -> list[MetricFamily]:
@@ -118,9 +133,31 @@ class Metrics(Model):
     )
     extractor_weights: str | None = Field(None, description="safetensors file from `tread-bench features`")
     inception_weights: str | None = Field(None, description="torch-fidelity's Inception weights, a local file")
-    also: Further = Field(
-        (), exclude_if=is_unused, description="metrics beside FID, KID, Inception score, precision and recall"
+    reference: str | None = Field(
+        None,
+        exclude_if=is_unused,
+        description="ADM's file of reference statistics and images, in place of the real images of the data",
     )
+    also: Further = Field(
+        (), exclude_if=is_unused, description="metrics beside FID, sFID, KID, Inception score, precision and recall"
+    )
+    protocol: ProtocolName = Field(
+        _DEFAULT_PROTOCOL,
+        exclude_if=lambda value: value == _DEFAULT_PROTOCOL,
+        description="adm: Inception score, precision and recall as ADM's evaluator computes them",
+    )
+    pixels: Rounding = Field(
+        "round",
+        exclude_if=lambda value: value == "round",
+        description="how samples become uint8: (x + 1) * 127.5 rounded, or truncated as some repositories do",
+    )
+
+    @field_validator("reference")
+    @classmethod
+    def _is_of_statistics(cls, reference: str | None) -> str | None:
+        if reference is not None and not reference.endswith(".npz"):
+            raise ValueError(f"{reference!r}: must be an .npz file of statistics or images, such as ADM publishes")
+        return reference
 
     @field_validator("also")
     @classmethod
@@ -136,12 +173,18 @@ class Metrics(Model):
     @property
     def standard(self) -> tuple[MetricOptions, ...]:
         """Metrics of every cell that generates images, with their settings."""
-        return _standard(*(getattr(self, key) for keys in _STANDARD.values() for key in keys.values()))
+        settings = (getattr(self, key) for keys in _STANDARD.values() for key in keys.values())
+        return _standard(self.protocol, *settings)
 
     @property
     def of_samples(self) -> tuple[MetricOptions, ...]:
         """All metrics of generated images, in the order of their columns."""
         return (*self.standard, *self.also)
+
+    @property
+    def follows_published(self) -> bool:
+        """Whether figures are computed as published ones are, so that their number of samples matters."""
+        return self.protocol != _DEFAULT_PROTOCOL
 
     def lacks_network(self, data: DataOptions) -> bool:
         """Whether no feature network is named and none ships for the data, or the named one has no weights."""
@@ -177,24 +220,42 @@ class Metrics(Model):
         return chosen.model_copy(update={"weights": given[chosen.name]})
 
     def measured(self, data: DataOptions) -> tuple[MetricOptions, ...]:
-        """Return the metrics that the feature network can measure; without logits, the Inception score stays empty.
+        """Return the metrics that the feature network can measure; the figures of the others stay empty.
 
         Raises:
-            UserError: there is no feature network, or an added metric needs logits and the network has none.
+            UserError: there is no feature network, or an added metric needs what the network does not have.
+        """
+        lacking = self.not_measured(data)
+        for metric in self.also:
+            if metric.name in lacking:
+                rule = f"needs {lacking[metric.name]}"
+                raise UserError(f"metric {metric.name}: {rule}; leave it out, or choose another metrics.extractor")
+        return tuple(metric for metric in self.of_samples if metric.name not in lacking)
+
+    def not_measured(self, data: DataOptions) -> dict[str, str]:
+        """Return the metrics that the feature network cannot measure -> what they need, and that it has none.
+
+        Raises:
+            UserError: there is no feature network.
         """
         network = self.network(data)
-        if network.family.has_logits:
-            return self.of_samples
-        for metric in self.also:
-            if Needs.LOGITS in metric.family.needs:
-                rule = f"needs logits, and feature network {network.name} has none"
-                raise UserError(f"metric {metric.name}: {rule}; leave it out, or choose another metrics.extractor")
-        return tuple(metric for metric in self.of_samples if Needs.LOGITS not in metric.family.needs)
+        lacking = {Needs.LOGITS: network.family.has_logits, Needs.SPATIAL: network.family.has_spatial}
+        found = {}
+        for metric in self.of_samples:
+            needed = [_IN_WORDS[need] for need, has in lacking.items() if need in metric.family.needs and not has]
+            if needed:
+                found[metric.name] = f"{needed[0]}, and feature network {network.name} has none"
+        return found
+
+
+_IN_WORDS = {Needs.LOGITS: "logits", Needs.SPATIAL: "spatial features"}
 
 
 @cache
-def _standard(*settings: Any) -> tuple[MetricOptions, ...]:
+def _standard(protocol: ProtocolName, *settings: Any) -> tuple[MetricOptions, ...]:
     """The standard metrics with their settings, in the order of `_STANDARD`."""
     left = iter(settings)
-    options = [find_metric(name).options(**{option: next(left) for option in keys}) for name, keys in _STANDARD.items()]
+    options = []
+    for name, keys in _STANDARD.items():
+        options.append(in_protocol(name, protocol, **{option: next(left) for option in keys}))
     return tuple(options)

@@ -43,7 +43,7 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class ImagesWithFeatures:
-    """A set of images, each with its features, logits and label."""
+    """A set of images, each with its features, logits and label; its spatial features are its pixels."""
 
     pixels: Tensor  # (n, C, H, W) uint8
     features: Tensor
@@ -54,16 +54,19 @@ class ImagesWithFeatures:
         return ImagesWithFeatures(self.pixels[index], self.features[index], self.logits[index], self.labels[index])
 
     def generated(self, batch: int = BATCH) -> ImageRecords:
-        statistics = FeatureStatistics(self.features.shape[1])
-        for features, logits in zip(self.features.split(batch), self.logits.split(batch), strict=True):
-            statistics.add(features, logits)
-        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)), self.labels)
+        return self._records(batch, self.logits)
 
     def real(self, batch: int = BATCH) -> ImageRecords:
-        statistics = FeatureStatistics(self.features.shape[1])
-        for features in self.features.split(batch):
-            statistics.add(features)
-        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)))
+        return self._records(batch, None)
+
+    def _records(self, batch: int, logits: Tensor | None) -> ImageRecords:
+        pixels = self.pixels.flatten(1).float()
+        statistics, spatial = FeatureStatistics(self.features.shape[1]), FeatureStatistics(pixels.shape[1])
+        for start in range(0, len(self.pixels), batch):
+            part = slice(start, start + batch)
+            statistics.add(self.features[part], None if logits is None else logits[part])
+            spatial.add(pixels[part])
+        return ImageRecords(statistics, lambda: iter(self.pixels.split(batch)), self.labels, spatial)
 
 
 @dataclass(frozen=True)
@@ -131,17 +134,21 @@ def check_figures(subject: MetricSubject) -> Iterator[str]:
 
 
 def check_needs(subject: MetricSubject) -> Iterator[str]:
-    """It reads everything that its description needs, of either set: a need limits where it can be used."""
-    read: set[Needs] = set()
+    """It reads everything that its description needs: a need limits where it can be used."""
+    family = subject.family
+    read: dict[bool, set[Needs]] = {False: set(), True: set()}  # of real images: True
 
     class Watched(Samples):
-        def _needed(self, one: Needs) -> ImageRecords:
-            read.add(one)
-            return super()._needed(one)
+        def _needed(self, one: Needs, *stronger: Needs) -> ImageRecords:
+            read[self._is_real] |= {one, *stronger}
+            return super()._needed(one, *stronger)
 
-    subject.metric.metric(*(Watched(one, subject.family) for one in (subject.noisy.generated(), subject.digits.real())))
-    if unread := subject.family.needs - read:
+    generated, real = subject.noisy.generated(), subject.digits.real()
+    subject.metric.metric(Watched(generated, family), Watched(real, family, is_real=True))
+    if unread := family.needs - read[False] - read[True]:
         yield f"it never reads {', '.join(sorted(unread))}: leave that out of needs"
+    if family.real_needs is not None and (unread := family.real_needs - read[True]):
+        yield f"it never reads {', '.join(sorted(unread))} of real images: leave that out of real_needs"
 
 
 def check_itself(subject: MetricSubject) -> Iterator[str]:
@@ -201,14 +208,24 @@ def check_min_samples(subject: MetricSubject) -> Iterator[str]:
     if not isinstance(least, int) or least < 1:
         yield f"min_samples must be a whole number above 0; saw {least!r}"
         return
+    of_class = subject.family.min_per_class(subject.options)
+    generated, real = (_fewest(images, least, of_class) for images in (subject.noisy, subject.digits))
     try:
-        found = subject.figures(subject.noisy[:least], subject.digits[:least])
+        found = subject.figures(generated, real)
     except Exception as error:
         yield f"of {least} images, as few as min_samples says, it raised {type(error).__name__}: {error}"
         return
     for name, value in found.items():
         if not math.isfinite(value):
             yield f"{name} of {least} images, as few as min_samples says, is {value}"
+
+
+def _fewest(images: ImagesWithFeatures, least: int, of_class: int) -> ImagesWithFeatures:
+    """The first images; where classes count, the first of each."""
+    if not of_class:
+        return images[:least]
+    places = [(images.labels == label).nonzero()[:of_class, 0] for label in images.labels.unique()]
+    return images[torch.cat(places).sort().values]
 
 
 def check_protocol(subject: MetricSubject) -> Iterator[str]:

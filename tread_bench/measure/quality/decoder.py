@@ -14,6 +14,7 @@ from torch.export.passes import move_to_device_pass
 
 from tread_bench.core.data_sources import DataOptions, Decoding
 from tread_bench.core.errors import UserError
+from tread_bench.core.metrics import Rounding
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32
@@ -121,17 +122,17 @@ def decoder_problems(data: DataOptions) -> Iterator[str]:
     yield from message_of(open_decoder, data)
 
 
-def to_pixels(samples: Tensor, decoder: Decoder | None) -> Tensor:
-    """Generated samples (B, C, H, W) as images, uint8, on the CPU.
+def to_pixels(samples: Tensor, decoder: Decoder | None, rounding: Rounding = "round") -> Tensor:
+    """Generated samples (B, C, H, W) as images, uint8, on the CPU; `rounding` as in `to_uint8`.
 
     Raises:
         FloatingPointError: a sample or its decoded image is not finite.
     """
     if decoder is None:
-        return to_uint8(samples.cpu())
+        return to_uint8(samples.cpu(), rounding)
     if not torch.isfinite(samples).all():
         raise FloatingPointError("latents contain NaN or infinite values: the model diverged")
-    return to_uint8(decoder(samples).cpu())
+    return to_uint8(decoder(samples).cpu(), rounding)
 
 
 def _check_shapes(program: torch.export.ExportedProgram, decoding: Decoding, latent: tuple[int, int, int]) -> None:

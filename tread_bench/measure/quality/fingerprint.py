@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tread_bench.core.config.metrics import standard_metrics
+from tread_bench.measure.quality.generation import lacking_in_reference
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
+    from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.data_sources import Factor
+    from tread_bench.core.metrics import MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
 
 GUIDANCE = {"guidance", "guidance_scale"}
-DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics, 1"  # counts up when a figure would change
+DEFINITION = "torch-fidelity 0.4 formulas on float64 statistics"
 
 
 def protocol_fingerprint(**details: Any) -> str:
@@ -28,33 +33,82 @@ def protocol_fingerprint(**details: Any) -> str:
 def protocol(
     cell: Cell, extractor: Extractor, reference: Reference, decoder: Decoder | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The fingerprint, and its details for the page. Guidance is not part of it: samples are compared across guidance.
+    """The fingerprint of a cell's figures, and its details for the page.
 
-    Where FID has fewer samples than twice its feature length, the details also hold a `caution`, which follows from the
-    others and is not part of the fingerprint.
+    Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
+    few samples, and what is `not_measured`, with its reason; they follow from the rest and are not part of it either.
     """
-    # All that a figure of quality depends on, but the network and its guidance.
+    # How the samples were made, but for the network and its guidance.
     metrics = cell.metrics
-    stated = {metric.name: metric.family.protocol(metric) for metric in metrics.measured(cell.data)}
-    further = {metric.name: stated[metric.name] for metric in metrics.also}
-    details = {
-        "definition": DEFINITION,
+    samples = {
+        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
+        "ema": metrics.ema,
+        "pixels": _PIXELS[metrics.pixels],
+    }
+    sampling = {
+        **(_decoding(decoder) if decoder else {}),
+        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
+    }
+
+    # What measured them.
+    lacking = metrics.not_measured(cell.data)
+    measured: list[MetricOptions] = []
+    not_measured: dict[str, str] = {}
+    for metric in metrics.of_samples:
+        if reason := lacking.get(metric.name) or lacking_in_reference(metric.family, reference):
+            not_measured |= {figure.title: reason for figure in metric.family.figures}
+        else:
+            measured.append(metric)
+    details = protocol_details(extractor, reference, measured, metrics.num_samples, samples) | sampling
+    notes = _caution(metrics, measured, extractor.dims) | ({"not_measured": not_measured} if not_measured else {})
+    return protocol_fingerprint(**details), details | notes
+
+
+def protocol_details(
+    extractor: Extractor,
+    reference: Reference,
+    measured: Sequence[MetricOptions],
+    num_samples: int,
+    samples: Mapping[str, Any],
+) -> dict[str, Any]:
+    """All that figures of quality depend on besides the images, for `protocol_fingerprint`.
+
+    Args:
+        measured: metrics with their settings.
+        num_samples: number of samples.
+        samples: what is known of how they were made: labels, weights, rounding to pixels.
+    """
+    standard = standard_metrics()
+    stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
+    further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
+    return {
+        "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
         "feature_network": extractor.name,
         "feature_network_sha256": extractor.sha256,
         "feature_dims": extractor.dims,
         "reference_sha256": reference.sha256,
-        "reference_images": reference.statistics.count,
+        "reference_images": reference.count,
         "reference_features": f"at most {REFERENCE_FEATURES} for KID, precision and recall",
-        "num_samples": metrics.num_samples,
-        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
-        "ema": metrics.ema,
-        "pixels": "uint8, round((x + 1) * 127.5)",
-        **{name: text for name, text in stated.items() if text and name not in further},
+        "num_samples": num_samples,
+        **samples,
+        **{name: text for name, text in stated.items() if text},
         **({"also": further} if further else {}),
-        **(_decoding(decoder) if decoder else {}),
-        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
     }
-    return protocol_fingerprint(**details), details | _caution(metrics.num_samples, extractor.dims)
+
+
+def _version(dims: int, num_samples: int, reference_count: int | None) -> int:
+    """Of the formulas: counts up when a figure would change by more than linear algebra may (1e-9, relative).
+
+    FID by symmetric matrices, 2, differs from its predecessor where a covariance is singular, by up to 2e-7.
+    """
+    counts = [num_samples] if reference_count is None else [num_samples, reference_count]
+    return 2 if min(counts) <= dims else 1
+
+
+_PIXELS: Mapping[Rounding, str] = {
+    "round": "uint8, round((x + 1) * 127.5)",
+    "truncate": "uint8, (x + 1) * 127.5 truncated",
+}
 
 
 def _decoding(decoder: Decoder) -> dict[str, Any]:
@@ -80,7 +134,21 @@ def _stated(given: Factor, found: Any) -> Any:
     return list(given) if isinstance(given, tuple) else given
 
 
-def _caution(num_samples: int, dims: int) -> dict[str, str]:
-    if num_samples >= 2 * dims:
-        return {}
-    return {"caution": f"FID from {num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"}
+def _caution(metrics: Metrics, measured: Sequence[MetricOptions], dims: int) -> dict[str, str]:
+    """What to know of figures of few samples."""
+    messages = []
+    if metrics.num_samples < 2 * dims:
+        messages.append(
+            f"FID from {metrics.num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"
+        )
+    if metrics.follows_published:
+        messages += [text for metric in measured if (text := below_protocol(metric.family, metrics.num_samples))]
+    return {"caution": "; ".join(messages)} if messages else {}
+
+
+def below_protocol(metric: MetricFamily, num_samples: int) -> str:
+    """A warning where a metric's published figures are of more samples; empty if there are enough."""
+    if num_samples >= metric.protocol_samples:
+        return ""
+    titles = " and ".join(figure.title for figure in metric.figures)
+    return f"{titles} from {num_samples:,} samples: published figures are from {metric.protocol_samples:,}"

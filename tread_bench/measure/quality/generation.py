@@ -11,27 +11,50 @@ from torch import Tensor
 
 from tread_bench.core.config.metrics import settings_in_words
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import MetricOptions, Needs
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few_of_a_class
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
-    from tread_bench.data.source import DataSource
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference
 
-_REAL_BATCH = 250
-
 
 def check_sample_counts(chosen: Iterable[MetricOptions], num_samples: int, reference_count: int) -> None:
-    """Raises UserError where there are too few images for a metric: subsets are never made smaller silently."""
-    sets = ((num_samples, f"metrics.num_samples {num_samples}"), (reference_count, f"{reference_count} real images"))
+    """Raises UserError where there are too few images for a metric: subsets are never made smaller silently.
+
+    Args:
+        reference_count: real images whose features can be read one by one; statistics alone are of enough.
+    """
     for options in chosen:
-        least = options.family.min_samples(options)
+        family = options.family
+        least = family.min_samples(options)
+        sets = [(num_samples, f"metrics.num_samples {num_samples}")]
+        if Needs.FEATURES in family.needs_of_real:
+            sets.append((reference_count, f"{reference_count} real images"))
         for count, whose in sets:
             if count < least:
                 rule = f"too few for metric {options.name}, which needs {least} or more{settings_in_words(options)}"
                 raise UserError(f"{whose}: {rule}")
+
+
+def lacking_in_reference(metric: MetricFamily, reference: Reference) -> str:
+    """In words, what a metric reads of real images that the reference does not have; empty if it has all."""
+    missing = [one for one in Needs if one in metric.needs_of_real and not reference.records.has(one)]
+    return lacking(missing[0], is_real=True) if missing else ""
+
+
+def check_classes(chosen: Iterable[MetricOptions], num_samples: int, num_classes: int, reference: Reference) -> None:
+    """Raises UserError where a class has too few images for a metric."""
+    for options in chosen:
+        least = options.family.min_per_class(options)
+        if problem := too_few_of_a_class(least, _labels(num_samples, num_classes), reference.labels):
+            raise UserError(f"metric {options.name}: {problem}; leave it out, or raise metrics.num_samples")
+
+
+def _labels(count: int, num_classes: int) -> Tensor | None:
+    """Image i is generated for class i mod `num_classes`."""
+    return torch.arange(count) % num_classes if num_classes else None
 
 
 def evaluate_images(
@@ -39,11 +62,11 @@ def evaluate_images(
     extractor: Extractor,
     reference: Reference,
     metrics: Sequence[OpenMetric],
-    data: DataSource,
+    num_classes: int,
 ) -> dict[str, Any]:
     """The figures of generated images, uint8 (B, C, H, W), batch by batch, and `num_samples`, their number.
 
-    Image i was generated for class i mod `data.num_classes`.
+    Image i was generated for class i mod `num_classes`; 0: without labels.
 
     Raises:
         FloatingPointError: features that are not finite.
@@ -51,18 +74,22 @@ def evaluate_images(
     # Features of all images, and the images themselves where a metric reads them.
     needs = frozenset[Needs]().union(*(metric.family.needs for metric in metrics))
     statistics = FeatureStatistics(extractor.dims)
+    spatial = None
+    if Needs.SPATIAL in needs and extractor.spatial_dims is not None:
+        spatial = FeatureStatistics(extractor.spatial_dims)
     kept: list[Tensor] = []
     for pixels in batches:
-        features = extractor.features(pixels)
+        features = extractor.features(pixels, spatial=spatial is not None)
         statistics.add(features.pooled, features.logits)
+        if spatial is not None:
+            assert features.spatial is not None
+            spatial.add(features.spatial, kept=slice(0))
         if Needs.IMAGES in needs:
             kept.append(pixels)
 
     # What each metric makes of them.
-    labels = torch.arange(statistics.count) % data.num_classes if data.num_classes else None
-    generated = ImageRecords(statistics, partial(iter, kept), labels)
-    real = ImageRecords(reference.statistics, partial(data.reference.batches, _REAL_BATCH))
+    generated = ImageRecords(statistics, partial(iter, kept), _labels(statistics.count, num_classes), spatial)
     figures: dict[str, Any] = {}
     for metric in metrics:
-        figures |= metric.figures(generated, real)
+        figures |= metric.figures(generated, reference.records)
     return figures | {"num_samples": statistics.count}

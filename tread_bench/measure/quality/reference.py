@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -14,25 +16,68 @@ from safetensors.torch import save
 from torch import Tensor
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.data.check import message_of
+from tread_bench.data.source import Pixels
+from tread_bench.measure.quality.samples import ImageRecords
+from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
+from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, RealImages
     from tread_bench.measure.quality.features import Extractor
+    from tread_bench.measure.sets.samples import SampleSet
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
 _BATCH = 250
+_PREFIXES = ("", "spatial_")  # of the tensors in a file
 _IN_THIS_PROCESS: dict[str, Reference] = {}
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Statistics that generated images are compared with; `sha256` is that of the images."""
+    """What generated images are compared with.
+
+    Args:
+        sha256: of the real images, or of the file of their statistics.
+        statistics: of the features of its images; None: there are statistics of a file alone.
+        spatial: of features that keep their place in the image; None: the feature network has none.
+        published: mean and covariance of the features as a file states them, in place of those of its images.
+        labels: (m,) int64, one for each feature that was kept; None: there are none.
+        batches: its images, uint8 (B, C, H, W), in order; None: there are none.
+    """
 
     sha256: str
-    statistics: FeatureStatistics
+    statistics: FeatureStatistics | None
+    spatial: Moments | None = None
+    published: Moments | None = None
+    labels: Tensor | None = None
+    batches: Callable[[], Iterator[Tensor]] | None = None
+
+    @property
+    def records(self) -> ImageRecords:
+        """As metrics see them."""
+        return ImageRecords(self.statistics, self.batches, self.labels, self.spatial, self.published)
+
+    @property
+    def count(self) -> int | None:
+        """Number of images that mean and covariance are of; None: the file does not say."""
+        moments = self.records.moments
+        return moments.count if moments is not None else None
+
+    @property
+    def num_kept(self) -> int:
+        """Number of images whose features can be read one by one."""
+        return self.statistics.num_kept if self.statistics is not None else 0
+
+
+class Statistics(NamedTuple):
+    """Of the features of a set of images, and of its spatial ones where the network has them."""
+
+    pooled: FeatureStatistics
+    spatial: FeatureStatistics | None = None
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
@@ -40,47 +85,119 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
-        path = cache_folder("reference") / f"{key}.safetensors"
-        with one_at_a_time(key):
-            statistics = _load(path, key)
-            if statistics is None:
-                statistics = statistics_of(images, extractor)
-                _save(statistics, path, key)
-        _IN_THIS_PROCESS[key] = Reference(images.sha256, statistics)
+        found = _cached(images, extractor, key)
+        labels = images.classes if data.num_classes and isinstance(images, Pixels) else None
+        kept = None if labels is None else torch.from_numpy(labels[:: _stride(len(labels))])
+        batches = partial(images.batches, _BATCH)
+        _IN_THIS_PROCESS[key] = Reference(images.sha256, *found, labels=kept, batches=batches)
     return _IN_THIS_PROCESS[key]
+
+
+def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
+    """Statistics as a file states them, and those of its images for what it does not state.
+
+    Raises:
+        UserError: the file's statistics are of another feature network, and it has no images.
+    """
+    # What the file states.
+    published = chosen.gaussian(extractor.name, extractor.dims)
+    spatial: Moments | None = None
+    if extractor.spatial_dims is not None:
+        spatial = chosen.gaussian(f"{extractor.name}_spatial", extractor.spatial_dims)
+    if chosen.images is None:
+        if published is None:
+            stored = " and ".join(chosen.stored)
+            raise UserError(
+                f"{chosen.name}: has statistics of {stored}, none of feature network {extractor.name}, and no images; "
+                "give a reference with images, or choose another metrics.extractor"
+            )
+        return Reference(chosen.sha256, None, spatial, published)
+
+    # Its images.
+    images = _RealImages(chosen.images)
+    found = _cached(images, extractor, _key(images, extractor))
+    labels = chosen.images.labels
+    kept = None if labels is None else torch.from_numpy(labels[:: _stride(len(labels))])
+    batches = partial(images.batches, _BATCH)
+    return Reference(chosen.sha256, found.pooled, spatial or found.spatial, published, kept, batches)
+
+
+def reference_problems(path: str) -> Iterator[str]:
+    """A message for each mistake in a file that samples are compared with."""
+    for message in message_of(open_reference, path):
+        yield from message.splitlines()
+
+
+@dataclass(frozen=True)
+class _RealImages:
+    """The images of a set."""
+
+    images: SampleSet
+
+    def __len__(self) -> int:
+        return self.images.count
+
+    @property
+    def sha256(self) -> str:
+        return self.images.sha256
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        return self.images.batches(size)
+
+
+def _cached(images: RealImages, extractor: Extractor, key: str) -> Statistics:
+    path = cache_folder("reference") / f"{key}.safetensors"
+    with one_at_a_time(key):
+        statistics = _load(path, key)
+        if statistics is None:
+            statistics = statistics_of(images, extractor)
+            _save(statistics, path, key)
+    return statistics
 
 
 def _key(images: RealImages, extractor: Extractor) -> str:
     """Contents, preprocessing, and what changes last bits: a cell has the same result whether it finds or makes one."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
+    if extractor.spatial_dims is not None:
+        preprocessing += ", with spatial features"
     capability = torch.backends.cpu.get_cpu_capability()
     machine = (torch.__version__, str(extractor.device), capability, torch.get_num_threads())
     return hashlib.sha256(repr((images.sha256, extractor.sha256, preprocessing, machine)).encode()).hexdigest()
 
 
-def statistics_of(images: RealImages, extractor: Extractor) -> FeatureStatistics:
+def statistics_of(images: RealImages, extractor: Extractor) -> Statistics:
     """Compute them; features are kept of every n-th image, with the smallest n that keeps at most 10,000."""
-    statistics = FeatureStatistics(extractor.dims)
-    stride = -(-len(images) // REFERENCE_FEATURES)
+    pooled = FeatureStatistics(extractor.dims)
+    spatial = FeatureStatistics(extractor.spatial_dims) if extractor.spatial_dims is not None else None
+    stride = _stride(len(images))
     for pixels in images.batches(_BATCH):
-        features = extractor.features(pixels).pooled
-        statistics.add(features, kept=slice(-statistics.count % stride, None, stride))
-    return statistics
+        features = extractor.features(pixels, spatial=spatial is not None)
+        pooled.add(features.pooled, kept=slice(-pooled.count % stride, None, stride))
+        if spatial is not None:
+            assert features.spatial is not None
+            spatial.add(features.spatial, kept=slice(0))
+    return Statistics(pooled, spatial)
 
 
-def _save(statistics: FeatureStatistics, path: Path, key: str) -> None:
-    tensors = {
-        "count": torch.tensor(statistics.count),
-        "total": statistics.total,
-        "outer": statistics.outer,
-        "features": statistics.features,
-    }
+def _stride(count: int) -> int:
+    """Distance of the images whose features are kept."""
+    return -(-count // REFERENCE_FEATURES)
+
+
+def _save(statistics: Statistics, path: Path, key: str) -> None:
+    tensors = {}
+    for prefix, part in zip(_PREFIXES, statistics, strict=True):
+        if part is not None:
+            tensors[f"{prefix}count"] = torch.tensor(part.count)
+            tensors[f"{prefix}total"] = part.total
+            tensors[f"{prefix}outer"] = part.outer
+    tensors["features"] = statistics.pooled.features
     with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
 
 
-def _load(path: Path, key: str) -> FeatureStatistics | None:
+def _load(path: Path, key: str) -> Statistics | None:
     """None where there is no such file, or where its content is not what was written."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -91,7 +208,12 @@ def _load(path: Path, key: str) -> FeatureStatistics | None:
         return None
     if about.get("key") != key or about.get("content") != _content_hash(tensors):
         return None
-    return FeatureStatistics.restored(int(tensors["count"]), tensors["total"], tensors["outer"], tensors["features"])
+    found = []
+    for prefix, features in zip(_PREFIXES, (tensors["features"], torch.empty(0)), strict=True):
+        if f"{prefix}count" in tensors:
+            count, total, outer = (tensors[f"{prefix}{name}"] for name in ("count", "total", "outer"))
+            found.append(FeatureStatistics.restored(int(count), total, outer, features))
+    return Statistics(*found)
 
 
 def _content_hash(tensors: dict[str, Tensor]) -> str:

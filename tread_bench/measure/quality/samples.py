@@ -99,6 +99,11 @@ class Samples:
         return self._spatial.covariance
 
     @property
+    def spatial_count(self) -> int | None:
+        """Number of images that these are of; None: not known."""
+        return self._spatial.count
+
+    @property
     def logits(self) -> Tensor:
         """(n, classes) float32."""
         return self._statistics(Needs.LOGITS).logits
@@ -150,9 +155,9 @@ def lacking(one: Needs, is_real: bool) -> str:
     whose = "the reference" if is_real else "the samples"
     match one:
         case Needs.STATISTICS:
-            return f"{whose} have no mean and covariance for this feature network"
+            return f"there are no mean and covariance of {whose} for this feature network"
         case Needs.FEATURES:
-            return f"{whose} are statistics alone, without the images that it needs"
+            return f"there are no images of {whose}, only statistics"
         case Needs.LOGITS:
             return "the feature network has no logits"
         case Needs.SPATIAL:
@@ -160,7 +165,7 @@ def lacking(one: Needs, is_real: bool) -> str:
         case Needs.IMAGES:
             return f"the images of {whose} are not kept"
         case Needs.LABELS:
-            return f"{whose} have no labels"
+            return f"there are no labels of {whose}"
 
 
 class Metric(Protocol):

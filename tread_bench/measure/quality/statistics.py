@@ -65,7 +65,8 @@ class FeatureStatistics:
         else:
             upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
             self._half = torch.from_numpy(dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True).T)
-        self._features.append(features[kept].clone())  # a view would hold the whole batch
+        if len(chosen := features[kept]):
+            self._features.append(chosen.clone())  # a view would hold the whole batch
         if logits is not None:
             self._logits.append(logits)
 
@@ -76,7 +77,7 @@ class FeatureStatistics:
         statistics.count = count
         statistics.total = total
         statistics._half = outer.tril()
-        statistics._features = [features]
+        statistics._features = [features] if len(features) else []
         return statistics
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
@@ -97,7 +98,7 @@ class FeatureStatistics:
     @property
     def features(self) -> Tensor:
         """The kept features (m, d), float32."""
-        return torch.cat(self._features)
+        return torch.cat(self._features) if self._features else self.total.new_empty(0, len(self.total)).float()
 
     @property
     def num_kept(self) -> int:
@@ -143,7 +144,7 @@ def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatis
     for batch in batches:
         if statistics is None:
             statistics = FeatureStatistics(batch.shape[1], batch.device)
-        statistics.add(batch, kept=slice(0, 0))
+        statistics.add(batch, kept=slice(0))
     if statistics is None or not statistics.count:
         raise ValueError("there are no features to sum")
     return statistics

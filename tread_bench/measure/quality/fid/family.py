@@ -27,7 +27,8 @@ FID = MetricFamily(
             by_linear_algebra=True,
         ),
     ),
-    needs=frozenset({Needs.FEATURES}),
+    needs=frozenset({Needs.STATISTICS}),
     min_samples=lambda options: 2,
     protocol=lambda options: "",
+    protocol_samples=50_000,
 )

@@ -1,23 +1,15 @@
-"""FID: Heusel et al. 2017. The maths is torch-fidelity's, in float64."""
+"""FID: Heusel et al. 2017, eq. 6, by eigenvalues of symmetric matrices, in float64."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import math
 
+import torch
 from torch import Tensor
-from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_statistics_to_metric
 
 from tread_bench.measure.quality.fid.family import FidOptions
 from tread_bench.measure.quality.samples import Samples
-
-
-class Gaussian(Protocol):
-    """What the distance is of: a mean (d,) and a covariance (d, d), float64."""
-
-    @property
-    def mean(self) -> Tensor: ...
-    @property
-    def covariance(self) -> Tensor: ...
+from tread_bench.measure.quality.statistics import Moments, features_to_statistics
 
 
 class FrechetDistance:
@@ -27,10 +19,84 @@ class FrechetDistance:
         pass
 
     def __call__(self, generated: Samples, real: Samples) -> dict[str, float]:
-        return {"fid": frechet_distance(generated, real)}
+        return {"fid": statistics_to_fid(generated, real)}
 
 
-def frechet_distance(a: Gaussian, b: Gaussian) -> float:
-    """|mean_a - mean_b|^2 + tr(C_a + C_b - 2 (C_a C_b)^(1/2)), at least 0: rounding can give slightly less."""
-    gaussians = [{"mu": s.mean.numpy(), "sigma": s.covariance.numpy()} for s in (a, b)]
-    return max(0.0, fid_statistics_to_metric(*gaussians, verbose=False)[KEY_METRIC_FID])
+def statistics_to_fid(samples: Moments, reference: Moments) -> float:
+    """Fréchet distance |m - m_r|^2 + tr(C + C_r - 2 (C C_r)^(1/2)) of two Gaussians, at least 0.
+
+    With C = F F^T, the eigenvalues of C C_r are those of the symmetric F^T C_r F. F is made from the set of fewer
+    images, whose covariance may not have full rank. Of features it is FID, of spatial features sFID.
+
+    Args:
+        samples: mean (d,) and covariance (d, d), unbiased (n - 1), float64, on any device.
+        reference: the same of the real images, on the same device.
+
+    Raises:
+        ValueError: they are of features of different lengths.
+
+    Source: Dowson and Landau 1982; Heusel et al. 2017, eq. 6.
+    """
+    first, second = samples.mean, reference.mean
+    if first.shape != second.shape:
+        raise ValueError(f"features of {len(first)} and {len(second)} dimensions cannot be compared")
+    fewer, more = (one.covariance for one in sorted((samples, reference), key=_num_images))
+    trace = trace_of_root(matrix_root(fewer), more)
+    return at_least_zero(float((first - second).square().sum() + fewer.trace() + more.trace()) - 2 * trace)
+
+
+def features_to_fid(samples: Tensor, reference: Tensor) -> float:
+    """Fréchet distance of two sets of features (n, d) and (m, d); for small sets without any (d, d) matrix.
+
+    With X and Y the centred features over (n - 1)^(1/2) and (m - 1)^(1/2), tr (C C_r)^(1/2) is the sum of the singular
+    values of X Y^T, (n, m).
+
+    Raises:
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: a set has fewer than two images, or the features differ in length.
+    """
+    # Large sets by their statistics.
+    if min(len(samples), len(reference)) < 2:
+        raise ValueError(f"sets of {len(samples)} and {len(reference)} images: a covariance takes two or more")
+    if min(len(samples), len(reference)) > samples.shape[1]:
+        return statistics_to_fid(features_to_statistics(samples), features_to_statistics(reference))
+
+    # Small ones by the features themselves.
+    if not (torch.isfinite(samples).all() and torch.isfinite(reference).all()):
+        raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
+    means, centred = [], []
+    for features in (samples.double(), reference.double()):
+        means.append(features.mean(0))
+        centred.append((features - means[-1]) / math.sqrt(len(features) - 1))
+    traces = sum(float(part.square().sum()) for part in centred)
+    shift = float((means[0] - means[1]).square().sum())
+    return at_least_zero(shift + traces - 2 * float(torch.linalg.svdvals(centred[0] @ centred[1].T).sum()))
+
+
+def matrix_root(covariance: Tensor) -> Tensor:
+    """F (d, rank) with F F^T = the covariance (d, d); directions whose variance is below its rounding are left out."""
+    # Of full rank: Cholesky's, which is several times as fast.
+    rounding = len(covariance) * torch.finfo(covariance.dtype).eps
+    factor, failed = torch.linalg.cholesky_ex(covariance)
+    if not failed and float(factor.diagonal().min()) ** 2 > rounding * float(covariance.diagonal().max()):
+        return factor
+
+    # Singular: by its eigenvectors.
+    values, vectors = torch.linalg.eigh(covariance)
+    kept = values > rounding * float(values.abs().max())
+    return vectors[:, kept] * values[kept].sqrt()
+
+
+def trace_of_root(root: Tensor, covariance: Tensor) -> float:
+    """tr (F F^T C)^(1/2) of a root F (d, rank) and a covariance C (d, d)."""
+    product = root.T @ covariance @ root
+    return float(torch.linalg.eigvalsh((product + product.T) / 2).clamp(min=0).sqrt().sum())
+
+
+def at_least_zero(distance: float) -> float:
+    """The distance; rounding can give slightly less than 0."""
+    return max(0.0, distance)
+
+
+def _num_images(moments: Moments) -> float:
+    return math.inf if moments.count is None else moments.count

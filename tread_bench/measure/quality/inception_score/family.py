@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
+from tread_bench.core.config.base import Int
 from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
 
 SEED = 2020  # torch-fidelity's own, of the order of the splits
@@ -14,6 +17,17 @@ class InceptionScoreOptions(MetricOptions):
     """Inception score (Salimans et al. 2016), with the classifier of the protocol."""
 
     name: Literal["inception_score"] = "inception_score"
+    chunk: Int | None = Field(
+        None, ge=1, description="images in a chunk, in their order, as in ADM; empty: ten shuffled splits"
+    )
+
+
+def _min_samples(options: InceptionScoreOptions) -> int:
+    return SPLITS if options.chunk is None else 1
+
+
+def _protocol(options: InceptionScoreOptions) -> str:
+    return f"{SPLITS} splits, seed {SEED}" if options.chunk is None else f"chunks of {options.chunk} in order"
 
 
 INCEPTION_SCORE = MetricFamily(
@@ -30,6 +44,7 @@ INCEPTION_SCORE = MetricFamily(
         ),
     ),
     needs=frozenset({Needs.LOGITS}),
-    min_samples=lambda options: SPLITS,
-    protocol=lambda options: f"{SPLITS} splits, seed {SEED}",
+    min_samples=_min_samples,
+    protocol=_protocol,
+    protocol_samples=50_000,
 )

@@ -1,19 +1,64 @@
-"""Inception score: Salimans et al. 2016. The maths is torch-fidelity's."""
+"""Inception score: Salimans et al. 2016, by torch-fidelity's splits or by ADM's chunks."""
 
 from __future__ import annotations
 
-from torch_fidelity.metric_isc import KEY_METRIC_ISC_MEAN, isc_features_to_metric
+import math
 
+import torch
+from torch import Tensor
+from torch_fidelity.metric_isc import KEY_METRIC_ISC_MEAN, KEY_METRIC_ISC_STD, isc_features_to_metric
+
+from tread_bench.core.metrics import Estimate
+from tread_bench.core.statistics import CONFIDENCE, mean_interval, student_quantile
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS, InceptionScoreOptions
 from tread_bench.measure.quality.samples import Samples
 
 
 class InceptionScore:
-    """The mean over splits, shuffled by a fixed seed."""
+    """The mean over ten splits, shuffled by a fixed seed, or over chunks in the order of the images."""
 
     def __init__(self, options: InceptionScoreOptions) -> None:
-        pass
+        self.chunk = options.chunk
 
-    def __call__(self, generated: Samples, real: Samples) -> dict[str, float]:
+    def __call__(self, generated: Samples, real: Samples) -> dict[str, Estimate]:
+        if self.chunk is not None:
+            return {"inception_score": logits_to_inception_score(generated.logits, self.chunk)}
         found = isc_features_to_metric(generated.logits, SPLITS, shuffle=True, rng_seed=SEED)
-        return {"inception_score": found[KEY_METRIC_ISC_MEAN]}
+        score = found[KEY_METRIC_ISC_MEAN]
+        error = found[KEY_METRIC_ISC_STD] / math.sqrt(SPLITS - 1)  # their deviation divides by the number of splits
+        half = student_quantile((1 + CONFIDENCE) / 2, SPLITS - 1) * error
+        method = f"t interval over {SPLITS} splits of the images"
+        return {"inception_score": Estimate(value=score, low=score - half, high=score + half, method=method)}
+
+
+def logits_to_inception_score(logits: Tensor, chunk: int = 5000) -> Estimate:
+    """Inception score as ADM computes it: the mean of exp(E KL(p(y|x) | p(y))) over consecutive chunks.
+
+    The last chunk counts as much as the others even if it is smaller. The probabilities are those of the softmax of the
+    logits; ADM's logits have no bias. The interval is Student's t over chunks; a single chunk has none.
+
+    Args:
+        logits: (n, classes) float32, in the order of the images, which is not changed; computed in float64.
+        chunk: images at a time.
+
+    Raises:
+        ValueError: there are no logits.
+
+    Source: Salimans et al. 2016; Dhariwal and Nichol 2021, evaluations/evaluator.py.
+    """
+    if not len(logits):
+        raise ValueError("there are no logits")
+    scores = [_score(part) for part in logits.split(chunk)]
+    found = mean_interval(scores)
+    method = "" if found.bounds is None else f"t interval over {len(scores)} chunks of {chunk} images"
+    return Estimate(value=found.mean, low=found.low, high=found.high, method=method)
+
+
+def _score(logits: Tensor) -> float:
+    """exp(H(mean of p) - mean of H(p)), which is the exponential of the mean KL divergence."""
+    log_p = logits.double().log_softmax(1)
+    p = log_p.exp()
+    mean = p.mean(0)
+    conditional = -(p * log_p).sum(1).mean()
+    marginal = -torch.special.xlogy(mean, mean).sum()
+    return math.exp(float(marginal - conditional))

@@ -9,12 +9,20 @@ from pydantic import Field
 from tread_bench.core.config.base import Int
 from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
 
+Distances = Literal["float16", "float32", "float64"]
+
 
 class PrecisionRecallOptions(MetricOptions):
     """Shares of each set inside the other's manifold of features (Kynkäänniemi et al. 2019)."""
 
     name: Literal["precision_recall"] = "precision_recall"
     neighbours: Int = Field(3, ge=1)
+    distances: Distances = Field("float64", description="precision of distances; float16 in blocks is ADM's")
+
+
+def _protocol(options: PrecisionRecallOptions) -> str:
+    neighbours = f"{options.neighbours} neighbours"
+    return neighbours if options.distances == "float64" else f"{neighbours}, {options.distances} distances in blocks"
 
 
 PRECISION_RECALL = MetricFamily(
@@ -39,5 +47,6 @@ PRECISION_RECALL = MetricFamily(
     ),
     needs=frozenset({Needs.FEATURES}),
     min_samples=lambda options: options.neighbours + 1,
-    protocol=lambda options: f"{options.neighbours} neighbours",
+    protocol=_protocol,
+    protocol_samples=50_000,
 )

@@ -1,0 +1,211 @@
+"""Intervals of metrics cover the truth as often as they say, and figures of classes are those of their images."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from tread_bench.core.metrics import Estimate, Needs, find_metric
+from tread_bench.measure.quality.fid.metric import statistics_to_fid
+from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
+from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
+from tread_bench.measure.quality.kid.metric import features_to_kid
+from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+
+DIMS = 12
+ENOUGH = 0.90  # of 120 intervals of 95 %: fewer have a probability of 1 %
+
+
+def gaussian(count, seed, mean=0.0, scale=1.0, dims=DIMS):
+    draws = np.random.default_rng(seed).standard_normal((count, dims)) * scale + mean
+    return torch.from_numpy(draws.astype(np.float32))
+
+
+def check_coverage(estimate, truth, repeats=120):
+    """Intervals contain the truth, and are at most about twice as wide as they must be: 4 standard deviations."""
+    found = [estimate(seed) for seed in range(repeats)]
+    assert np.mean([one.low <= truth <= one.high for one in found]) >= ENOUGH
+    assert np.mean([one.high - one.low for one in found]) < 8 * np.std([one.value for one in found])
+
+
+# mean and scale of the samples' Gaussian: the reference itself, near it, and far from it
+@pytest.mark.parametrize(("mean", "scale"), [(0.0, 1.0), (0.1, 1.05), (0.5, 1.5)])
+def test_fid_infinity_has_no_bias_and_its_interval_covers_the_true_distance(mean, scale):
+    truth = DIMS * (mean**2 + (scale - 1) ** 2)
+    reference = Gaussian(torch.zeros(DIMS).double(), torch.eye(DIMS).double())
+
+    def estimate(seed):
+        return features_to_fid_infinity(gaussian(600, seed, mean, scale), reference, smallest=120, seed=seed)
+
+    check_coverage(estimate, truth)
+    values = [estimate(seed).value for seed in range(60)]
+    error = np.std(values, ddof=1) / np.sqrt(60)
+    assert abs(np.mean(values) - truth) < 4 * error + 0.003
+    biased = [statistics_to_fid(features_to_statistics(gaussian(600, s, mean, scale)), reference) for s in range(60)]
+    assert np.mean(biased) - truth > 5 * abs(np.mean(values) - truth) > 0  # what the extrapolation removes
+
+
+def test_fid_infinity_shows_its_fit():
+    reference = features_to_statistics(gaussian(800, 1))
+    samples = gaussian(500, 0, mean=0.2)
+    found = features_to_fid_infinity(samples, reference, smallest=100, points=5)
+    assert [size for size, _ in found.points] == [100, 200, 300, 400, 500]
+    assert found.points[-1][1] == pytest.approx(statistics_to_fid(features_to_statistics(samples), reference), rel=1e-9)
+    sizes, values = (np.array(column, float) for column in zip(*found.points, strict=True))
+    assert found.value == pytest.approx(np.polyfit(1 / sizes, values, 1)[1], rel=1e-9)
+    assert found.low < found.value < found.high and "1/n" in found.method
+
+
+def test_the_smallest_subset_is_a_tenth_of_many_samples():
+    found = features_to_fid_infinity(gaussian(2000, 0), features_to_statistics(gaussian(500, 1)), smallest=100)
+    assert found.points[0][0] == 200 and len(found.points) == 15
+
+
+def test_too_few_samples_are_not_extrapolated():
+    with pytest.raises(ValueError, match="199 samples: extrapolation from subsets of 100 takes 200 or more"):
+        features_to_fid_infinity(gaussian(199, 0), features_to_statistics(gaussian(50, 1)), smallest=100)
+
+
+def third_moment(mean, covariance):
+    """E x x x of a Gaussian, (d, d, d)."""
+    product = np.einsum("i,jk->ijk", mean, covariance)
+    return np.einsum("i,j,k->ijk", mean, mean, mean) + product + product.transpose(1, 0, 2) + product.transpose(1, 2, 0)
+
+
+def expected_kernel(first, second):
+    """E (x.y / d + 1)^3 of independent Gaussians."""
+    (mean_1, covariance_1), (mean_2, covariance_2) = first, second
+    seconds = [covariance + np.outer(mean, mean) for mean, covariance in (first, second)]
+    thirds = third_moment(mean_1, covariance_1), third_moment(mean_2, covariance_2)
+    powers = (1.0, mean_1 @ mean_2, np.sum(seconds[0] * seconds[1]), np.sum(thirds[0] * thirds[1]))
+    return sum(c * power / DIMS**j for j, (c, power) in enumerate(zip((1, 3, 3, 1), powers, strict=True)))
+
+
+@pytest.mark.parametrize("mean", [0.0, 0.3])
+def test_the_interval_of_kid_covers_its_true_value(mean):
+    first = np.full(DIMS, mean), np.eye(DIMS)
+    second = np.zeros(DIMS), np.eye(DIMS)
+    pairs = (first, first), (second, second), (first, second)
+    same, other, across = (expected_kernel(*pair) for pair in pairs)
+    truth = same + other - 2 * across
+    check_coverage(lambda seed: features_to_kid(gaussian(500, seed, mean), gaussian(500, 1000 + seed), 50, 20), truth)
+
+
+def test_a_single_subset_of_a_set_has_no_interval():
+    found = features_to_kid(gaussian(99, 0), gaussian(500, 1), subset_size=50, subsets=5)
+    assert (found.low, found.high, found.method) == (None, None, "")
+    with pytest.raises(ValueError, match="a set of 40 images has no subsets of 50; make subset_size smaller"):
+        features_to_kid(gaussian(40, 0), gaussian(500, 1), subset_size=50)
+
+
+def test_the_interval_of_the_inception_score_covers_that_of_a_chunk():
+    def estimate(seed, chunks=8):
+        return logits_to_inception_score(gaussian(100 * chunks, seed, scale=2.0), chunk=100)
+
+    truth = np.mean([estimate(10_000 + seed, chunks=40).value for seed in range(40)])
+    check_coverage(estimate, truth)
+
+
+def with_labels(count, seed, mean=0.0, classes=3):
+    labels = torch.arange(count) % classes
+    return gaussian(count, seed, mean) + labels[:, None], labels
+
+
+def test_fid_per_class_is_that_of_each_class_and_their_mean():
+    samples, labels = with_labels(150, 0, mean=0.3)
+    reference, reference_labels = with_labels(210, 1)
+    found = features_to_per_class_fid(samples, labels, reference, reference_labels)
+    expected = {}
+    for label in range(3):
+        parts = samples[labels == label], reference[reference_labels == label]
+        expected[str(label)] = statistics_to_fid(*map(features_to_statistics, parts))
+    assert found.parts == pytest.approx(expected, rel=1e-8)
+    assert found.value == pytest.approx(np.mean(list(expected.values())))
+
+
+def test_samples_under_each_others_labels_are_far_in_each_class_alone():
+    samples, labels = with_labels(300, 0)
+    reference, reference_labels = with_labels(300, 1)
+    swapped = features_to_per_class_fid(samples, (labels + 1) % 3, reference, reference_labels)
+    right = features_to_per_class_fid(samples, labels, reference, reference_labels)
+    assert swapped.value > 10 * right.value
+
+
+def test_a_class_that_the_reference_lacks_is_named():
+    samples, labels = with_labels(30, 0)
+    with pytest.raises(ValueError, match="class 2 has 0 reference images: it needs 2 or more of each class"):
+        features_to_per_class_fid(samples, labels, samples[labels < 2], labels[labels < 2])
+
+
+def records(features, labels=None, logits=None, **others):
+    statistics = FeatureStatistics(features.shape[1])
+    statistics.add(features, logits)
+    return ImageRecords(statistics, labels=labels, **others)
+
+
+def opened(name, **options):
+    return OpenMetric.of(find_metric(name).options(**options))
+
+
+NORMAL = Gaussian(torch.zeros(DIMS).double(), torch.eye(DIMS).double())
+ALONE = ImageRecords(None, published=NORMAL)  # statistics without images
+PLAIN, OF_CLASSES = records(gaussian(200, 0)), records(*with_labels(200, 0))
+
+
+@pytest.mark.parametrize(
+    ("metric", "generated", "real", "refusal"),
+    [
+        (opened("fid"), PLAIN, ALONE, ""),
+        (opened("fid_infinity", smallest=25), PLAIN, ALONE, ""),
+        (opened("fid_infinity"), PLAIN, ALONE, "200 samples: it needs 10,000 or more"),
+        (opened("kid"), PLAIN, ALONE, "there are no images of the reference, only statistics"),
+        (opened("kid"), PLAIN, records(gaussian(50, 0)), "50 reference images: it needs 100"),
+        (opened("sfid"), PLAIN, ALONE, "there are no spatial features of the samples"),
+        (opened("sfid"), records(gaussian(50, 0), spatial=NORMAL), ALONE, "there are no spatial features of the ref"),
+        (opened("sfid"), records(gaussian(50, 0), spatial=NORMAL), records(gaussian(50, 0), spatial=NORMAL), ""),
+        (opened("inception_score"), PLAIN, ALONE, "the feature network has no logits"),
+        (opened("inception_score"), records(gaussian(50, 0), logits=gaussian(50, 1)), ALONE, ""),
+        (opened("per_class_fid"), OF_CLASSES, PLAIN, "there are no labels of the reference"),
+        (opened("per_class_fid"), PLAIN, OF_CLASSES, "there are no labels of the samples"),
+        (opened("per_class_fid"), OF_CLASSES, records(*with_labels(4, 0)), "class 1 has 1 reference images"),
+        (opened("per_class_fid"), OF_CLASSES, OF_CLASSES, ""),
+    ],
+)
+def test_what_cannot_be_measured_is_known_before(metric, generated, real, refusal):
+    found = metric.refusal(generated, real)
+    assert found.startswith(refusal) and bool(found) is bool(refusal)
+    if not refusal:
+        names = [figure.name for figure in metric.family.figures]
+        assert list(metric.estimates(generated, real)) == names
+        assert metric.figures(generated, real) == {
+            name: estimate.value for name, estimate in metric.estimates(generated, real).items()
+        }
+
+
+def test_published_statistics_take_the_place_of_those_of_the_images():
+    generated, images = records(gaussian(300, 0)), gaussian(300, 1, mean=3.0)
+    with_images = records(images, published=NORMAL)
+    assert opened("fid").figures(generated, with_images) == opened("fid").figures(generated, ALONE)
+    kid = opened("kid", subsets=5)
+    assert kid.figures(generated, with_images) == kid.figures(generated, records(images))
+
+
+def test_reading_what_a_set_lacks_is_an_error_that_names_it():
+    with pytest.raises(LookupError, match="metric kid: there are no images of the reference, only statistics"):
+        opened("kid").figures(records(gaussian(200, 0)), ALONE)
+
+
+def test_an_estimate_is_a_number():
+    assert float(Estimate(value=1.5, low=1.0, high=2.0)) == 1.5
+
+
+def test_every_need_is_something_that_a_set_can_have():
+    everything = records(gaussian(5, 0), labels=torch.zeros(5), logits=gaussian(5, 1), spatial=NORMAL)
+    everything = ImageRecords(**{**vars(everything), "batches": partial(iter, [])})
+    assert all(everything.has(need) for need in Needs)
+    assert not any(ImageRecords(None).has(need) for need in Needs)

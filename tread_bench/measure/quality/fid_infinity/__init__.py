@@ -1,0 +1,1 @@
+"""Fréchet distance extrapolated to infinitely many images."""

@@ -1,0 +1,123 @@
+"""FID∞: Chong and Forsyth 2020: FID of n images is linear in 1 / n, and the line's value at 0 has no bias."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tread_bench.core.metrics import Estimate
+from tread_bench.core.statistics import CONFIDENCE, student_quantile
+from tread_bench.measure.quality.fid.metric import matrix_root, trace_of_root
+from tread_bench.measure.quality.fid_infinity.family import SEED, FidInfinityOptions
+from tread_bench.measure.quality.samples import Samples
+from tread_bench.measure.quality.statistics import Moments, features_to_statistics
+
+
+class ExtrapolatedDistance:
+    """From subsets of the generated images, drawn by a fixed seed, to the statistics of all real ones."""
+
+    def __init__(self, options: FidInfinityOptions) -> None:
+        self.options = options
+
+    def __call__(self, generated: Samples, real: Samples) -> dict[str, Estimate]:
+        found = features_to_fid_infinity(generated.features, real, self.options.smallest, self.options.points)
+        return {"fid_infinity": found}
+
+
+def features_to_fid_infinity(
+    samples: Tensor, reference: Moments, smallest: int = 5000, points: int = 15, seed: int = SEED
+) -> Estimate:
+    """FID extrapolated to infinitely many samples: the intercept of a line through FIDs of subsets, over 1 / n.
+
+    As in dgm-eval, `points` subsets have evenly spaced sizes from the larger of `smallest` and a tenth of the samples
+    to all of them; each is drawn anew without replacement. The figure is not held above 0: noise may take the intercept
+    of a small distance below it. Its `points` are the size and FID of each subset.
+
+    The 95 % interval is for other samples, with this reference. Its variance adds two parts: that of FID's linear term
+    in the samples (its influence function, weighted as the fit weights each image), and that of the points about the
+    line. The bias by the number of reference images stays in the figure and in its interval.
+
+    Args:
+        samples: (n, d) float32, on any device.
+        reference: mean and covariance of the real images' features, float64, on the same device.
+
+    Raises:
+        FloatingPointError: a feature is NaN or infinite.
+        ValueError: fewer than 2 * smallest samples, over which no line can be extrapolated.
+
+    Source: Chong and Forsyth 2020; Stein et al. 2023 (dgm-eval).
+    """
+    count = len(samples)
+    if count < 2 * smallest:
+        raise ValueError(f"{count} samples: extrapolation from subsets of {smallest} takes {2 * smallest} or more")
+
+    # The FID of each subset; the reference's root is taken once.
+    mean, covariance = reference.mean, reference.covariance
+    root = matrix_root(covariance)
+    generator = np.random.default_rng(seed)
+    sizes = np.linspace(max(smallest, count // 10), count, points).astype(int)
+    fids = []
+    weights_of_fit = _intercept_weights(sizes)
+    share = np.zeros(count)  # of each image in the intercept
+    for size, weight in zip(sizes, weights_of_fit, strict=True):
+        subset = generator.permutation(count)[:size]
+        share[subset] += weight / size
+        found = features_to_statistics(samples[torch.from_numpy(subset).to(samples.device)])
+        own = found.covariance
+        traces = float(own.trace() + covariance.trace()) - 2 * trace_of_root(root, own)
+        fids.append(float((found.mean - mean).square().sum()) + traces)
+
+    # The line, and the uncertainty of its intercept.
+    values = np.array(fids)
+    intercept = float(weights_of_fit @ values)
+    influence = _influence(samples, mean, root)
+    error = math.sqrt(float(influence.var(ddof=1)) * float(share @ share) + _variance_about_line(sizes, values))
+    half = student_quantile((1 + CONFIDENCE) / 2, points - 2) * error
+    return Estimate(
+        value=intercept,
+        low=intercept - half,
+        high=intercept + half,
+        method="t interval of the line's value at 1/n = 0 over the samples, with this reference",
+        points=tuple(zip(map(int, sizes), map(float, values), strict=True)),
+    )
+
+
+def _design(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Columns 1 and 1 / n, the latter in units of the smallest size."""
+    return np.stack([np.ones(len(sizes)), sizes[0] / sizes], 1)
+
+
+def _intercept_weights(sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weight of each point in the intercept of the least-squares line; they add up to 1."""
+    weights: NDArray[np.float64] = np.linalg.pinv(_design(sizes))[0]
+    return weights
+
+
+def _variance_about_line(sizes: NDArray[np.int64], values: NDArray[np.float64]) -> float:
+    """Variance of the intercept by the scatter of the points about their line."""
+    design = _design(sizes)
+    coefficients = np.linalg.pinv(design) @ values
+    scatter = float(((values - design @ coefficients) ** 2).sum()) / (len(sizes) - 2)
+    return scatter * float(np.linalg.inv(design.T @ design)[0, 0])
+
+
+def _influence(samples: Tensor, mean: Tensor, root: Tensor) -> NDArray[np.float64]:
+    """Derivative of the distance by the weight of each sample, (n,), but for a constant.
+
+    With x the centred feature, it is 2 (m - m_r).x + x^T (I - A) x, where A = F (F^T C F)^(-1/2) F^T is the map of
+    optimal transport from the samples' Gaussian to the reference's, and F F^T = C_r.
+    """
+    statistics = features_to_statistics(samples)
+    values, vectors = torch.linalg.eigh(root.T @ statistics.covariance @ root)
+    kept = values > values[-1] * len(values) * torch.finfo(values.dtype).eps
+    transport = (root @ vectors[:, kept]) * values[kept] ** -0.25  # (d, k), T T^T = A
+    shift = 2 * (statistics.mean - mean)
+    found = []
+    for batch in samples.split(1000):
+        centred = batch.double() - statistics.mean
+        found.append(centred @ shift + centred.square().sum(1) - (centred @ transport).square().sum(1))
+    return torch.cat(found).cpu().numpy()

@@ -1,0 +1,1 @@
+"""Fréchet distance of each class."""

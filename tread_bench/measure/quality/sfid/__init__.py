@@ -1,0 +1,1 @@
+"""Fréchet distance of spatial features."""
