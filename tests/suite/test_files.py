@@ -195,12 +195,15 @@ def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.Captur
 def test_hours_follow_from_the_steps_that_a_run_timed(
     suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of a name that was measured at their own MACs per second, others at the median of all."""
+    """Rows of a name that was measured at their own MACs per second, others at the median of all.
+
+    A step is timed with its routes as written: what the schedule makes of their mean cost is not what took the time.
+    """
     macs, batch = 10**6, 4
     records = []
     for row, step_ms in (("dense", [9.0, 10.0, 30.0]), ("elsewhere", [20.0])):
         timing = SimpleNamespace(step_times_ms=step_ms, batch=batch)
-        cost = SimpleNamespace(train_step_macs=macs, mean_train_step_macs=None)
+        cost = SimpleNamespace(train_step_macs=macs, mean_train_step_macs=2 * macs)
         records.append(SimpleNamespace(row=row, timing=timing, cost=cost))
     plan = SimpleNamespace(smoke=False, numerics=SimpleNamespace(device="cuda", device_name="a GPU"))
     monkeypatch.setattr(hours, "read_run", lambda path: SimpleNamespace(plan=plan, records=records))
@@ -222,6 +225,6 @@ def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["0", "-3", "nan", "inf", "nowhere"])
-def test_a_step_time_that_is_none_is_told(given: str, suite: Path) -> None:
+def test_what_is_no_step_time_is_refused(given: str, suite: Path) -> None:
     with pytest.raises(UserError, match=f"--step-time {given}: "):
         show_plan(str(suite), [], as_json=True, step_time=given)

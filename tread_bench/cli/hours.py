@@ -62,8 +62,8 @@ def _measured(run: Path) -> Pace:
     for record in source.records:
         if record.timing is not None and record.cost is not None:
             step_s = median(record.timing.step_times_ms) / 1000
-            step_macs = record.cost.mean_train_step_macs or record.cost.train_step_macs
-            paces.setdefault(record.row, []).append(step_macs * record.timing.batch / step_s)
+            step_macs = record.cost.train_step_macs * record.timing.batch  # a step is timed with its routes as written
+            paces.setdefault(record.row, []).append(step_macs / step_s)
     if source.plan.smoke or not paces:
         why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
         raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
