@@ -228,3 +228,4 @@ def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
 def test_what_is_no_step_time_is_refused(given: str, suite: Path) -> None:
     with pytest.raises(UserError, match=f"--step-time {given}: "):
         show_plan(str(suite), [], as_json=True, step_time=given)
+    suite.write_text(f"# Paths may begin with $data_root/.\n{SUITE}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -28,14 +28,17 @@ _FILES = (
 )
 
 
-class Roots(NamedTuple):
-    """Where file names start: relative ones, and those that begin with `$data_root`."""
+@dataclass
+class Roots:
+    """Where file names start: relative ones, and those that begin with `$data_root`, if some do."""
 
     relative: Path
     data: Path
+    has_data: bool = False
 
     def absolute(self, name: str) -> str:
         first, _, rest = name.partition("/")
+        self.has_data |= first == DATA_ROOT
         path = self.data / rest if first == DATA_ROOT else self.relative / name
         return os.path.realpath(path)  # unlike Path.resolve, allows loops
 
@@ -102,11 +105,12 @@ def _load(
     if not isinstance(data, dict):
         problems.append(Problem("a suite is a mapping: write name: ... and base: ... at the left margin"))
         raise SuiteError(_located(problems, places))
-    start = data_root or Path.cwd()
-    data = _absolute(data, Roots(path.parent, start))
+    of_file, typed = (Roots(relative, data_root or Path.cwd()) for relative in (path.parent, Path.cwd()))
+    data = _absolute(data, of_file)
     for override in overrides:
-        problems += _apply(override, data, places, Roots(Path.cwd(), start))
-    if data_root is not None and not any(DATA_ROOT in one for one in (text, *overrides)):
+        problems += _apply(override, data, places, typed)
+    is_readable = not problems  # else a path may be in what was not read
+    if data_root is not None and is_readable and not (of_file.has_data or typed.has_data):
         rule = f"no path of this suite begins with {DATA_ROOT}/, so it has no effect; leave it out"
         problems.append(Problem(rule, place=Place(f"--data-root {data_root}")))
 
