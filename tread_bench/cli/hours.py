@@ -11,6 +11,7 @@ from typing import Any
 
 from tread_bench.core.cell_costs import expected_work
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -103,7 +104,6 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     ]
     others = [row for row in plan.rows if pace.by_row and row not in pace.by_row]
     if others:
-        named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
         rule = "the median MACs per second of the rows that were, which a network of another size need not reach"
-        lines.append(f"Not timed there: {named}. Their hours are at {rule}.")
+        lines.append(f"Not timed there: {few(others, _NAMED)}. Their hours are at {rule}.")
     return lines

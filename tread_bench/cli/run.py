@@ -18,6 +18,7 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.cli.display import make_display
 from tread_bench.cli.report import render_report
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 from tread_bench.core.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
@@ -86,7 +87,7 @@ def run_suite(
 
     # What there was to do, and the table of what is new.
     if not result.finished_now and not result.taken:
-        stale = f"made again, since missing or older than the records: {_few(done.stale)}"
+        stale = f"made again, since missing or older than the records: {few(done.stale, _NAMED)}"
         typer.echo(f"{stale if done.stale else 'nothing to do'}: {_all_there(done)}" + _again(done.failed))
     if result.finished_now or done.stale:
         _print_table(result.records, done.plan)
@@ -174,10 +175,6 @@ def _agree(is_agreed: bool, message: str) -> None:
         raise UserError("nothing was changed: without a terminal to ask at, --fresh needs --yes")
     if not typer.confirm("Remove it?", err=True):
         raise UserError("nothing was changed")
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def _again(failed: list[Record]) -> str:

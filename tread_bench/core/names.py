@@ -1,8 +1,8 @@
-"""Near matches: the name that a misspelt one probably meant."""
+"""Names in messages: the one that a misspelt name probably meant, and the first of many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -19,3 +19,9 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> str:
     meant = nearest(str(name), known)
     hint = f"did you mean {meant!r}? " if meant else ""
     return f"unknown {kind} {name!r}; {hint}known: {', '.join(known)}"
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """Return the first names and how many more there are, such as "a, b, c and 1,997 more"."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")

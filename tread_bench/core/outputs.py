@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 
 _HEAD_BYTES = 2**16  # the part of a file that says which program wrote it: its head, or its end
 _START_BYTES = 5  # by which a PDF and an archive are known
@@ -84,8 +85,8 @@ def refuse_foreign(option: str, paths: Iterable[Path]) -> None:
         if path.exists() and path.stat().st_size and not is_own(path):
             foreign.append(str(path))
     if foreign:
-        named = ", ".join(foreign[:_NAMED]) + (f" and {len(foreign) - _NAMED} more" * (len(foreign) > _NAMED))
         was = "was" if len(foreign) == 1 else "were"
+        named = few(foreign, _NAMED)
         raise OutputError(f"{option} {named} {was} not written by tread-bench and would be overwritten; {_OTHER}")
 
 
