@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from safetensors.numpy import save_file
 
 from tests.command_line import tread_bench
 from tests.data.test_parquet import COLOUR, SIDE, png, write
-from tread_bench.data.check import absent_classes, data_problems
+from tread_bench.data.check import absent_classes, data_problems, messages_of
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.parquet import source
 from tread_bench.data.parquet.family import ParquetData
@@ -93,6 +94,22 @@ def test_files_without_a_mistake_are_read_again_only_when_one_changes(good: str,
     monkeypatch.setattr(source, "file_problems", lambda options, generates: read.append(found := ["bad"]) or found)
     os.utime(good, ns=(0, 0))
     assert data_problems(choice) == data_problems(choice) == ["bad"] and len(read) == 6
+
+
+installed = True
+
+
+def package_problems() -> list[str]:
+    return [] if installed else ["not installed"]
+
+
+def test_a_check_that_reads_no_files_looks_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else it depends on, such as an installed package, is not part of the cache's key."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    check = f"{__name__}:package_problems"
+    assert messages_of(check, (), []) == []
+    monkeypatch.setattr(sys.modules[__name__], "installed", False)
+    assert messages_of(check, (), []) == ["not installed"]
 
 
 def test_classes_that_do_not_occur_are_named():

@@ -18,6 +18,7 @@ from tread_bench.core.data_files import SETTLED_S, FileState, state_of
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
+from tread_bench.core.names import few
 from tread_bench.core.outputs import OutputError
 from tread_bench.core.plugins import named
 
@@ -52,14 +53,13 @@ def message_of(check: Callable[..., object], *values: object) -> Iterator[str]:
 
 def absent_classes(labels: NDArray[np.int64], num_classes: int) -> Iterator[str]:
     """A message where classes of 0 .. num_classes - 1 have no training sample: images are generated of each class."""
-    absent = sorted(set(range(num_classes)) - set(np.unique(labels).tolist()))
+    absent = [str(label) for label in sorted(set(range(num_classes)) - set(np.unique(labels).tolist()))]
     if not absent:
         return
-    shown = ", ".join(map(str, absent[:_SHOWN])) + (f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else "")
     are = "classes" if len(absent) > 1 else "class"
     yield (
-        f"data.num_classes {num_classes}: no training sample has {are} {shown}, and images are generated of every "
-        "class; correct num_classes, number the labels from 0 without gaps, or set metrics.generate: false"
+        f"data.num_classes {num_classes}: no training sample has {are} {few(absent, _SHOWN)}, and images are generated "
+        "of every class; correct num_classes, number the labels from 0 without gaps, or set metrics.generate: false"
     )
 
 
@@ -70,6 +70,8 @@ def _messages(check: str, options: DataOptions, generates: bool) -> list[str]:
 
 def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) -> list[str]:
     """What a check finds; nothing, without a look, where it found nothing in these very files before.
+
+    A check that reads no files looks each time: what else it depends on is not known here.
 
     Args:
         check: "module:attribute" of a callable (*arguments) -> messages.
@@ -82,13 +84,17 @@ def messages_of(check: str, arguments: tuple[Any, ...], files: Sequence[str]) ->
     name = hashlib.sha256(repr(key).encode("utf-8", "surrogateescape")).hexdigest()
     clean = cache_folder("checked") / name
     with one_at_a_time(name):
-        if clean.exists():
+        if before and clean.exists():
             return []
         try:
             found = list(named(check)(*arguments))
         except UserError as error:
             return [str(error)]
-        if not found and _is_settled(before) and _state(files) == before:
+        except OSError as error:
+            if error.filename is None:
+                raise
+            return [f"{error.filename}: cannot be read ({error.strerror})"]
+        if before and not found and _is_settled(before) and _state(files) == before:
             with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
                 clean.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(clean, f"{check}\n")
