@@ -69,6 +69,15 @@ WRONG = {
 }
 
 
+@pytest.mark.parametrize(("mode", "kind"), [("P", "PNG"), ("L", "PNG"), ("RGB", "PNG"), ("P", "GIF")])
+def test_transparency_without_an_alpha_channel_is_refused(mode: str, kind: str) -> None:
+    image = picture(16, 16).quantize(8) if mode == "P" else picture(16, 16).convert(mode)
+    buffer = io.BytesIO()
+    image.save(buffer, kind, transparency=(1, 2, 3) if mode == "RGB" else 1)
+    with pytest.raises(ValueError, match=r"image mode \w+ with transparency, which would be lost; save it without"):
+        decode(buffer, wanted(16))
+
+
 @pytest.mark.parametrize(("image", "more", "message"), WRONG.values(), ids=WRONG.keys())
 def test_an_image_that_cannot_be_used_is_refused_by_its_rule(image: Any, more: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -14,7 +14,7 @@ from PIL import Image
 from tread_bench.data.images.family import ImageOptions
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
-_MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}  # no alpha: it would be lost
+_MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}
 _MOST_PIXELS = 2**27  # of an image that is enlarged; for what is stored, Pillow has a limit of its own
 
 
@@ -94,10 +94,15 @@ def is_grey(image: Image.Image) -> bool:
 
 
 def check_mode(image: Image.Image, channels: int, key: str = "channels ") -> None:
-    """Raise ValueError if an image has other channels; `key` names their number, for the message."""
+    """Raise ValueError if an image has other channels, or transparency; `key` names their number, for the message."""
     _, accepted = _MODES[channels]
     if image.mode not in accepted:
         raise ValueError(f"image mode {image.mode}; {key}{channels} takes {', '.join(accepted)}")
+    with _decoder_errors_reported():
+        is_transparent = image.has_transparency_data  # of a palette, or by a colour that stands for transparent
+    if is_transparent:
+        rule = "save it without, or take it out"
+        raise ValueError(f"image mode {image.mode} with transparency, which would be lost; {rule}")
 
 
 def center_crop(image: Image.Image, side: int) -> Image.Image:
