@@ -111,6 +111,34 @@ def test_a_damaged_data_set_is_named(pets: str, harm: Any, message: str) -> None
         open_data(choice(pets))
 
 
+def test_a_class_without_an_image_is_named(pets: str) -> None:
+    (found,) = data_problems([(choice(pets, num_classes=5), True)])
+    assert found.startswith("data.num_classes 5: no training sample has classes 3, 4, and images are generated")
+    assert data_problems([(choice(pets, num_classes=5), False)]) == []
+
+
+def test_every_header_is_read_where_that_is_requested(tmp_path: Path) -> None:
+    sets = [write_dataset(tmp_path / f"{name}", 45, seed) for seed, name in enumerate(("train", "held_out"))]
+    options = choice(sets[0], held_out=(sets[1],), image_size=5)
+    found = data_problems([(options, True)], reads_everything=True)
+    for seed, folder in enumerate(sets):
+        small = [number for number, image in enumerate(pictures(45, seed)) if min(image.shape[:2]) < 5]
+        assert len(small) > 3
+        told = [message for message in found if message.startswith(folder)]
+        assert told[-1] == f"{folder}: {len(small)} of 45 images cannot be used; the first 3 are named"
+        for number in small[:3]:
+            file, row = divmod(number, 23)
+            assert any(f"data-0000{file}-of-00002.arrow, row {row}: image of " in message for message in told)
+
+
+def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
+    options = choice(write_dataset(tmp_path / "few", 9))
+    with pytest.raises(UserError, match=r"9 images, where every tenth is held out: name others under data\.held_out"):
+        open_data(options)
+    (found,) = data_problems([(options, True)])
+    assert found.startswith(f"{tmp_path / 'few'}: 9 images")
+
+
 def test_a_label_out_of_range_is_named_with_its_row(pets: str) -> None:
     with pytest.raises(
         UserError, match=r"data-00000-of-00002\.arrow, row 2: label 2 where data\.num_classes allows 0 to 1"

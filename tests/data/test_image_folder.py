@@ -21,7 +21,7 @@ from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded
 from tread_bench.data.open import open_data
 from tread_bench.data.source import ImageSet
-from tread_bench.suite.files import Look
+from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
 
 IMAGE_FOLDER = find_data_source("image_folder")
@@ -72,6 +72,15 @@ def test_without_classes_images_may_be_anywhere(tmp_path: Path) -> None:
         one_colour(tmp_path / "all" / ("deep" if grey % 2 else ".") / f"{grey}.png", grey)
     data = open_data(choice(str(tmp_path / "all"), num_classes=0))
     assert len(data.train) == 11 and not data.train.classes.any()
+
+
+@pytest.mark.parametrize("most", [0, 2**31])
+def test_class_folders_are_no_labels_where_there_are_no_classes(tmp_path: Path, monkeypatch: Any, most: int) -> None:
+    monkeypatch.setattr(encoded, "MOST_BYTES", most)
+    options, changed = (
+        {"train": [write_folder(tmp_path / f"{seed}", 80, seed)], "image_size": 4, "num_classes": 0} for seed in (0, 1)
+    )
+    assert check_data(IMAGE_FOLDER, options, changed=changed) == []
 
 
 def test_a_large_set_is_decoded_on_demand_and_is_the_same(pets: str, monkeypatch: Any) -> None:
@@ -132,7 +141,13 @@ def small(folder: Path) -> None:
 
 
 HARMS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "gone": (lambda folder: folder.rename(folder.with_name("moved")), {}, "no such folder: {pets}; data.train"),
+    "gone": (
+        lambda folder: folder.rename(folder.with_name("moved")), {}, "{pets}: no such folder; name one that has images",
+    ),
+    "a file": (
+        lambda folder: (folder.rename(folder.with_name("moved")), folder.touch()), {},
+        "{pets}: not a folder; name one that has images",
+    ),
     "count of classes": (
         lambda folder: None, {"num_classes": 5},
         "{pets}: 3 class folders (cat, dog, eel) where data.num_classes is 5: set data.num_classes: 3",
@@ -158,7 +173,19 @@ def test_every_header_is_read_once_where_that_is_requested(pets: str) -> None:
     assert data_problems([(choice(pets), True)]) == []
     found = data_problems([(choice(pets), True)], reads_everything=True)
     assert [message.split(": ")[0] for message in found[:3]] == [f"{pets}/cat/{number:03d}.png" for number in (3, 6, 9)]
-    assert found[3:] == ["2 more of these 33 images cannot be used either"]
+    assert found[3:] == [f"{pets}: 5 of 33 images cannot be used; the first 3 are named"]
+    assert [path for _, path in places_of(pets, found)] == [f"{pets}/"] * 4
+
+
+def places_of(pets: str, messages: list[str]) -> list[Any]:
+    files = [(("data", *place), path) for place, path in IMAGE_FOLDER.files(choice(pets), True)]
+    return [next(one for one in files if one[0] == _place_of(message, files)) for message in messages]
+
+
+def test_the_number_of_unusable_images_counts_all_of_them_once(pets: str) -> None:
+    found = data_problems([(choice(pets, image_size=9), True)], reads_everything=True)
+    assert found[-1] == f"{pets}: 33 of 33 images cannot be used; the first 3 are named"
+    assert len(found) == 5  # and the last image, which is always looked at
 
 
 def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
@@ -173,9 +200,19 @@ def test_all_mistakes_are_reported_at_once(pets: str, tmp_path: Path) -> None:
     assert "class folders cow, which the training images lack" in found[1]
 
 
+def test_a_missing_folder_hides_no_mistake_in_the_others(pets: str, tmp_path: Path) -> None:
+    damaged(Path(pets))
+    gone = [str(tmp_path / "gone"), str(tmp_path / "lost")]
+    found = data_problems([(choice(*gone, held_out=(pets,)), True)], reads_everything=True)
+    assert [message.split(": ")[0] for message in found] == [*gone, f"{pets}/eel/032.png"]
+
+
 def test_too_few_images_to_hold_some_out(tmp_path: Path) -> None:
+    options = choice(write_folder(tmp_path / "few", 6))
     with pytest.raises(UserError, match=r"6 images, where every tenth is held out: name others under data\.held_out"):
-        open_data(choice(write_folder(tmp_path / "few", 6)))
+        open_data(options)
+    (found,) = data_problems([(options, True)])
+    assert found.startswith(f"{tmp_path / 'few'}: 6 images")
 
 
 def test_the_page_s_way_from_300_files_to_a_report_is_planned_without_a_mistake(tmp_path: Path) -> None:

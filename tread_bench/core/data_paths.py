@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from glob import glob, has_magic
 
@@ -55,6 +55,11 @@ def matches(entry: str) -> list[str]:
     if os.path.lexists(entry) or not has_magic(entry):
         return [entry]
     return sorted(glob(entry, recursive=True)) or [entry]
+
+
+def all_matches(entries: Iterable[str]) -> list[str]:
+    """Return what the entries name, one after the other; see `matches`."""
+    return [path for entry in entries for path in matches(entry)]
 
 
 def folder_name(path: str) -> str:

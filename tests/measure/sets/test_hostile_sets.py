@@ -292,4 +292,4 @@ def test_many_wrong_images_are_named_and_counted(tmp_path):
         open_samples(tmp_path)
     lines = str(raised.value).splitlines()
     assert [Path(line.split(":")[0]).name for line in lines[:3]] == ["00012.png", "00013.png", "00014.png"]
-    assert lines[3] == "5 more of these 20 images cannot be used either"
+    assert lines[3] == f"{tmp_path}/: 8 of 20 images cannot be used; the first 3 are named"

@@ -201,7 +201,7 @@ def test_samples_of_one_network_are_a_reference_for_another(tmp_path):
         ("{name: image_folder}", "data.train is missing"),
         ("{name: [}", "YAML|did not find|expected"),
         ("{name: random_latents, image_size: 4, num_classes: 2}", "data random_latents: no real images"),
-        ("{name: image_folder, train: [nowhere], image_size: 8, num_classes: 0}", "no such folder: nowhere"),
+        ("{name: image_folder, train: [nowhere], image_size: 8, num_classes: 0}", "nowhere: no such folder"),
     ],
 )
 def test_a_reference_that_is_not_there_is_one_message(text, message):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_paths import matches
+from tread_bench.core.data_paths import all_matches
 from tread_bench.core.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.hf_dataset.arrow import arrow_files
@@ -23,16 +23,11 @@ class HfDatasetData(TableOptions):
     )
 
 
-def folders(entries: tuple[str, ...]) -> list[str]:
-    """Those that the entries of a suite name."""
-    return [path for entry in entries for path in matches(entry)]
-
-
 def _counts(options: HfDatasetData) -> tuple[int, int] | None:
     """Rows of both splits; None where a file cannot be read."""
     try:
         train, held_out = (
-            sum(table.num_rows for path in folders(entries) for _, table in arrow_files(path))
+            sum(table.num_rows for path in all_matches(entries) for _, table in arrow_files(path))
             for entries in (options.train, options.held_out)
         )
     except UserError:

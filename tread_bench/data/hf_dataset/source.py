@@ -17,13 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_paths import folder_name
+from tread_bench.core.data_paths import all_matches, folder_name
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.hf_dataset.arrow import arrow_files
-from tread_bench.data.hf_dataset.family import HfDatasetData, folders
+from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import decoded, open_images
+from tread_bench.data.images.family import too_few_to_split
 from tread_bench.data.images.headers import header_problems
 from tread_bench.data.images.table import check_schema, image_file, labels_of
 from tread_bench.data.source import DataSource
@@ -45,7 +46,7 @@ class DatasetImages:
 
     def __init__(self, choice: HfDatasetData, entries: tuple[str, ...]) -> None:
         self._choice = choice
-        self._folders = folders(entries)
+        self._folders = all_matches(entries)
         self._paths: list[str] = []  # of each chunk
         self._first_rows: list[int] = []  # of each chunk in its file
         self._chunks: list[pa.StructArray] = []
@@ -105,7 +106,7 @@ def _labels(choice: HfDatasetData, path: str, table: pa.Table) -> NDArray[np.int
 def file_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
     """A message for each data set that cannot be used: its columns, all labels, and its first and last image."""
     for key in ("train", "held_out"):
-        entries = folders(getattr(choice, key))
+        entries = all_matches(getattr(choice, key))
         labels = []
         for entry in entries:
             try:
@@ -116,12 +117,15 @@ def file_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
             labels.append(images.classes)
             for item in sorted({0, len(images.classes) - 1}):
                 yield from message_of(decoded, images, item, Wanted.of(choice))
-        if generates and key == "train" and len(labels) == len(entries):
-            yield from absent_classes(np.concatenate(labels), choice.num_classes)
+        if key == "train" and len(labels) == len(entries):
+            all_labels = np.concatenate(labels)
+            yield from too_few_to_split(choice, len(all_labels))
+            if generates:
+                yield from absent_classes(all_labels, choice.num_classes)
 
 
 def image_problems(choice: HfDatasetData, generates: bool) -> Iterator[str]:
     """A message for each image that cannot be used, by its header; see `header_problems`."""
-    for entry in folders((*choice.train, *choice.held_out)):
+    for entry in all_matches((*choice.train, *choice.held_out)):
         with suppress(UserError):  # which `file_problems` reports
-            yield from header_problems(DatasetImages(choice, (entry,)), Wanted.of(choice))
+            yield from header_problems(DatasetImages(choice, (entry,)), entry, Wanted.of(choice))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tread_bench.core.data_paths import entries_below, matches, named_where_unreadable
+from tread_bench.core.data_paths import all_matches, entries_below, named_where_unreadable
 from tread_bench.core.errors import UserError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
@@ -35,11 +35,12 @@ def listed(entries: Sequence[str]) -> Listing:
     Raises:
         UserError: a folder does not exist or cannot be read.
     """
-    found = Listing([folder for entry in entries for folder in matches(entry)])
+    found = Listing(all_matches(entries))
     classes: set[str] = set()
     for folder in found.folders:
         if not os.path.isdir(folder):
-            raise UserError(f"no such folder: {folder}; data.train and data.held_out name folders of class folders")
+            wrong = "not a folder" if os.path.exists(folder) else "no such folder"
+            raise UserError(f"{folder}: {wrong}; name one that has images in it or below")
         with named_where_unreadable(folder):
             classes.update(_folders_in(folder))
             root = os.path.join(folder, "")

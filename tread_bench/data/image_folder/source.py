@@ -12,29 +12,33 @@ from typing import BinaryIO
 import numpy as np
 
 from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_paths import folder_name
+from tread_bench.core.data_paths import all_matches, folder_name
 from tread_bench.core.errors import UserError
+from tread_bench.core.names import few
 from tread_bench.data.check import message_of
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed
 from tread_bench.data.images.decode import Wanted
 from tread_bench.data.images.encoded import decoded, open_images
-from tread_bench.data.images.family import HELD_OUT_EVERY
+from tread_bench.data.images.family import too_few_to_split
 from tread_bench.data.images.headers import header_problems
 from tread_bench.data.source import DataSource
+
+_NAMED = 3  # folders, classes or images in a message
 
 
 def open_folders(choice: ImageFolderData, folder: Path | None = None) -> DataSource:
     """Both splits. Raises UserError naming the file or folder and the rule."""
-    train, held_out = _listed(choice)
+    # Names of files and folders.
+    train = listed(choice.train)
+    held_out = listed(choice.held_out) if choice.held_out else None
     for problem in _problems(choice, train, held_out):
         raise UserError(problem)
-    held_out_images = None if held_out is None else FolderImages(held_out, train.classes)
-    return open_images(choice, FolderImages(train, train.classes), held_out_images, folder)
 
-
-def _listed(choice: ImageFolderData) -> tuple[Listing, Listing | None]:
-    return listed(choice.train), listed(choice.held_out) if choice.held_out else None
+    # Images with their labels.
+    classes = train.classes if choice.num_classes else []
+    held_out_images = None if held_out is None else FolderImages(held_out, classes)
+    return open_images(choice, FolderImages(train, classes), held_out_images, folder)
 
 
 class FolderImages:
@@ -72,46 +76,51 @@ class FolderImages:
 def file_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     """A message for each mistake in folders and labels, and for the first and last image if it cannot be used."""
     # Folders.
-    try:
-        train, held_out = _listed(choice)
-    except UserError as error:
-        yield str(error)
-        return
-    yield from _problems(choice, train, held_out)
+    train, wrong = _listed_or_wrong(choice.train)
+    held_out, wrong_too = _listed_or_wrong(choice.held_out)
+    yield from (*wrong, *wrong_too, *_problems(choice, train, held_out))
 
-    # Labels.
-    seen = set(train.class_of)
-    empty = [name for name in train.classes if name not in seen]
-    if generates and choice.num_classes and empty:
-        yield (
-            f"{_names(train.folders)}: no images in {_names(empty)}, and images are generated of every class; "
-            "remove the empty folders and correct data.num_classes, or set metrics.generate: false"
-        )
+    # Labels, and how many there are.
+    if train is not None:
+        empty = sorted({*train.classes} - {*train.class_of})
+        if generates and choice.num_classes and empty:
+            yield (
+                f"{_names(train.folders)}: no images in {_names(empty)}, and images are generated of every class; "
+                "remove the empty folders and correct data.num_classes, or set metrics.generate: false"
+            )
+        yield from too_few_to_split(choice, len(train.paths))
 
     # Images.
     for split in filter(None, (train, held_out)):
-        images = FolderImages(split, train.classes)
+        images = FolderImages(split, [])
         for item in sorted({0, len(split.paths) - 1} if split.paths else ()):
             yield from message_of(decoded, images, item, Wanted.of(choice))
 
 
+def _listed_or_wrong(entries: tuple[str, ...]) -> tuple[Listing | None, list[str]]:
+    """A split, None where there is none, and a message for each folder that cannot be listed."""
+    try:
+        return listed(entries) if entries else None, []
+    except UserError:
+        return None, [message for folder in all_matches(entries) for message in message_of(listed, (folder,))]
+
+
 def image_problems(choice: ImageFolderData, generates: bool) -> Iterator[str]:
     """A message for each image that cannot be used, by its header; see `header_problems`."""
-    with suppress(UserError):  # which `file_problems` reports
-        for split in filter(None, _listed(choice)):
-            yield from header_problems(FolderImages(split, split.classes), Wanted.of(choice))
+    for entries in (choice.train, choice.held_out):
+        with suppress(UserError):  # which `file_problems` reports
+            split = listed(entries)
+            yield from header_problems(FolderImages(split, []), _names(split.folders), Wanted.of(choice))
 
 
-def _problems(choice: ImageFolderData, train: Listing, held_out: Listing | None) -> Iterator[str]:
+def _problems(choice: ImageFolderData, train: Listing | None, held_out: Listing | None) -> Iterator[str]:
     """A message for each mistake in the names of files and folders."""
+    # Of each split.
     for split in filter(None, (train, held_out)):
         yield from _split_problems(choice, split)
-    if held_out is None and 0 < len(train.paths) < HELD_OUT_EVERY:
-        yield (
-            f"{_names(train.folders)}: {len(train.paths)} images, where every tenth is held out: name others under "
-            "data.held_out"
-        )
-    if not choice.num_classes or not train.classes:
+
+    # Class folders.
+    if train is None or not choice.num_classes or not train.classes:
         return
     found = len(train.classes)
     if found != choice.num_classes:
@@ -144,6 +153,4 @@ def _in_no_class(split: Listing) -> list[str]:
 
 
 def _names(names: list[str]) -> str:
-    """The first three, and how many more there are."""
-    rest = len(names) - 3
-    return ", ".join(names[:3]) + (f" and {rest:,} more" if rest > 0 else "")
+    return few(names, _NAMED)

@@ -20,7 +20,7 @@ from torch import Tensor
 from tread_bench.core.decoded import MOST_BYTES
 from tread_bench.core.errors import UserError
 from tread_bench.data.images.decode import Wanted, decode
-from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes
+from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
 from tread_bench.data.images.kept import kept_or_decoded
 from tread_bench.data.source import DataSource, ImageSet, Pixels
 
@@ -111,10 +111,12 @@ def open_images(choice: ImageOptions, train: Encoded, held_out: Encoded | None, 
         folder: where a run keeps decoded images, or None.
 
     Raises:
-        UserError: naming the image and the rule.
+        UserError: naming the image and the rule, or too few images to hold some out.
     """
     # Split.
     if held_out is None:
+        for problem in too_few_to_split(choice, len(train.classes)):
+            raise UserError(problem)
         items = np.arange(len(train.classes))
         is_held_out = items % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
         train, held_out = Part(train, items[~is_held_out]), Part(train, items[is_held_out])

@@ -8,11 +8,13 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_paths import folder_name, matches
+from tread_bench.core.data_paths import all_matches, folder_name, matches
 from tread_bench.core.data_sources import DataOptions, Place
+from tread_bench.core.names import few
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
 _LABEL_BYTES = 8
+_NAMED = 3  # folders in a message
 
 
 class ImageOptions(DataOptions):
@@ -44,6 +46,15 @@ def split_counts(train: int, held_out: int | None) -> tuple[int, int]:
         held_out = train // HELD_OUT_EVERY
         train -= held_out
     return train, held_out
+
+
+def too_few_to_split(options: Any, train: int) -> Iterator[str]:
+    """A message where none of so few training images is held out, and a suite names no held-out ones."""
+    if not options.held_out and 0 < train < HELD_OUT_EVERY:
+        yield (
+            f"{few(all_matches(options.train), _NAMED)}: {train} images, where every tenth is held out: name others "
+            "under data.held_out"
+        )
 
 
 def whole_folders(options: Any, generates: bool) -> Iterator[tuple[Place, str]]:

@@ -13,23 +13,28 @@ _AT_A_TIME = 256  # images for a thread
 _SHOWN = 3
 
 
-def header_problems(encoded: Encoded, wanted: Wanted) -> Iterator[str]:
-    """A message for each of the first three images that cannot be used, and one that counts the others."""
+def header_problems(encoded: Encoded, where: str, wanted: Wanted) -> Iterator[str]:
+    """A message for each of the first three images that cannot be used, and one that counts all of them.
+
+    Args:
+        where: the files or folders that they are in, as the last message names them.
+    """
 
     def check(item: int) -> None:
         with encoded.open(item) as file:
             opened(file, wanted)
 
-    return problems_in_threads(len(encoded.classes), encoded.name, check)
+    return problems_in_threads(where, len(encoded.classes), encoded.name, check)
 
 
-def problems_in_threads(count: int, name: Callable[[int], str], check: Callable[[int], None]) -> Iterator[str]:
-    """A message for each of the first three of `count` images for which `check` raises ValueError, and one that
-    counts the others."""
+def problems_in_threads(
+    where: str, count: int, name: Callable[[int], str], check: Callable[[int], None]
+) -> Iterator[str]:
+    """A message for each of the first three of `count` images for which `check` raises ValueError, and their number."""
     parts = (range(first, min(first + _AT_A_TIME, count)) for first in range(0, count, _AT_A_TIME))
     with ThreadPoolExecutor(_THREADS) as threads:
         found = threads.map(lambda items: [*_problems(items, name, check)], parts)
-        yield from shortened((message for messages in found for message in messages), count)
+        yield from shortened((message for messages in found for message in messages), where, count)
 
 
 def _problems(items: Iterable[int], name: Callable[[int], str], check: Callable[[int], None]) -> Iterator[str]:
@@ -40,13 +45,11 @@ def _problems(items: Iterable[int], name: Callable[[int], str], check: Callable[
             yield f"{name(item)}: {error}"
 
 
-def shortened(messages: Iterable[str], count: int) -> Iterator[str]:
-    """The first three messages, and how many of `count` images have another one."""
-    more = 0
-    for number, message in enumerate(messages):
-        if number < _SHOWN:
+def shortened(messages: Iterable[str], where: str, count: int) -> Iterator[str]:
+    """The first three of the messages on images in `where` and, if there are more, how many of `count` have one."""
+    wrong = 0
+    for wrong, message in enumerate(messages, 1):
+        if wrong <= _SHOWN:
             yield message
-        else:
-            more += 1
-    if more:
-        yield f"{more:,} more of these {count:,} images cannot be used either"
+    if wrong > _SHOWN:
+        yield f"{where}: {wrong:,} of {count:,} images cannot be used; the first {_SHOWN} are named"

@@ -53,10 +53,9 @@ def write_parquet(options: ParquetData, folder: Path, count: int) -> ParquetData
 def random_images(options: ImageOptions, count: int, seed: int) -> Iterator[tuple[bytes, int]]:
     """PNG files with labels in turn; every second one is larger than the suite wants."""
     generator = np.random.default_rng(seed)
-    mode = "L" if options.channels == 1 else "RGB"
     for number in range(count):
         shape = (_DETAIL, _DETAIL, options.channels)
-        noise = Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8).squeeze(), mode)
+        noise = Image.fromarray(generator.integers(0, 256, shape, dtype=np.uint8).squeeze())
         side = options.image_size + number % 2
         buffer = io.BytesIO()
         noise.resize((side, side), Image.Resampling.NEAREST).save(buffer, "PNG")

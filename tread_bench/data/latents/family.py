@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_paths import expanded, folder_name, is_folder_name, matches
+from tread_bench.core.data_paths import all_matches, expanded, folder_name, is_folder_name
 from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
 from tread_bench.core.errors import UserError
 from tread_bench.core.latent_manifest import (
@@ -171,8 +171,7 @@ def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
     """The files that entries name, or the folders of a layout that reads a folder as a whole."""
     if not options.about.is_folder:
         return expanded(entries, options.about.suffixes)
-    found = [path for entry in entries for path in matches(entry)]
-    return [path if path.endswith(_ARCHIVE) else folder_name(path) for path in found]
+    return [path if path.endswith(_ARCHIVE) else folder_name(path) for path in all_matches(entries)]
 
 
 def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]:

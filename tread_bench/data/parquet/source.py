@@ -166,7 +166,7 @@ def image_problems(choice: ParquetData, generates: bool) -> Iterator[str]:
                 for row, record in enumerate(_records(choice, file, path))
                 if (problem := _header_problem(choice, record, wanted))
             )
-            yield from shortened(messages, file.metadata.num_rows)
+            yield from shortened(messages, path, file.metadata.num_rows)
 
 
 def _header_problem(choice: ParquetData, record: dict[str, Any], wanted: Wanted) -> str:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from tread_bench.core.data_paths import entries_below, folder_name
 from tread_bench.core.errors import UserError, collected
+from tread_bench.core.names import few
 from tread_bench.core.outputs import is_own
 from tread_bench.data.check import messages_of
 from tread_bench.data.image_folder.listing import SUFFIXES
@@ -128,7 +128,7 @@ def image_problems(root: str, *suffixes: str) -> Iterator[str]:
             return
         raise ValueError(f"{_in_words(found)} where {first} is {_in_words(shape)}; images of a set are of one kind")
 
-    return problems_in_threads(len(names), lambda item: root + names[item], check)
+    return problems_in_threads(root, len(names), lambda item: root + names[item], check)
 
 
 def _readable(root: str, names: Iterable[str]) -> Iterator[tuple[str, Shape]]:
@@ -174,9 +174,8 @@ def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
 
     # Some of them are images of the right format, and none of another one.
     if others := [name for name in names if not name.lower().endswith(suffixes)]:
-        shown = ", ".join(islice(others, _SHOWN))
-        rest = f" and {len(others) - _SHOWN:,} more" if len(others) > _SHOWN else ""
-        raise UserError(f"{root}: {shown}{rest}: samples are PNG files, which keep every pixel; write them as PNG")
+        rule = "samples are PNG files, which keep every pixel; write them as PNG"
+        raise UserError(f"{root}: {few(others, _SHOWN)}: {rule}")
     if not names:
         raise UserError(f"{root}: no image files ({', '.join(suffixes)}); name a folder that has some")
     return tuple(sorted(names, key=_natural))
