@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
-from tread_bench.suite.files import Look
+from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
 
 SUITE = """\
@@ -157,6 +158,72 @@ def test_plan_says_what_is_missing_in_words_and_as_json(suite: Path, capsys: pyt
     assert len(missing) == 2 and all("no such file" in line for line in missing)
 
 
+def test_a_missing_file_hides_no_mistake_in_the_others_and_is_told_once(with_files: Path) -> None:
+    with_files.write_text(SUITE.replace("[train.parquet]", "[gone.parquet, train.parquet]"))
+    found = problems_of(with_files, overrides=["metrics.generate=false"], look=Look.HEADERS, allows_missing=True)
+    assert [line.split(": ")[0] for line in found] == ["4:33", "4:74"]
+    assert "no such file: " in found[0] and "held_out.parquet, row 4: label 7" in found[1]
+    plan = load_plan(
+        with_files,
+        ["metrics.generate=false", f"data.held_out=[{with_files.parent}/train.parquet]"],
+        look=Look.HEADERS,
+        allows_missing=True,
+    )
+    (missing,) = plan.missing
+    assert "no such file: " in str(missing) and "gone.parquet" in str(missing)
+
+
+def test_a_source_that_does_not_expect_a_missing_file_is_no_crash(
+    with_files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ParquetData, "family", replace(PARQUET, check_files=f"{__name__}:sizes"))
+    with_files.write_text(SUITE.replace("[train.parquet]", "[gone.parquet]"))
+    settings = ["metrics.generate=false", "metrics.validation_samples=1"]
+    assert len(load_plan(with_files, settings, look=Look.HEADERS, allows_missing=True).missing) == 1
+
+
+def sizes(options: ParquetData, generates: bool) -> list[str]:
+    return [path for path in (*options.train, *options.held_out) if not os.stat(path).st_size]
+
+
+def test_what_is_there_and_no_folder_or_no_file_is_not_called_missing(suite: Path) -> None:
+    (suite.parent / "train.parquet").symlink_to("/dev/null")
+    (suite.parent / "held_out.parquet").mkdir()
+    plan = load_plan(suite, ["metrics.generate=false"], look=Look.HEADERS, allows_missing=True)
+    device, folder = map(str, plan.missing)
+    assert "/dev/null is not a file; correct the path" in device
+    assert "held_out.parquet is a folder without such files" in folder
+    settings = [f"data={{name: image_folder, train: [{suite}], image_size: 4, num_classes: 3}}"]
+    settings += ["metrics.generate=false", "metrics.validation_samples=1"]
+    (told,) = problems_of(suite, overrides=settings, look=Look.HEADERS)
+    assert "mine.yaml is not a folder; correct the path" in told
+
+
+FILES = [
+    (("data", "train", 0), "/d/a.parquet"),
+    (("data", "train", 1), "/d/a.parquet2"),
+    (("data", "held_out", 0), "/h/"),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "place"),
+    [
+        ("/d/a.parquet: damaged", FILES[0][0]),
+        ("/d/a.parquet, row 3: damaged", FILES[0][0]),
+        ("/d/a.parquet cannot be read", FILES[0][0]),
+        ("/d/a.parquet2, row 3: damaged", FILES[1][0]),
+        ("/h: 3 class folders", FILES[2][0]),
+        ("/h, /i: no image files", FILES[2][0]),
+        ("/h/cat/1.png: damaged", FILES[2][0]),
+        ("/hh/cat/1.png: damaged", ("data", "name")),
+        ("data.num_classes 3: too many", ("data", "num_classes")),
+    ],
+)
+def test_a_mistake_is_placed_at_the_file_or_folder_that_its_message_names(message: str, place: object) -> None:
+    assert _place_of(message, FILES) == place
+
+
 # Where paths start
 
 
@@ -172,6 +239,7 @@ def test_data_root_is_the_working_directory_or_what_the_option_says(suite: Path,
 
 
 def test_a_data_root_without_effect_is_told(suite: Path) -> None:
+    suite.write_text(f"# Paths may begin with $data_root/.\n{SUITE}")
     (found, *_) = problems_of(suite, data_root=Path("/data"), look=Look.NOT_AT_ALL)
     assert (
         found == "--data-root /data: no path of this suite begins with $data_root/, so it has no effect; leave it out"
@@ -228,4 +296,3 @@ def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
 def test_what_is_no_step_time_is_refused(given: str, suite: Path) -> None:
     with pytest.raises(UserError, match=f"--step-time {given}: "):
         show_plan(str(suite), [], as_json=True, step_time=given)
-    suite.write_text(f"# Paths may begin with $data_root/.\n{SUITE}")

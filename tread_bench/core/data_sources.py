@@ -143,6 +143,8 @@ class DataFamily:
             unreadable, or they are not known.
         check_files: "module:attribute" of a callable (options, whether samples are generated) -> a message for each
             mistake that shows in headers, first and last samples, and labels; None: a cell that reads them finds it.
+            It is also called where some of the files are missing, unless all are: each of these has been reported, and
+            a message that names one is left out.
         check_all: the same for mistakes that show only where every sample is read, such as the sizes of images; a run
             calls it once, and again when a file has changed.
         stand_in: "module:attribute" of a callable (options, folder, count) -> options. It writes `count` random

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -96,11 +97,15 @@ class Files:
         return self._data[key]
 
     def _of(self, options: DataOptions, generates: bool) -> _Data:
+        # What is missing.
         family = options.family
-        files = [(("data", *place), path) for place, path in family.files(options, generates)]
+        files: list[tuple[Loc, str]] = [(("data", *place), path) for place, path in family.files(options, generates)]
+        absent = [path for _, path in files if is_missing(path)]
         missing = list(_missing(files))
-        if missing or self.look < Look.HEADERS:
+        if self.look < Look.HEADERS or (absent and len(absent) == len(files)):
             return _Data(missing)
+
+        # Mistakes in what is there.
         mistakes = []
         if family.check_files or family.check_all:
             check = named("tread_bench.data.check:data_problems")
@@ -109,7 +114,12 @@ class Files:
         if (decoding := family.decoding(options)) is not None and generates and self.look >= Look.NETWORKS:
             for message in named(_FOUND)(_DECODER, (options,), decoding.files):
                 mistakes.append(Problem(message, ("data", "decoder")))
-        return _Data(missing, mistakes, family.counts(options))
+        if not absent:
+            return _Data(missing, mistakes, family.counts(options))
+
+        # That a missing file cannot be read is no further mistake.
+        named_paths = [_in_message(path) for path in absent]
+        return _Data(missing, [one for one in mistakes if not any(path.search(one.message) for path in named_paths)])
 
     def _of_network(self, cell: Cell) -> Iterator[Problem]:
         """Mistakes in the weights of the feature network, if all of its files are there."""
@@ -147,18 +157,28 @@ class _Data:
 
 def _place_of(message: str, files: Sequence[tuple[Loc, str]]) -> Loc:
     """The place of the file, or of the key (`data.num_classes`), that a message begins with."""
-    for loc, path in files:
-        if message.startswith(path):
-            return loc
+    begins = [(len(path), loc) for loc, path in files if _in_message(path).match(message)]
+    if begins:
+        return max(begins, key=lambda one: one[0])[1]
     part, _, key = message.partition(" ")[0].rstrip(":").partition(".")
     return ("data", key) if part == "data" and key.isidentifier() else ("data", "name")
 
 
-def _missing(files: Iterator[tuple[Loc, str]] | Sequence[tuple[Loc, str]]) -> Iterator[Problem]:
+def _in_message(path: str) -> re.Pattern[str]:
+    """A path, or one below it, where a message names it."""
+    return re.compile(rf"{re.escape(path.rstrip(os.sep))}(?=[{re.escape(os.sep)}:;, ]|\Z)")
+
+
+def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
     for loc, path in files:
         if is_missing(path):
             kind = "folder" if is_folder_name(path) else "file"
-            what = f"{path} is a folder without such files" if os.path.isdir(path) else f"no such {kind}: {path}"
+            if os.path.isdir(path):
+                what = f"{path} is a folder without such files"
+            elif os.path.exists(path.rstrip(os.sep)):
+                what = f"{path.rstrip(os.sep)} is not a {kind}"
+            else:
+                what = f"no such {kind}: {path}"
             way_out = "" if loc[0] == "auxiliary" else f", or --set {loc[0]}.{loc[1]}=..."
             yield Problem(f"{what}; correct the path{way_out}", loc)
 
