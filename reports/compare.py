@@ -21,7 +21,9 @@ from pydantic import JsonValue
 
 from tread_bench.core.conditions import decisive, is_same_figure
 from tread_bench.core.documents import RunPlan
+from tread_bench.core.names import few
 from tread_bench.core.records import DataFile, Record, paired_seed
+from tread_bench.core.redaction import own_name
 from tread_bench.core.statistics import (
     LEVEL,
     Estimate,
@@ -38,9 +40,11 @@ from tread_bench.reports.numbers import names
 from tread_bench.reports.tables import flat
 
 _TREATMENT = ("backbone", "method", "routes", "selector", "schedule", "auxiliary", "evaluate")  # and guidance
+_SHARED = ("data", "objective", "training")
 _PROTOCOL = "metric protocol"
 _FOLLOW = ("caution", "not_measured")  # in a protocol's details: they follow from the others
 _LONGEST = 60  # characters of a value in words
+_NAMED = 3  # contents of files of one name, in words
 _TIMED_ON = ("device", "device_name", "cpu_capability", "blas_kernels")
 
 Outcome = Literal["identical", "lower", "higher", "no difference found", "too few seeds", "not compared"]
@@ -157,9 +161,20 @@ def _by_treatment(runs: Sequence[Run]) -> dict[tuple[str, str], list[Member]]:
 
 def _treatment(record: Record) -> str:
     """What distinguishes the rows of a study."""
-    requested = of_quality(record.config)
+    requested = _requested(record)
     own = {k: v for k, v in requested.items() if k.partition(".")[0] in _TREATMENT or k.startswith("sampling.guidance")}
     return json.dumps(own, sort_keys=True)
+
+
+def _requested(record: Record) -> dict[str, JsonValue]:
+    """What its figures depend on, with names of files as they are on disk: those of an export may have a number."""
+    return {key: _own_names(value) for key, value in of_quality(record.config).items()}
+
+
+def _own_names(value: JsonValue) -> JsonValue:
+    if isinstance(value, list):
+        return [_own_names(part) for part in value]
+    return own_name(value) if isinstance(value, str) else value
 
 
 def differences(runs: Sequence[Run]) -> list[Difference]:
@@ -207,11 +222,12 @@ def differing_in(a: Row, b: Row) -> dict[str, tuple[str, str]]:
         keys = [key for key in keys if key != _PROTOCOL]  # its details say more
     found = {key: (_words(one.get(key)), _words(other.get(key))) for key in keys}
 
-    # Files of one name with other contents.
+    # Files of one name, of which one row has read contents that the other has not.
     files, others = _files(a), _files(b)
-    for name in files.keys() & others.keys():
-        if not _is_same_content(files[name], others[name]):
-            found[f"contents of {name}"] = (files[name].ends_sha256[:12], others[name].ends_sha256[:12])
+    for name in sorted(files.keys() & others.keys()):
+        alone = (_without_partner(files[name], others[name]), _without_partner(others[name], files[name]))
+        if any(alone):
+            found[f"contents of {name}"] = (_contents(alone[0] or files[name]), _contents(alone[1] or others[name]))
     return found
 
 
@@ -222,15 +238,27 @@ def of_another_quantity(differing: Differing) -> Differing:
 
 def _fingerprint(row: Row) -> dict[str, JsonValue]:
     record = row.done[0]
-    requested = of_quality(record.config).items()
-    shared = {key: value for key, value in requested if key.partition(".")[0] in ("data", "objective", "training")}
+    shared = {key: value for key, value in _requested(record).items() if key.partition(".")[0] in _SHARED}
     details = record.last.protocol_details if record.last else {}
     measured = {f"{_PROTOCOL}: {key}": value for key, value in details.items() if key not in _FOLLOW}
     return shared | measured | {_PROTOCOL: row.group.protocol, "evaluated at iteration": row.group.iteration}
 
 
-def _files(row: Row) -> dict[str, DataFile]:
-    return {PurePath(path).name: file for record in row.done for path, file in record.data_files.items()}
+def _files(row: Row) -> dict[str, list[DataFile]]:
+    """What its cells have read, by name: files of several folders may have the same one."""
+    by_path = {path: file for record in row.done for path, file in record.data_files.items()}
+    found: dict[str, list[DataFile]] = {}
+    for path, file in by_path.items():
+        found.setdefault(own_name(PurePath(path).name), []).append(file)
+    return found
+
+
+def _without_partner(files: Sequence[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
+    return [file for file in files if not any(_is_same_content(file, other) for other in others)]
+
+
+def _contents(files: Sequence[DataFile]) -> str:
+    return few(sorted({(file.sha256 or file.ends_sha256)[:12] for file in files}), _NAMED)
 
 
 def _is_same_content(a: DataFile, b: DataFile) -> bool:

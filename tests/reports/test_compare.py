@@ -20,6 +20,7 @@ from tread_bench.core.records import DataFile
 from tread_bench.core.statistics import LEVEL
 from tread_bench.reports.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
 from tread_bench.reports.compare_page import compared, sentences, write
+from tread_bench.runner.sources import read_run
 
 TWO = {name: STUDY[name] for name in ("dense", "2:8", "0:10")}
 
@@ -174,6 +175,33 @@ def test_files_of_one_name_with_other_contents_are_other_data():
     assert alike(reading("1" * 64), reading("1" * 64, "2" * 64))
     assert not alike(reading("1" * 64), reading("2" * 64))
     assert not alike(reading("1" * 64, "3" * 64), reading("1" * 64, "4" * 64))
+
+
+def reading(files, name="a"):
+    """A run whose cells have read files with these ends, by path."""
+    found = {path: DataFile(bytes=9, ends_sha256=end * 64) for path, end in files.items()}
+    return run(name, [one.model_copy(update={"data_files": found}) for one in rows_of()])
+
+
+def test_files_of_one_name_in_several_folders_are_all_compared():
+    """As `encode` writes them: train/latents-00000.safetensors, and the same of held_out."""
+    a = reading({"/a/train/0.st": "1", "/a/held_out/0.st": "3"})
+    copied = reading({"/b/held_out/0.st": "3", "/b/train/0.st": "1"}, "b")
+    other = reading({"/a/train/0.st": "2", "/a/held_out/0.st": "3"}, "b")
+    assert not differing_in(a.rows[0], copied.rows[0])
+    assert differing_in(a.rows[0], other.rows[0]) == {"contents of 0.st": ("1" * 12, "2" * 12)}
+    assert set(outcomes(a, other).values()) == {"not compared"}
+
+
+def test_a_run_and_its_own_export_are_the_same_where_files_share_a_name(tmp_path):
+    data = {"name": "latents", "train": ["/a/train/0.st"], "held_out": ["/a/held_out/0.st"]}
+    records = changed(reading({"/a/train/0.st": "1", "/a/held_out/0.st": "3"}).records, data=data)
+    write_run(tmp_path / "run", 1, records)
+    assert tread_bench("export", tmp_path / "run", "--out", tmp_path / "run.json").returncode == 0
+    assert "0 (2).st" in (tmp_path / "run.json").read_text()
+    sources = [read_run(tmp_path / name) for name in ("run", "run.json")]
+    a, b = (Run(name=one.path.name, plan=one.plan, records=one.records) for one in sources)
+    assert set(outcomes(a, b).values()) == {"identical"} and len(outcomes(a, b)) == len(TWO)
 
 
 def test_training_that_differs_is_compared_and_named_but_not_ranked_together():

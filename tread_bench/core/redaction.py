@@ -12,6 +12,7 @@ HOST, USER, HOME = "HOST", "USER", "~"  # placeholders
 
 _ROOT = r"(?:file://)?(?:~[\w.-]*|\.{1,2})?/"  # start of a path that is absolute, or starts at a home or with dots
 _PART = r"[^\s'\"`,;:()\[\]{}<>|]"  # characters of an unquoted path in a text
+_NUMBER = re.compile(r" \(\d+\)(?=(?:\.[^.]*)?\Z)")  # `_free_name`
 _URL = r"\bhttps?://[^\s'\"]*"
 _RELATIVE = re.compile(rf"{_URL}|(?<![\w./])[\w.@%+-]+(?:/[\w.@%+-]+)+/?")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*/?\Z")
@@ -106,6 +107,11 @@ def _free_name(path: PurePath, taken: set[str]) -> str:
         count += 1
         name = f"{path.stem} ({count}){path.suffix}"
     return name
+
+
+def own_name(name: str) -> str:
+    """Return the name of a path without the number that tells it from others of its name in a redacted document."""
+    return _NUMBER.sub("", name)
 
 
 def _any_of(texts: Iterable[str]) -> str:
