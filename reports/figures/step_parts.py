@@ -41,14 +41,14 @@ def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     drawn, left_out = drawn_of(known, lambda parts: parts.row, _MOST)
     occurring = [part for part in STEP_PARTS if any(parts.taken_ms.get(part) for parts in known)]
+    most_beyond = "; ".join(filter(None, map(_most_beyond, drawn)))
     svg, further = style.save(_figure(drawn, occurring))
     return Picture(
         name=f"step_parts{suffix}", title="Where a training step goes", svg=svg, further=further,
         headers=("row", "step ms", *(f"{part} ms" for part in occurring), "ideal step ms",
                  *(f"{part} beyond ideal ms" for part in occurring)),
         table=[_numbers(parts, occurring) for parts in known],
-        description="Milliseconds of a training step by kind of work. "
-        + "; ".join(f"{parts.row.label}: most beyond ideal in {_most_beyond(parts)}" for parts in drawn),
+        description=f"Milliseconds of a training step by kind of work. {most_beyond}".strip(),
         caption="A training step by kind of work: shares under torch’s profiler, which slows small steps down, of the "
         "step time that was measured without it. The tick is the ideal step, the dense one over the ratio of forward "
         "MACs. A part that is as long as in the dense row does not fall with the tokens. The host’s part is the time "
@@ -73,8 +73,11 @@ def parts_of(row: Row) -> Parts | None:
 
 
 def _most_beyond(parts: Parts) -> str:
+    """In words, what of a routed row exceeds its ideal most; empty where nothing does."""
     part = max(STEP_PARTS, key=parts.beyond_ms.__getitem__)
-    return f"{part} ({number(parts.beyond_ms[part], 1, True)} ms)"
+    if not parts.row.spans or parts.beyond_ms[part] <= 0:
+        return ""
+    return f"{parts.row.label}: most beyond ideal in {part} ({number(parts.beyond_ms[part], 1, True)} ms)"
 
 
 def _numbers(parts: Parts, occurring: Sequence[StepPart]) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from tread_bench.reports.figures.panels import SHOWN, cosine_map, first_by_rank,
 from tread_bench.reports.figures.pictures import NAMES, pictures
 from tread_bench.reports.figures.placement import route_placement
 from tread_bench.reports.figures.selectors import selector_differences
+from tread_bench.reports.figures.step_parts import step_parts
 from tread_bench.reports.figures.style import (
     BETTER,
     COLOURS,
@@ -330,6 +331,17 @@ def test_a_part_that_does_not_fall_with_the_tokens_is_what_exceeds_the_ideal(dra
         assert beyond == pytest.approx(ms(line, "step ms") - ms(line, "ideal step ms"), abs=0.2)
     assert all(ms(line, "host beyond ideal ms") > 1 for line in lines if line["row"] != "dense")
     assert "2:8@0.5: most beyond ideal in " in picture.description
+
+
+def test_the_parts_are_described_of_routed_rows_that_exceed_their_ideal(drawn):
+    assert "dense: most beyond" not in drawn["step_parts"].description
+
+    def faster(record):
+        share = {"products": 0.3, "host": 0.1}
+        return record.model_copy(update={"timing": record.timing.model_copy(update={"step_parts": share})})
+
+    rows = comparison([faster(record) if record.row != "dense" else record for record in study(1)])
+    assert drawn_alone(step_parts, rows).description == "Milliseconds of a training step by kind of work."
 
 
 def test_a_step_that_was_not_profiled_has_no_parts():
