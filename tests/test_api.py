@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -9,6 +12,7 @@ import tread_bench
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
+from tread_bench.runner.sources import Source
 
 
 def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_path):
@@ -26,11 +30,18 @@ def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_pa
             rows="a,b",
             seeds=pd.Series([2]).iloc[0],
             training={"learning_rate": 1e-05},
+            **{"metrics.at": np.array([2, 4]), "timing": {"pairs": np.int64(0)}},
             **{"data.train": [tmp_path / "é"]},
         )
     assert given == {
         "name": str(tmp_path / "a.yaml"),
-        "overrides": ["seeds=2", 'training={"learning_rate": 1e-05}', f'data.train=["{tmp_path}/é"]'],
+        "overrides": [
+            "seeds=2",
+            'training={"learning_rate": 1e-05}',
+            "metrics.at=[2, 4]",
+            'timing={"pairs": 0}',
+            f'data.train=["{tmp_path}/é"]',
+        ],
         "out": tmp_path,
         "rows": ("a,b",),
         "device": "auto",
@@ -46,6 +57,10 @@ def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_pa
             {"device": "gpu", "executor": "slrum", "workers": 0},
             ["unknown device 'gpu'", "did you mean 'slurm'", "workers 0: must be at least 1"],
         ),
+        (
+            {"device": "gpu", "data": {1, 2}, "routes": object(), "seeds": b"2"},
+            ["unknown device 'gpu'", "data {1, 2}: must be", "routes <object object", "seeds b'2': must be"],
+        ),
     ],
 )
 def test_mistakes_are_reported_together_before_anything_runs(arguments, messages, tmp_path):
@@ -54,6 +69,23 @@ def test_mistakes_are_reported_together_before_anything_runs(arguments, messages
         tread_bench.run(suite, out=tmp_path / "run", **arguments)
     assert all(message in str(caught.value) for message in messages), caught.value
     assert not (tmp_path / "run").exists()
+
+
+def test_there_is_no_page_until_it_is_drawn(tmp_path):
+    results = tread_bench.Results(source=tmp_path, plan=None, records=[])
+    assert results.page is None
+    (tmp_path / "index.html").touch()
+    assert results.page == tmp_path / "index.html"
+    assert tread_bench.Results(source=tmp_path / "exported.json", plan=None, records=[]).page is None
+
+
+def test_warnings_name_the_line_that_called(tmp_path, monkeypatch):
+    monkeypatch.setattr("tread_bench.cli.run.bring_up_to_date", lambda *_: SimpleNamespace(root=tmp_path))
+    monkeypatch.setattr("tread_bench.api.read_run", lambda path: Source(path, None, [], {"dense-0": "damaged"}))
+    for call in (tread_bench.load, tread_bench.run):
+        with pytest.warns(UserWarning, match="left out: damaged") as warned:
+            call(tmp_path)
+        assert warned[0].filename == __file__
 
 
 def test_what_is_not_a_run_is_refused(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
+from tread_bench.core.problems import shortened
 from tread_bench.core.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
@@ -41,8 +43,9 @@ class Results:
 
     @property
     def page(self) -> Path | None:
-        """The page of a run folder; None for an export, which `tread-bench report` draws."""
-        return self.source / "index.html" if self.source.is_dir() else None
+        """The page of a run folder; None where it is not drawn, as of an export: `tread-bench report` draws it."""
+        page = self.source / "index.html"
+        return page if page.is_file() else None
 
     def frame(self) -> pd.DataFrame:
         """Return one row per cell and evaluated iteration, with the columns of results.csv.
@@ -64,10 +67,7 @@ def load(source: str | Path) -> Results:
     Raises:
         UserError: it is neither, or its plan cannot be read. Records that cannot be read are left out with a warning.
     """
-    found = read_run(Path(source))
-    for reason in found.unreadable.values():
-        warnings.warn(f"left out: {reason}", stacklevel=2)
-    return Results(source=found.path, plan=found.plan, records=found.records, unreadable=found.unreadable)
+    return _results(Path(source))
 
 
 def run(
@@ -108,23 +108,37 @@ def run(
     ]
     if workers is not None and workers < 1:
         problems.append(f"workers {workers}: must be at least 1, the number of cells trained at a time")
+    settings = []
+    for key, value in overrides.items():
+        try:
+            settings.append(f"{key}={_as_yaml(value)}")
+        except (TypeError, ValueError):
+            rule = "must be a number, a text, a path, None, or a list or mapping of these"
+            problems.append(f"{key} {shortened(value)}: {rule}")
     if problems:
         raise UserError("\n".join(problems))
     chosen = (rows,) if isinstance(rows, str) else tuple(rows)
     options = Options(device=device, rows=chosen, executor=executor, workers=workers, retry_failed=retry_failed)
 
     # Run what is missing, and read everything that is there.
-    settings = [f"{key}={_as_yaml(value)}" for key, value in overrides.items()]
     root = Path(data_root) if data_root is not None else None
     done = bring_up_to_date(str(suite), settings, Path(out) if out is not None else None, smoke, options, root)
-    return load(done.root)
+    return _results(done.root)
+
+
+def _results(source: Path) -> Results:
+    """Those of a run; warnings name the line that called `load` or `run`."""
+    found = read_run(source)
+    for reason in found.unreadable.values():
+        warnings.warn(f"left out: {reason}", stacklevel=3)
+    return Results(source=found.path, plan=found.plan, records=found.records, unreadable=found.unreadable)
 
 
 def _as_yaml(value: object) -> str:
-    """The value as YAML, of which JSON is a part."""
+    """The value as YAML, of which JSON is a part. Raises TypeError or ValueError where it has no such form."""
     return json.dumps(value, ensure_ascii=False, default=_plain)
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can write of a number of NumPy, or of a path."""
-    return value.item() if hasattr(value, "item") else str(value)
+    """What JSON can write of numbers and arrays of NumPy, pandas and torch, or of a path. Raises TypeError."""
+    return value.tolist() if hasattr(value, "tolist") else os.fspath(value)
