@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 
 from tread_bench.reports import page
 from tread_bench.runner.executors import local
@@ -33,6 +34,7 @@ def cells_of_this_process(monkeypatch):
 @pytest.mark.slow
 def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    pyplot.close("all")
     said: dict[str, object] = {}
     for block in re.findall(r"^```python\n(.*?)^```$", NOTEBOOK.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(block, said)
@@ -47,3 +49,7 @@ def test_the_notebook_runs_from_top_to_bottom(cells_of_this_process, tmp_path, m
     assert both.groupby("learning_rate").cell.nunique().to_dict() == {1e-3: 4, 3e-3: 1}
     table = pd.read_csv(tmp_path / "runs" / "placement" / "results.csv")
     assert table.fid.tolist() == frame.fid.tolist() and (tmp_path / "fid.svg").is_file()
+
+    # Each picture has a figure of its own: curves, and a map with its colour bar.
+    assert [len(pyplot.figure(number).axes) for number in pyplot.get_fignums()] == [1, 2]
+    pyplot.close("all")
