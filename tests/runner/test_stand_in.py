@@ -14,7 +14,7 @@ from tests.run_folders import new_folder
 from tread_bench.core.errors import UserError
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
-from tread_bench.runner.stand_in import COUNT, write_stand_ins
+from tread_bench.runner.stand_in import write_stand_ins
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import Plan
@@ -101,4 +101,4 @@ def test_what_nothing_stands_in_for_is_told_at_once(tmp_path: Path) -> None:
         assert f"no such file: {tmp_path.resolve() / name}: nothing stands in for it in a smoke run" in str(
             caught.value
         )
-    assert not (tmp_path / "run" / "stand-in").exists() and COUNT >= 16
+    assert not (tmp_path / "run" / "stand-in").exists()

@@ -18,6 +18,7 @@ from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import refuse_linked
 from tread_bench.core.plugins import named
 from tread_bench.runner.folder import RunFolder
+from tread_bench.suite.files import MIN_CLASSES
 from tread_bench.suite.plan import Plan
 
 COUNT = 64  # training samples
@@ -104,7 +105,7 @@ def _irreplaceable(cell: Cell) -> Iterable[str]:
 
 def _shape_of(cell: Cell) -> tuple[int, int, int]:
     """Channels, side and classes of the images that its feature network sees."""
-    return (*cell.data.picture_shape, max(2, cell.data.num_classes))
+    return (*cell.data.picture_shape, max(MIN_CLASSES, cell.data.num_classes))
 
 
 def _data(options: DataOptions, folder: Path) -> DataOptions:
