@@ -52,8 +52,8 @@ def usable_device(device: str) -> str:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError(
-            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was begun on cuda resumes on "
-            "a machine with one), or see `tread-bench doctor`"
+            "--device cuda: torch sees no CUDA device here; use --device cpu (a run that was started on cuda resumes "
+            "on a machine with one), or see `tread-bench doctor`"
         )
     return device
 

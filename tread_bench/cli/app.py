@@ -218,7 +218,9 @@ def run(
     device: Annotated[
         RunDevice,
         typer.Option(
-            "--device", help="auto: that of a begun run folder; in a new one, or with --fresh, CUDA if there is one"
+            "--device",
+            help="auto: the device that the run folder was started on; in a new folder, or with --fresh, CUDA if there "
+            "is one",
         ),
     ] = RunDevice.AUTO,
     executor: Annotated[

@@ -11,7 +11,7 @@ from tread_bench.runner.shards import Shard
 class Options:
     """No option changes a figure, except the device and numerics that are accepted.
 
-    `device`: "auto" is the device that the run folder was begun on and, where a run begins, CUDA where there is one.
+    `device`: "auto" is the device that the run folder was started on and, in a new folder, CUDA where there is one.
     `rows`: names of the rows to run now, with those whose weights they read; none: all.
     `shard`: this runner trains and evaluates a part of the cells, beside runners of the other parts. Speed, which is
     measured alone, and the records that wait for it are left to a runner without a shard.
@@ -34,5 +34,5 @@ class Options:
 
     @property
     def begins_again(self) -> bool:
-        """Whether the whole run starts afresh: what it was begun with, and on, no longer counts."""
+        """Whether the whole run starts afresh: what it was started with, and on, no longer counts."""
         return self.fresh and not self.rows

@@ -34,7 +34,7 @@ MIB = 2**20
 
 
 def device_of(folder: RunFolder, options: Options) -> str:
-    """The requested device; for "auto" that which the folder was begun on, or "auto" where a run begins.
+    """The requested device; for "auto" that which the folder was started on, or "auto" in a new folder.
 
     Raises StoreError where plan.json cannot be read.
     """

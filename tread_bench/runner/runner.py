@@ -123,7 +123,7 @@ def _gpus(plan: Plan, uses_gpus: bool) -> int:
 def _taken(device: str, choices: Choices, folder: RunFolder) -> str:
     """Which device was taken, and why; `device` is "auto" where the run begins."""
     if device != "auto":
-        return f"device: {device}, on which {folder.root} was begun"
+        return f"device: {device}, on which {folder.root} was started"
     taken = f"device: {choices.numerics.device} ({choices.numerics.device_name})"
     is_gpu = choices.numerics.device == "cuda"
     return f"{taken}; --device cpu selects the CPU" if is_gpu else f"{taken}, since no CUDA device was found"
