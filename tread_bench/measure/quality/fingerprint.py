@@ -38,19 +38,7 @@ def protocol(
     Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
     few samples, and what is `not_measured`, with its reason; they follow from the rest and are not part of it either.
     """
-    # How the samples were made, but for the network and its guidance.
     metrics = cell.metrics
-    samples = {
-        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
-        "ema": metrics.ema,
-        "pixels": _PIXELS[metrics.pixels],
-    }
-    sampling = {
-        **(_decoding(decoder) if decoder else {}),
-        **{f"sampling_{key}": value for key, value in cell.sampling.model_dump(mode="json", exclude=GUIDANCE).items()},
-    }
-
-    # What measured them.
     lacking = metrics.not_measured(cell.data)
     measured: list[MetricOptions] = []
     not_measured: dict[str, str] = {}
@@ -59,9 +47,21 @@ def protocol(
             not_measured |= {figure.title: reason for figure in metric.family.figures}
         else:
             measured.append(metric)
-    details = protocol_details(extractor, reference, measured, metrics.num_samples, samples) | sampling
+    details = protocol_details(extractor, reference, measured, metrics.num_samples, how_generated(cell, decoder))
     notes = _caution(metrics, measured, extractor.dims) | ({"not_measured": not_measured} if not_measured else {})
     return protocol_fingerprint(**details), details | notes
+
+
+def how_generated(cell: Cell, decoder: Decoder | None) -> dict[str, Any]:
+    """All that samples of a cell depend on, but for the network and its guidance, as `protocol_details` takes it."""
+    sampling = cell.sampling.model_dump(mode="json", exclude=GUIDANCE)
+    return {
+        "labels": "balanced: sample index mod num_classes" if cell.data.num_classes else "none",
+        "ema": cell.metrics.ema,
+        "pixels": _PIXELS[cell.metrics.pixels],
+        **(_decoding(decoder) if decoder else {}),
+        **{f"sampling_{key}": value for key, value in sampling.items()},
+    }
 
 
 def protocol_details(
@@ -76,7 +76,7 @@ def protocol_details(
     Args:
         measured: metrics with their settings.
         num_samples: number of samples.
-        samples: what is known of how they were made: labels, weights, rounding to pixels.
+        samples: what is known of how they were made; empty: nothing.
     """
     standard = standard_metrics()
     stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}

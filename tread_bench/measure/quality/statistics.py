@@ -71,13 +71,16 @@ class FeatureStatistics:
             self._logits.append(logits)
 
     @classmethod
-    def restored(cls, count: int, total: Tensor, outer: Tensor, features: Tensor) -> FeatureStatistics:
-        """From sums and kept features that were stored."""
+    def restored(
+        cls, count: int, total: Tensor, outer: Tensor, features: Tensor, logits: Tensor | None = None
+    ) -> FeatureStatistics:
+        """From sums, kept features and logits that were stored; none is copied."""
         statistics = cls(len(total))
         statistics.count = count
         statistics.total = total
         statistics._half = outer.tril()
         statistics._features = [features] if len(features) else []
+        statistics._logits = [] if logits is None else [logits]
         return statistics
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
@@ -98,7 +101,7 @@ class FeatureStatistics:
     @property
     def features(self) -> Tensor:
         """The kept features (m, d), float32."""
-        return torch.cat(self._features) if self._features else self.total.new_empty(0, len(self.total)).float()
+        return _joined(self._features) if self._features else self.total.new_empty(0, len(self.total)).float()
 
     @property
     def num_kept(self) -> int:
@@ -112,7 +115,7 @@ class FeatureStatistics:
     @property
     def logits(self) -> Tensor:
         """(n, classes) float32, of all images."""
-        return torch.cat(self._logits)
+        return _joined(self._logits)
 
     @property
     def mean(self) -> Tensor:
@@ -124,6 +127,11 @@ class FeatureStatistics:
         """(d, d) float64, unbiased (n - 1)."""
         centred = self.outer.addr_(self.mean, self.mean, alpha=-self.count)
         return centred.div_(self.count - 1)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Parts below each other; one part is not copied, since it may be mapped from a file."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 _ROWS = 1000  # features that are added at a time
