@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from tread_bench.core.old_names import redirect_old_names
 
 if TYPE_CHECKING:
-    from tread_bench.api import Results, load, run
+    from tread_bench.api import Results, evaluate, load, run
     from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
     from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
-    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published
+    from tread_bench.core.evaluations import SetEvaluation
+    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
     from tread_bench.core.families import (
         BackboneSpec,
         Cost,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
     from tread_bench.core.losses import LossFamily, LossOptions
     from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
-    from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
+    from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
     from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
     from tread_bench.core.problems import Problem
     from tread_bench.core.routes import Route
@@ -41,8 +42,24 @@ if TYPE_CHECKING:
     from tread_bench.diffusion.contract.samplers import check_sampler
     from tread_bench.measure.contract.extractors import check_extractor
     from tread_bench.measure.contract.metrics import check_metric
-    from tread_bench.measure.quality.features import Extractor, Features
+    from tread_bench.measure.quality.features import (
+        Extractor,
+        Features,
+        device_effect,
+        images_to_features,
+        open_extractor,
+    )
+    from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
+    from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
+    from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
+    from tread_bench.measure.quality.kid.metric import features_to_kid
+    from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
+    from tread_bench.measure.quality.precision_recall.metric import features_to_precision_recall
     from tread_bench.measure.quality.samples import Samples
+    from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
+    from tread_bench.measure.sets.reference import ReferenceSet, open_reference
+    from tread_bench.measure.sets.samples import SampleSet, open_samples
+    from tread_bench.measure.sets.write import write_samples_npz
     from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
     from tread_bench.model.contract.losses import check_loss
     from tread_bench.model.contract.methods import check_method
@@ -61,9 +78,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
-    "api": ("Results", "load", "run"),
+    "api": ("Results", "evaluate", "load", "run"),
     "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
-    "core.extractors": ("ExtractorFamily", "ExtractorOptions", "Published"),
+    "core.evaluations": ("SetEvaluation",),
+    "core.extractors": ("ExtractorFamily", "ExtractorOptions", "Published", "find_extractor"),
     "core.families": (
         "BackboneSpec",
         "Cost",
@@ -77,7 +95,7 @@ _NAMES_BY_MODULE = {
     "core.guidance": ("GuidanceFamily", "GuidanceOptions"),
     "core.losses": ("LossFamily", "LossOptions"),
     "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
-    "core.metrics": ("Figure", "MetricFamily", "MetricOptions", "Needs"),
+    "core.metrics": ("Estimate", "Figure", "MetricFamily", "MetricOptions", "Needs"),
     "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
     "core.routes": ("Route",),
@@ -90,8 +108,18 @@ _NAMES_BY_MODULE = {
     "diffusion.contract.samplers": ("check_sampler",),
     "measure.contract.extractors": ("check_extractor",),
     "measure.contract.metrics": ("check_metric",),
-    "measure.quality.features": ("Extractor", "Features"),
+    "measure.quality.features": ("Extractor", "Features", "device_effect", "images_to_features", "open_extractor"),
     "measure.quality.samples": ("Samples",),
+    "measure.quality.fid.metric": ("features_to_fid", "statistics_to_fid"),
+    "measure.quality.fid_infinity.metric": ("features_to_fid_infinity",),
+    "measure.quality.inception_score.metric": ("logits_to_inception_score",),
+    "measure.quality.kid.metric": ("features_to_kid",),
+    "measure.quality.per_class_fid.metric": ("features_to_per_class_fid",),
+    "measure.quality.precision_recall.metric": ("features_to_precision_recall",),
+    "measure.quality.statistics": ("FeatureStatistics", "features_to_statistics"),
+    "measure.sets.reference": ("ReferenceSet", "open_reference"),
+    "measure.sets.samples": ("SampleSet", "open_samples"),
+    "measure.sets.write": ("write_samples_npz",),
     "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
     "model.contract.methods": ("check_method",),
@@ -119,11 +147,13 @@ __all__ = [
     "DataOptions",
     "DataSource",
     "Decoding",
+    "Estimate",
     "Evaluated",
     "Extractor",
     "ExtractorFamily",
     "ExtractorOptions",
     "Family",
+    "FeatureStatistics",
     "Features",
     "Figure",
     "GuidanceFamily",
@@ -144,12 +174,15 @@ __all__ = [
     "Prediction",
     "Problem",
     "Published",
+    "ReferenceSet",
     "Results",
     "Route",
     "RoutedNetwork",
+    "SampleSet",
     "SamplerFamily",
     "Samples",
     "SelectorFamily",
+    "SetEvaluation",
     "TokenOrder",
     "TokenState",
     "Tokens",
@@ -169,14 +202,28 @@ __all__ = [
     "check_selector",
     "come_back",
     "create_backbone",
+    "device_effect",
     "draws",
+    "evaluate",
+    "features_to_fid",
+    "features_to_fid_infinity",
+    "features_to_kid",
+    "features_to_per_class_fid",
+    "features_to_precision_recall",
+    "features_to_statistics",
+    "find_extractor",
     "first_state",
     "gather_tokens",
+    "images_to_features",
     "leave",
     "load",
+    "logits_to_inception_score",
     "mirrored_skips",
     "no_files",
     "no_skips",
+    "open_extractor",
+    "open_reference",
+    "open_samples",
     "q_shift",
     "run",
     "run_blocks",
@@ -185,8 +232,10 @@ __all__ = [
     "selective_scan",
     "sincos_positions",
     "sinusoids",
+    "statistics_to_fid",
     "unpatchify",
     "walk",
+    "write_samples_npz",
 ]
 
 redirect_old_names()

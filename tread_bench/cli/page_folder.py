@@ -12,14 +12,23 @@ def make_page_folder(out: Path, *names: str) -> None:
     """Make it, before any work for the page and for the files with these names beside it.
 
     Raises:
-        UserError: it is a run folder, whose own page would be replaced, or it cannot be a folder.
+        UserError, OutputError: as `check_page_folder`, or it cannot be a folder.
+    """
+    check_page_folder(out, *names)
+    _make("--out", out)
+
+
+def check_page_folder(out: Path, *names: str) -> None:
+    """Check it, and make nothing.
+
+    Raises:
+        UserError: it is a run folder, whose own page would be replaced.
         OutputError: it contains one of them that this program did not write, or figures behind a link.
     """
     if (out / "plan.json").exists():
         raise UserError(f"--out {out} is a run folder, whose page would be replaced: give another")
     refuse_linked([out / "figures"])
     refuse_foreign("--out", [out / name for name in ("index.html", *names)])
-    _make("--out", out)
 
 
 def try_export_folder(folder: Path) -> None:

@@ -1,0 +1,319 @@
+"""A set of images against a reference: metrics on the features of several networks, by the code that judges cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+
+from tread_bench.core.errors import UserError
+from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
+from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.data.check import message_of, messages_of
+from tread_bench.measure.quality.feature_store import FeatureStore
+from tread_bench.measure.quality.features import Extractor, device_effect, open_extractor
+from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
+from tread_bench.measure.quality.reference import REFERENCE_FEATURES, Reference
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking
+from tread_bench.measure.quality.statistics import FeatureStatistics, Moments, features_to_statistics
+from tread_bench.measure.sets.reference import ReferenceSet
+from tread_bench.measure.sets.samples import SampleSet
+
+Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
+_EFFECT_IMAGES = 8  # that show what the device does to features
+_READ = 250  # images at a time, for metrics that read them
+OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
+
+
+@dataclass(frozen=True)
+class NetworkChoice:
+    """A feature network that was requested; `refused` says why it cannot be opened."""
+
+    options: ExtractorOptions
+    refused: str = ""
+
+    @property
+    def family(self) -> ExtractorFamily:
+        return self.options.family
+
+    @property
+    def name(self) -> str:
+        return self.options.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetRequest:
+    """What is to be measured.
+
+    Args:
+        metrics: in the order of their rows.
+        networks: whose features they are measured on, each of another name.
+        device: where features are computed.
+        batch: images at a time; None: as many as pay on that device.
+        sampling: what the protocol says of how the samples were made; empty: nothing is known.
+    """
+
+    samples: SampleSet
+    reference: ReferenceSet
+    metrics: Sequence[MetricOptions]
+    networks: Sequence[NetworkChoice]
+    device: str
+    batch: int | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+def can_measure(metric: MetricFamily, network: ExtractorFamily) -> bool:
+    """Whether a network gives the outputs that a metric reads."""
+    return metric.needs & OF_NETWORK <= network.outputs
+
+
+def network_problem(options: ExtractorOptions, samples: SampleSet, reference: ReferenceSet) -> str:
+    """Return why a network cannot be used for these images, in words; empty if it can."""
+    family = options.family
+    files = [file for _, file in family.files(options)]
+    problems: list[str] = []
+    for channels, height, width in dict.fromkeys(one.shape for one in (samples, reference.images) if one is not None):
+        if height != width:
+            problems.append(f"images of {width}x{height} pixels; feature network {family.name} takes square ones")
+        elif family.check_files is not None:
+            problems += messages_of(family.check_files, (options, (channels, height)), files)
+        else:
+            problems += message_of(open_extractor, options, (channels, height))
+    return "; ".join(dict.fromkeys(problems))
+
+
+def foreseen_refusals(request: SetRequest) -> list[tuple[MetricOptions, NetworkChoice, str]]:
+    """Return each metric on each network that gives what it reads, with why it cannot be measured, as far as headers
+    tell; empty if nothing is in the way.
+    """
+    found = []
+    for network in request.networks:
+        for metric in request.metrics:
+            if can_measure(metric.family, network.family):
+                found.append((metric, network, network.refused or _lacking(metric, network, request)))
+    return found
+
+
+def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest) -> str:
+    """What the sets do not have; empty if nothing."""
+    samples, reference, family = request.samples, request.reference, metric.family
+
+    # What it reads.
+    of_samples = _needs_met(samples)
+    of_reference = _needs_met(reference.images) if reference.images is not None else set()
+    for need, name in ((Needs.STATISTICS, network.name), (Needs.SPATIAL, _spatial(network.name))):
+        if name in reference.stored:
+            of_reference.add(need)
+    for one in Needs:
+        if one in family.needs - of_samples:
+            return lacking(one, is_real=False)
+        if one in family.needs_of_real - of_reference:
+            return lacking(one, is_real=True)
+
+    # How many images it reads.
+    least = family.min_samples(metric)
+    counts = [(samples.count, "samples")]
+    if Needs.FEATURES in family.needs_of_real and reference.images is not None:
+        counts.append((reference.images.count, "reference images"))
+    for count, whose in counts:
+        if count < least:
+            return f"{count:,} {whose}: it needs {least:,} or more"
+    return ""
+
+
+def _needs_met(images: SampleSet) -> set[Needs]:
+    """What can be read of a set that has images."""
+    return {one for one in Needs if one is not Needs.LABELS or images.labels is not None}
+
+
+def _spatial(network: str) -> str:
+    """The name of the stored statistics of a network's spatial features."""
+    return f"{network}_spatial"
+
+
+def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:
+    """Measure every metric on the features of every network that gives what it reads.
+
+    Features are kept in the cache folder, so an evaluation that was interrupted resumes.
+
+    Raises:
+        UserError: images cannot be read, features cannot be stored, or stored statistics are of another network.
+    """
+    networks: list[EvaluatedNetwork] = []
+    rows: list[EvaluatedFigure] = []
+    refusals = foreseen_refusals(request)
+    for network in request.networks:
+        of_network = {metric.name: (metric, reason) for metric, one, reason in refusals if one is network}
+        possible = [metric for metric, reason in of_network.values() if not reason]
+        measured: dict[str, list[EvaluatedFigure]] = {}
+        if possible:
+            try:
+                about, measured = _on_network(network, possible, request, report)
+                networks.append(about)
+            except FloatingPointError as error:
+                of_network |= {metric.name: (metric, str(error)) for metric in possible}
+        for name, (metric, reason) in of_network.items():
+            rows += measured.get(name) or refused_rows(metric.family, network, reason)
+    return networks, rows
+
+
+def refused_rows(metric: MetricFamily, network: NetworkChoice, reason: str) -> list[EvaluatedFigure]:
+    """The figures of a metric that cannot be measured."""
+    return [_row(metric, figure, network, None, refused=reason) for figure in metric.figures]
+
+
+def _on_network(
+    network: NetworkChoice, metrics: Sequence[MetricOptions], request: SetRequest, report: Report
+) -> tuple[EvaluatedNetwork, dict[str, list[EvaluatedFigure]]]:
+    """The network, and the rows of each metric on its features."""
+    # The features of both sets.
+    samples = request.samples
+    channels, height, _ = samples.shape
+    extractor = open_extractor(network.options, (channels, height)).to(request.device)
+    opened = [OpenMetric.of(options) for options in metrics]
+    seen = _Seen(extractor, network.name, request, report)
+    reference = seen.reference(frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
+    generated = seen.samples(frozenset[Needs]().union(*(metric.family.needs for metric in opened)))
+    real = ImageRecords(
+        reference.statistics, reference.batches, reference.labels, reference.spatial, reference.published
+    )
+
+    # The figures.
+    def details(*of: MetricOptions) -> dict[str, Any]:
+        return protocol_details(extractor, reference, of, samples.count, request.sampling)
+
+    rows: dict[str, list[EvaluatedFigure]] = {}
+    for done, metric in enumerate(opened):
+        report(f"metrics ({network.name})", done, len(opened))
+        fingerprint = protocol_fingerprint(**details(metric.options))
+        warning = below_protocol(metric.family, samples.count)
+        found = _measured(metric, generated, real)
+        if isinstance(found, str):
+            rows[metric.family.name] = refused_rows(metric.family, network, found)
+            continue
+        rows[metric.family.name] = [
+            _row(
+                metric.family,
+                figure,
+                network,
+                found[figure.name],
+                network_sha256=extractor.sha256,
+                fingerprint=fingerprint,
+                warnings=[_titled(warning, network)] if warning else [],
+            )
+            for figure in metric.family.figures
+        ]
+    report(f"metrics ({network.name})", len(opened), len(opened))
+
+    # The network.
+    about = EvaluatedNetwork(
+        name=network.name,
+        sha256=extractor.sha256,
+        dims=extractor.dims,
+        distance=network.family.distance,
+        protocol=details(*metrics),
+        device_effect=device_effect(extractor, samples.picture(_EFFECT_IMAGES)),
+    )
+    return about, rows
+
+
+def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -> Mapping[str, Estimate] | str:
+    """The figures of a metric, or why it cannot be measured."""
+    if reason := metric.refusal(generated, real):
+        return reason
+    try:
+        found = metric.estimates(generated, real)
+    except UserError as error:
+        return str(error)
+    wrong = [estimate.value for estimate in found.values() if not math.isfinite(estimate.value)]
+    return f"it came out as {wrong[0]}, since the features do not vary enough" if wrong else found
+
+
+def _row(
+    metric: MetricFamily, figure: Figure, network: NetworkChoice, estimate: Estimate | None, **more: Any
+) -> EvaluatedFigure:
+    """A row of the document; None: it was refused."""
+    found: dict[str, Any] = {"value": None}
+    if estimate is not None:
+        found = {
+            "value": estimate.value,
+            "low": estimate.low,
+            "high": estimate.high,
+            "method": estimate.method,
+            "points": [FitPoint(images=images, value=value) for images, value in estimate.points],
+            "parts": dict(estimate.parts),
+        }
+    return EvaluatedFigure(
+        metric=metric.name,
+        figure=figure.name,
+        title=_titled(figure.title, network),
+        network=network.name,
+        lower_is_better=figure.lower_is_better,
+        **found,
+        **more,
+    )
+
+
+def _titled(text: str, network: NetworkChoice) -> str:
+    """A text in which the Fréchet distance is called as the network's is."""
+    return text.replace("FID", network.family.distance)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The two sets as one network sees them."""
+
+    extractor: Extractor
+    network: str
+    request: SetRequest
+    report: Report
+
+    def samples(self, needs: frozenset[Needs]) -> ImageRecords:
+        """The samples, with what is read of them."""
+        samples = self.request.samples
+        labels = None if samples.labels is None else torch.from_numpy(samples.labels)
+        statistics, spatial = self._statistics(samples, "samples", needs, stride=1)
+        return ImageRecords(statistics, partial(samples.batches, _READ), labels, spatial)
+
+    def reference(self, needs: frozenset[Needs]) -> Reference:
+        """The reference, with what is read of it; statistics that came with it go before those of its images."""
+        # What came with it.
+        reference, extractor = self.request.reference, self.extractor
+        published = reference.gaussian(self.network, extractor.dims)
+        spatial: Moments | None = None
+        if extractor.spatial_dims is not None:
+            spatial = reference.gaussian(_spatial(self.network), extractor.spatial_dims)
+
+        # What is read of its images: like a cell's reference, it keeps the features of at most 10,000.
+        stated = {need for need, one in ((Needs.STATISTICS, published), (Needs.SPATIAL, spatial)) if one is not None}
+        images = reference.images
+        if images is None or not needs - stated:
+            return Reference(reference.sha256, None, spatial, published)
+        stride = -(-images.count // REFERENCE_FEATURES)
+        statistics, own_spatial = self._statistics(images, "reference", needs - stated, stride)
+        labels = None if images.labels is None else torch.from_numpy(images.labels[::stride])
+        batches = partial(images.batches, _READ)
+        return Reference(reference.sha256, statistics, spatial or own_spatial, published, labels, batches)
+
+    def _statistics(
+        self, images: SampleSet, name: str, needs: Iterable[Needs], stride: int
+    ) -> tuple[FeatureStatistics, FeatureStatistics | None]:
+        """Statistics of pooled features, of which every `stride`th is kept, and of spatial ones where they are read."""
+        work = f"features of {name} ({self.network} on {self.request.device})"
+        found = FeatureStore().features(
+            images,
+            self.extractor,
+            spatial=Needs.SPATIAL in needs,
+            batch=self.request.batch,
+            progress=lambda done: self.report(work, done, images.count),
+        )
+        device = self.extractor.device
+        sums = features_to_statistics(found.pooled.to(device))
+        kept = found.pooled[::stride].to(device)
+        statistics = FeatureStatistics.restored(sums.count, sums.total, sums.outer, kept, found.logits)
+        return statistics, None if found.spatial is None else features_to_statistics(found.spatial.to(device))
