@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
-from tread_bench.cli.sample import SampledCell, SampleRequest
+from tread_bench.cli.sample import SampledCell, SampleRequest, _requested_cell
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.documents import WeightsRef
 from tread_bench.core.problems import SuiteError
@@ -329,6 +330,16 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
     assert again.stderr.splitlines()[0] == "tread on cpu: 0 of 3 images are generated"
     with np.load(path) as found:
         assert len(before) > len(found["arr_0"]) == 3 and found["arr_1"].tolist() == [3, 4, 3]
+
+
+def test_samples_are_rounded_as_the_metrics_of_the_row_say(folder):
+    request = SampleRequest(folder.root, "tread", None, {}, 20, None, None, None, None)
+    opened = SampledCell.open(request)
+    metrics = opened.cell.metrics.model_copy(update={"pixels": "truncate"})
+    row = opened.job.cell.model_copy(update={"metrics": metrics})  # which may evaluate what another row trained
+    truncating = _requested_cell(opened.cell, row, request)
+    rounded, truncated = (torch.cat([*one.batches()]).int() for one in (opened, replace(opened, cell=truncating)))
+    assert set((rounded - truncated).unique().tolist()) == {0, 1}
 
 
 def test_samples_for_a_file_are_generated_batch_by_batch(folder):

@@ -170,7 +170,7 @@ class SampledCell:
             self.weak[1] if self.weak else None,
             self.classes,
         )
-        return (to_pixels(images, decoder) for images in made)
+        return (to_pixels(images, decoder, self.cell.metrics.pixels) for images in made)
 
     def write_npz(self, path: Path, progress: Callable[[int, int], object] = lambda done, of: None) -> None:
         """Write the images in ADM's format; see `write_samples_npz`."""
@@ -203,11 +203,12 @@ def _source(job: Job, iteration: int | None) -> WeightsRef:
 
 
 def _requested_cell(trained: Cell, cell: Cell, request: SampleRequest) -> Cell:
-    """The trained cell, sampled as the request says."""
+    """The trained cell, sampled as the request says, its pixels as the metrics of `cell` see them."""
     sampling = changed_sampling(cell.sampling, request.guidance, **request.changes)
     if sampling.churn and not trained.objective.family.has_noise_levels:
         raise UserError(f"sampling.churn: objective {trained.objective.name} has no noise level that churn could raise")
-    complete = with_blocks(setting_of(trained.model_copy(update={"sampling": sampling})))
+    requested = trained.model_copy(update={"sampling": sampling, "metrics": cell.metrics})
+    complete = with_blocks(setting_of(requested))
     if isinstance(complete, list):
         raise UserError("\n".join(problem.message for problem in complete))
     if (channels := complete.data.picture_shape[0]) not in (1, 3):
