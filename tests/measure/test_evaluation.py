@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.errors import UserError
 from tread_bench.core.kernels import resolve_kernels
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure import evaluation
@@ -42,6 +44,30 @@ def test_without_generation_the_losses_are_the_same_and_nothing_is_said_of_sampl
     evaluator, with_samples = evaluate()
     assert with_samples.num_samples == 16 and with_samples.fid is not None and evaluator.sampling_macs()
     assert with_samples.validation_loss_per_time == without.validation_loss_per_time
+
+
+def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):
+    images = digits.train.uint8(np.arange(0, 1400, 2)).permute(0, 2, 3, 1).numpy()
+    np.savez(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes[:1400:2])
+    settings = {"num_samples": 30, "also": ["per_class_fid", {"name": "fid_infinity", "smallest": 12, "points": 5}]}
+    _, plain = evaluate(**settings)
+    _, with_reference = evaluate(**settings, reference=str(tmp_path / "reference.npz"))
+    _, darker = evaluate(**settings, pixels="truncate")
+    _, as_adm = evaluate(**settings, protocol="adm")
+
+    # Each is a protocol of its own, and changes what it says.
+    found = [plain, with_reference, darker, as_adm]
+    assert len({one.protocol for one in found}) == 4
+    assert len({one.fid for one in found}) == 3 and as_adm.fid == plain.fid
+    assert with_reference.inception_score == plain.inception_score != as_adm.inception_score
+    assert darker.samples_sha256 != plain.samples_sha256 == as_adm.samples_sha256
+    assert with_reference.protocol_details["reference_images"] == 700
+    assert all(set(one.figures) == {"per_class_fid", "fid_infinity"} and one.sfid is None for one in found)
+
+
+def test_more_classes_than_samples_are_refused_before_anything_is_generated(evaluate):
+    with pytest.raises(UserError, match="metric per_class_fid: class 6 has 1 samples: it needs 2 or more of each"):
+        evaluate(also="per_class_fid")
 
 
 def test_the_number_of_images_is_the_number_requested(evaluate, monkeypatch):

@@ -312,6 +312,14 @@ def test_latents_are_judged_through_a_decoder_against_real_images_or_not_at_all(
     assert plan_of(base={**data, "metrics.generate": False}).cells
 
 
+def test_a_reference_takes_the_place_of_real_images_and_not_of_the_decoder(tmp_path):
+    (tmp_path / "reference.npz").touch()
+    base = {"metrics.reference": str(tmp_path / "reference.npz"), "data": {**LATENTS, "decoder": __file__}}
+    assert plan_of(base=base).cells
+    ((loc, message),) = problems_of(base={**base, "data": LATENTS})
+    assert loc == ("base", "data", "name") and "data latents without data.decoder and data.images" in message
+
+
 def test_files_of_pictures_are_needed_only_where_pictures_are_judged():
     data = {"data": {**LATENTS, "decoder": "gone.pt2", "images": ["gone.parquet"]}}
     told = [(loc, message.partition(";")[0]) for loc, message in problems_of(base=data)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -22,7 +22,7 @@ class Moments(Protocol):
     def count(self) -> int | None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaussian:
     """Moments as a file of reference statistics holds them.
 
@@ -32,8 +32,8 @@ class Gaussian:
         count: number of images; None: not known.
     """
 
-    mean: Tensor
-    covariance: Tensor
+    mean: Tensor = field(repr=False)
+    covariance: Tensor = field(repr=False)
     count: int | None = None
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tread_bench.core.errors import UserError, collected
+from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
 
 # Arrays of a file, by the features whose mean and covariance they are.
@@ -25,21 +24,6 @@ _FLOATS = ("float64", "float32")
 _MOST_DIMS = 8192  # of features; DINOv2's are 1,024, Inception's 2,048
 _ASYMMETRY = 1e-5  # of the largest entry, which float32 sums in another order stay below
 _INDEFINITE = 1e-5  # of the largest variance, which eigenvalues may be below zero: float32 rounds so
-
-
-@dataclass(frozen=True, eq=False)
-class Gaussian:
-    """Mean and covariance of features of a set of images.
-
-    Args:
-        mean: (d,) float64.
-        covariance: (d, d) float64, symmetric, unbiased (n - 1) in every known file.
-        count: images behind them; None: the file does not say.
-    """
-
-    mean: Tensor = field(repr=False)
-    covariance: Tensor = field(repr=False)
-    count: int | None = None
 
 
 def gaussians_of(npz: Npz) -> dict[str, Gaussian]:

@@ -19,7 +19,8 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.open import open_data
 from tread_bench.data.source import Pixels, RealImages
-from tread_bench.measure.sets.gaussians import STORED, Gaussian, gaussians_of
+from tread_bench.measure.quality.statistics import Gaussian
+from tread_bench.measure.sets.gaussians import STORED, gaussians_of
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import IMAGES, NpzStore
 from tread_bench.measure.sets.samples import SampleSet, open_images
