@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -152,6 +153,24 @@ def test_the_overview_that_sample_writes_is_not_a_sample(tmp_path):
     write_png(tmp_path / GRID, images(1, (20, 20))[0])  # somebody else's image
     with pytest.raises(UserError, match=re.escape(f"{GRID}: colour, 20x20 pixels where 00000.png is colour, 5x6")):
         open_samples(tmp_path)
+
+
+def test_other_files_of_the_folder_do_not_matter(tmp_path):
+    for number, image in enumerate(images()):
+        write_png(tmp_path / "set" / f"{number:06d}.png", image)
+        os.utime(tmp_path / "set" / f"{number:06d}.png", (1, 1))  # long ago, so what is found is remembered
+    (tmp_path / "set" / "latest.txt").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "set" / "pipe")
+    found = open_samples(tmp_path / "set")
+    before, batches = found.sha256, found.batches(4)
+    next(batches)
+    (tmp_path / "set" / "log.txt").write_text("from another program")
+    assert sum(len(batch) for batch in batches) == 7
+    assert open_samples(tmp_path / "set").sha256 == before
+
+    write_png(tmp_path / "set" / "000003.png", images(1, (9, 9))[0])
+    with pytest.raises(UserError, match=r"000003\.png: colour, 9x9 pixels where 000000\.png is colour, 5x6 pixels"):
+        open_samples(tmp_path / "set")
 
 
 def test_links_to_images_are_followed(tmp_path):

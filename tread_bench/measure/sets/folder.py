@@ -64,7 +64,8 @@ class FolderStore:
             labels = _labels(root, names)
 
         # Headers in which nothing was found are not read again until a file changes.
-        problems += messages_of(f"{__name__}:image_problems", (root, *suffixes), [root])
+        paths = [root + name for name in names]
+        problems += messages_of(f"{__name__}:image_problems", (root, *suffixes), paths)
         if problems:
             raise UserError("\n".join(problems))
         return cls(root, names, _shape(root, names[0]), labels, unchanged)
