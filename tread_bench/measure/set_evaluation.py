@@ -20,7 +20,7 @@ from tread_bench.measure.quality.features import Extractor, device_effect, open_
 from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES, Reference
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking
-from tread_bench.measure.quality.statistics import FeatureStatistics, Moments, features_to_statistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet
 
@@ -283,11 +283,9 @@ class _Seen:
     def reference(self, needs: frozenset[Needs]) -> Reference:
         """The reference, with what is read of it; statistics that came with it go before those of its images."""
         # What came with it.
-        reference, extractor = self.request.reference, self.extractor
-        published = reference.gaussian(self.network, extractor.dims)
-        spatial: Moments | None = None
-        if extractor.spatial_dims is not None:
-            spatial = reference.gaussian(_spatial(self.network), extractor.spatial_dims)
+        reference = self.request.reference
+        published = self._stored(self.network, self.extractor.dims)
+        spatial = self._stored(_spatial(self.network), self.extractor.spatial_dims)
 
         # What is read of its images: like a cell's reference, it keeps the features of at most 10,000.
         stated = {need for need, one in ((Needs.STATISTICS, published), (Needs.SPATIAL, spatial)) if one is not None}
@@ -299,6 +297,11 @@ class _Seen:
         labels = None if images.labels is None else torch.from_numpy(images.labels[::stride])
         batches = partial(images.batches, _READ)
         return Reference(reference.sha256, statistics, spatial or own_spatial, published, labels, batches)
+
+    def _stored(self, features: str, dims: int | None) -> Gaussian | None:
+        """Statistics that came with the reference, where the network's are."""
+        found = None if dims is None else self.request.reference.gaussian(features, dims)
+        return None if found is None else found.to(self.extractor.device)
 
     def _statistics(
         self, images: SampleSet, name: str, needs: Iterable[Needs], stride: int

@@ -36,6 +36,10 @@ class Gaussian:
     covariance: Tensor = field(repr=False)
     count: int | None = None
 
+    def to(self, device: torch.device) -> Gaussian:
+        """The same on that device."""
+        return Gaussian(self.mean.to(device), self.covariance.to(device), self.count)
+
 
 class FeatureStatistics:
     """Float64 sums over features (n, d), and the features and logits themselves; adds up over batches and processes.
