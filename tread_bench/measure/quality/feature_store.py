@@ -218,8 +218,8 @@ class _Entry:
 
     def _opened(self, name: str, mode: Literal["r", "c"]) -> np.memmap[Any, np.dtype[np.float32]]:
         """An output of all images (n, d), mapped. Raises OSError or ValueError where there is no such file."""
-        mapped = np.load(self._path(name), mmap_mode=mode, allow_pickle=False)
-        if not isinstance(mapped, np.memmap) or mapped.dtype != np.float32 or len(mapped) != self.images.count:
+        mapped = open_memmap(self._path(name), mode)
+        if mapped.dtype != np.float32 or len(mapped) != self.images.count:
             raise ValueError(f"{self._path(name)} does not hold these features")
         return mapped
 
