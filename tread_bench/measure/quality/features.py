@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.extractors import ExtractorOptions
 
-_BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 32, 256  # images; docs/performance.md has the figures of the first
+_BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 8, 128  # images; docs/performance.md has the figures of the first
 
 
 class Features(NamedTuple):
@@ -72,7 +72,7 @@ class Extractor:
 
     @property
     def batch(self) -> int:
-        """Images at a time that pay most on its device; more cost memory and save no time."""
+        """Images at a time on its device, beyond which more cost memory and save no time."""
         return _BATCH_ON_THE_CPU if self.device.type == "cpu" else _BATCH_ON_A_GPU
 
     def features(self, pixels: Tensor, spatial: bool = False) -> Features:
