@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from torch_fidelity import calculate_metrics
+from torch_fidelity import FeatureExtractorInceptionV3, calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
+from tests.measure import adm_evaluator
 from tread_bench.core.cache import cache_folder
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
@@ -217,8 +218,18 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
     )
     extractor = open_inception(inception_weights)
     reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
-    got = evaluate_images([fake], extractor, reference, opened(**settings), 10)
+    metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
+    got = evaluate_images([fake], extractor, reference, metrics, 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=1e-5)
+
+    # sFID of what ADM's graph calls mixed_6/conv: channels last, the first seven.
+    maps: list[Tensor] = []
+    inception = FeatureExtractorInceptionV3("plain", ["2048"], str(inception_weights))
+    inception.Mixed_6d.branch1x1.register_forward_hook(lambda module, inputs, output: maps.append(output))
+    for pixels in (fake, real):
+        inception(pixels.expand(-1, 3, -1, -1))
+    spatial = [statistics(torch.from_numpy(adm_evaluator.spatial(one.detach().numpy()))) for one in maps]
+    assert got["sfid"] == pytest.approx(statistics_to_fid(*spatial), rel=1e-5)
 
 
 @pytest.mark.parametrize(

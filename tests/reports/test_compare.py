@@ -156,6 +156,15 @@ def test_other_quantities_are_not_compared_and_what_differs_is_said(what):
     assert key in rankings([a, b])[1].differing
 
 
+@pytest.mark.parametrize("note", [{"not_measured": {"sFID": "no spatial features"}}, {"caution": "few samples"}])
+def test_what_follows_from_a_protocol_is_no_difference(note):
+    details = rows_of()[0].last.protocol_details
+    a, b = run("a", rows_of()), run("b", evaluated(rows_of(), protocol_details=details | note))
+    assert not differing_in(a.rows[0], b.rows[0])
+    c = run("c", evaluated(rows_of(), protocol_details=details | {"ema": False}))
+    assert differing_in(a.rows[0], c.rows[0])
+
+
 def test_training_is_no_reason_why_fids_are_not_compared():
     b = changed(rows_of(), data={"name": "random_latents"}, training={"batch": 128})
     found = differences([run("a", rows_of()), run("b", b)])

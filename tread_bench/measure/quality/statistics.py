@@ -64,7 +64,7 @@ class FeatureStatistics:
         features_BD = features.double()
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
-        if self._half.is_cuda:
+        if self._half.device.type != "cpu":
             self._half.add_((features_BD.T @ features_BD).tril())
         else:
             upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
