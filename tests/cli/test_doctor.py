@@ -22,11 +22,11 @@ def test_weights_that_are_missing_come_with_their_publisher_and_their_metrics(
     assert found["weights"].keys() == {"inception", "dinov2"}
     inception, dinov2 = found["weights"]["inception"], found["weights"]["dinov2"]
     assert inception["file"] == dinov2["file"] == "missing"
-    assert inception["published"] == [f"{INCEPTION.file}: {INCEPTION.where}"]
-    assert inception["gives"].startswith("FID ") and dinov2["gives"].startswith("FD-DINOv2 ")
-    metrics = [set(one["gives"].partition(": ")[2].split(", ")) for one in (inception, dinov2)]
-    assert metrics[0] >= {"fid", "kid", "precision_recall", "inception_score"}
-    assert metrics[0] - metrics[1] >= {"inception_score"}
+    assert inception["published as"] == f"{INCEPTION.file} ({INCEPTION.where})"
+    assert inception["needed for"].startswith("FID;") and dinov2["needed for"].startswith("FD-DINOv2;")
+    metrics = [set(one["needed for"].partition(": ")[2].split(", ")) for one in (inception, dinov2)]
+    assert metrics[0] >= {"fid", "sfid", "kid", "precision_recall", "inception_score"}
+    assert metrics[0] - metrics[1] == {"inception_score", "sfid"}
 
 
 def test_a_file_is_shown_with_its_hash_and_whether_it_is_the_published_one(

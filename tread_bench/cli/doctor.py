@@ -74,7 +74,7 @@ def show_machine(as_json: bool) -> None:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{k} {_text(v)}" for k, v in value.items())
+        return "; ".join(f"{k} {_text(v)}" for k, v in value.items())
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)
 
 
@@ -96,8 +96,8 @@ def _weights(family: ExtractorFamily) -> dict[str, Any]:
             needed_by.append(metric.name)
     return {
         "file": _file_of_weights(family, place) if place else "missing",
-        "gives": f"{family.distance} and what else reads its features: {', '.join(needed_by)}",
-        "published": [f"{one.file}: {one.where}" for one in family.published],
+        "needed for": f"{family.distance}; all metrics of its outputs: {', '.join(needed_by)}",
+        "published as": " or ".join(f"{one.file} ({one.where})" for one in family.published),
     }
 
 

@@ -14,7 +14,12 @@ from typing import Any
 from tread_bench.core.config.base import Model
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
-OUTPUTS = ("features", "logits", "spatial")  # of feature networks, as `tread_bench.core.metrics.Needs` names them
+OUTPUTS = (
+    "features",
+    "statistics",
+    "logits",
+    "spatial",
+)  # of feature networks, as `tread_bench.core.metrics.Needs` names them
 
 
 class ExtractorOptions(Model):
@@ -86,7 +91,7 @@ class ExtractorFamily:
     @property
     def outputs(self) -> frozenset[str]:
         """What it gives of an image, by the names of what metrics need."""
-        given = (True, self.has_logits, self.has_spatial)
+        given = (True, True, self.has_logits, self.has_spatial)
         return frozenset(name for name, is_given in zip(OUTPUTS, given, strict=True) if is_given)
 
 
