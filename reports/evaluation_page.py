@@ -127,9 +127,9 @@ def _line(row: EvaluatedFigure) -> dict[str, Any]:
     return {
         "row": row,
         "value": value_text(row),
-        "interval": interval_text(row) or DASH,
+        "interval": interval_text(row),
         "better": better,
-        "remarks": list(filter(None, (row.method, *row.warnings))),
+        "method": row.method or DASH,
     }
 
 

@@ -399,16 +399,18 @@ def _grid(images: SampleSet) -> Grid:
 
 
 def _print(evaluation: SetEvaluation, out: Path) -> None:
-    """The figures as a table, what was refused, and where the page is."""
-    from tread_bench.reports.evaluation_page import interval_text, value_text
+    """The figures as a table, cautions, what was refused, and where the page is."""
+    from tread_bench.reports.evaluation_page import cautions, interval_text, value_text
 
-    table = Table("figure", "feature network", "value", "95 % interval", "remarks")
+    table = Table("figure", "feature network", "value", "95 % interval")
     for row in evaluation.measured:
-        table.add_row(row.title, row.network, value_text(row), interval_text(row), "; ".join(row.warnings))
+        table.add_row(row.title, row.network, value_text(row), interval_text(row))
     stdout_console().print(table)
-    for line in [*evaluation.warnings, *(f"not measured: {line}" for line in by_reason(evaluation.refused))]:
-        typer.echo(line)
-    typer.echo(str(out / "index.html"))
+    for caution in cautions(evaluation):
+        typer.echo(f"caution: {caution}")
+    for refusal in by_reason(evaluation.refused):
+        typer.echo(f"not measured: {refusal}")
+    typer.echo(out / "index.html")
 
 
 def _lacks_what_was_named(evaluation: SetEvaluation, opened: Opened) -> bool:
