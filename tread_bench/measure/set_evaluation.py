@@ -191,7 +191,7 @@ def _on_network(
     for done, metric in enumerate(opened):
         report(f"metrics ({network.name})", done, len(opened))
         fingerprint = protocol_fingerprint(**details(metric.options))
-        warning = below_protocol(metric.family, samples.count)
+        warning = below_protocol([metric.family], samples.count)
         found = _measured(metric, generated, real)
         if isinstance(found, str):
             rows[metric.family.name] = refused_rows(metric.family, network, found)

@@ -228,12 +228,12 @@ class Metrics(Model):
         lacking = self.not_measured(data)
         for metric in self.also:
             if metric.name in lacking:
-                rule = f"needs {lacking[metric.name]}"
+                rule = lacking[metric.name]
                 raise UserError(f"metric {metric.name}: {rule}; leave it out, or choose another metrics.extractor")
         return tuple(metric for metric in self.of_samples if metric.name not in lacking)
 
     def not_measured(self, data: DataOptions) -> dict[str, str]:
-        """Return the metrics that the feature network cannot measure -> what they need, and that it has none.
+        """Return the metrics that the feature network cannot measure -> what they need, in words.
 
         Raises:
             UserError: there is no feature network.
@@ -244,7 +244,7 @@ class Metrics(Model):
         for metric in self.of_samples:
             needed = [_IN_WORDS[need] for need, has in lacking.items() if need in metric.family.needs and not has]
             if needed:
-                found[metric.name] = f"{needed[0]}, and feature network {network.name} has none"
+                found[metric.name] = f"needs {needed[0]}, and feature network {network.name} has none"
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
@@ -141,14 +141,17 @@ def _caution(metrics: Metrics, measured: Sequence[MetricOptions], dims: int) -> 
         messages.append(
             f"FID from {metrics.num_samples} samples of {dims} features, fewer than {2 * dims}: biased upwards"
         )
-    if metrics.follows_published:
-        messages += [text for metric in measured if (text := below_protocol(metric.family, metrics.num_samples))]
+    if metrics.follows_published and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
+        messages.append(warning)
     return {"caution": "; ".join(messages)} if messages else {}
 
 
-def below_protocol(metric: MetricFamily, num_samples: int) -> str:
-    """A warning where a metric's published figures are of more samples; empty if there are enough."""
-    if num_samples >= metric.protocol_samples:
+def below_protocol(measured: Iterable[MetricFamily], num_samples: int) -> str:
+    """A warning where metrics' published figures are of more samples; empty if there are enough."""
+    fewer = [metric for metric in measured if num_samples < metric.protocol_samples]
+    if not fewer:
         return ""
-    titles = " and ".join(figure.title for figure in metric.figures)
-    return f"{titles} from {num_samples:,} samples: published figures are from {metric.protocol_samples:,}"
+    *titles, last = (figure.title for metric in fewer for figure in metric.figures)
+    which = f"{', '.join(titles)} and {last}" if titles else last
+    published = max(metric.protocol_samples for metric in fewer)
+    return f"{which} from {num_samples:,} samples: published figures are from {published:,}"
