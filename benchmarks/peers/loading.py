@@ -181,6 +181,7 @@ def loader(
         batch_size=batch,
         sampler=order,
         num_workers=workers,
+        multiprocessing_context="fork",
         collate_fn=collate,
         persistent_workers=True,
         drop_last=True,
