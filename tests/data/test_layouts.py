@@ -15,7 +15,7 @@ import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
-from tests.data.latent_layouts import PEERS, SHAPE, written
+from tests.data.latent_layouts import PEERS, SHAPE, write_npy_listed, written
 from tread_bench.core import draws
 from tread_bench.core.data_sources import find_data_source
 from tread_bench.core.errors import UserError
@@ -26,6 +26,8 @@ from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
 from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
 
 SEED, FIRST = 3, 40
 
@@ -58,6 +60,19 @@ def test_a_batch_is_what_the_peer_s_formula_gives(layout: str, tmp_path: Path) -
     assert drawn.dtype == torch.float32
     np.testing.assert_allclose(drawn.numpy(), expected, rtol=2e-5, atol=2e-6)
     assert np.array_equal(data.train.labels(index).numpy(), content.labels[order][index])
+
+
+def test_the_page_s_way_from_300_latents_to_a_report_is_planned_without_a_mistake(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "methods" / "latents.md").read_text(encoding="utf-8")
+    (example,) = (part for part in page.split("```yaml\n")[1:] if part.startswith("name: my_latents"))
+    suite = tmp_path / "my_latents.yaml"
+    suite.write_text(example.split("```")[0], encoding="utf-8")
+    random = np.random.default_rng(0)
+    for split, count in (("train", 300), ("validation", 60)):
+        mean = random.normal(size=(count, 4, 8, 8)).astype(np.float32) / 0.18215
+        values = np.concatenate([mean, np.full_like(mean, 0.5)], axis=1)
+        write_npy_listed(tmp_path / "vae-sd" / split, values, np.arange(count) % 3, "img-mean-std-")
+    assert len(load_plan(suite, look=Look.CONTENTS).cells) == 4
 
 
 @pytest.mark.parametrize("layout", PEERS)
