@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics, fid_statistics_to_metric
 from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, kid_features_to_metric
 from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
@@ -74,9 +76,9 @@ def test_sfid_is_that_of_adm_and_channels_first_are_another_quantity():
 
 def test_a_mean_in_float32_as_adm_takes_it_is_within_the_tolerance():
     samples, reference = correlated(900, 64, 0, shift=0.1), correlated(900, 64, 1)
-    exact = adm.frechet_distance(adm.statistics(samples), adm.statistics(reference))
     rounded = [(np.mean(part, axis=0), np.cov(part, rowvar=False)) for part in (samples, reference)]
-    assert adm.frechet_distance(*rounded) == pytest.approx(exact, rel=1e-5)
+    assert rounded[0][0].dtype == np.float32
+    assert fid(samples, reference) == pytest.approx(adm.frechet_distance(*rounded), rel=1e-5)
 
 
 def test_statistics_of_parts_merge_to_those_of_the_whole():
@@ -105,6 +107,27 @@ def test_the_distance_from_features_is_that_from_statistics(n, m):
     samples, reference = correlated(n, 64, 0, shift=0.1), correlated(m, 64, 1)
     found = features_to_fid(torch.from_numpy(samples), torch.from_numpy(reference))
     assert found == pytest.approx(fid(samples, reference), rel=1e-7)
+
+
+class Largest(TorchDispatchMode):
+    """The most numbers in a tensor that is computed."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        for one in tree_leaves(found):
+            self.numbers = max(self.numbers, one.numel() if isinstance(one, torch.Tensor) else 0)
+        return found
+
+
+@pytest.mark.parametrize(("n", "m"), [(10, 5000), (5000, 10)])
+def test_memory_of_the_distance_from_features_grows_with_neither_set(n, m):
+    samples, reference = (torch.from_numpy(correlated(count, 16, count)) for count in (n, m))
+    with Largest() as largest:
+        found = features_to_fid(samples, reference)
+    assert largest.numbers <= 1000 * 16  # features that are added at a time
+    assert found == pytest.approx(fid(samples.numpy(), reference.numpy()), rel=1e-7)
 
 
 def test_features_of_other_networks_have_no_distance():

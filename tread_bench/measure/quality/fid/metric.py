@@ -55,10 +55,10 @@ def features_to_fid(samples: Tensor, reference: Tensor) -> float:
         FloatingPointError: a feature is NaN or infinite.
         ValueError: a set has fewer than two images, or the features differ in length.
     """
-    # Large sets by their statistics.
+    # Sets larger than a covariance by their statistics, in memory that does not grow with them.
     if min(len(samples), len(reference)) < 2:
         raise ValueError(f"sets of {len(samples)} and {len(reference)} images: a covariance takes two or more")
-    if min(len(samples), len(reference)) > samples.shape[1]:
+    if max(len(samples), len(reference)) > samples.shape[1]:
         return statistics_to_fid(features_to_statistics(samples), features_to_statistics(reference))
 
     # Small ones by the features themselves.
