@@ -384,6 +384,20 @@ class TestReferenceCache:
         assert reference_of(digits, extractor).statistics.count == 1438
 
 
+def test_statistics_of_two_kinds_of_gpu_are_kept_apart(monkeypatch: pytest.MonkeyPatch, digits: DataSource) -> None:
+    class OnAGpu(Extractor):
+        @property
+        def device(self) -> torch.device:
+            return torch.device("cuda:0")
+
+    extractor = OnAGpu("one", torch.nn.Identity(), "0" * 64, 4)
+    keys = set()
+    for name in ("NVIDIA A100", "NVIDIA H200"):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        keys.add(reference_module._key(digits.train, extractor))
+    assert len(keys) == 2
+
+
 def test_the_fingerprint_is_canonical() -> None:
     assert protocol_fingerprint(a=1, b=[2.5, None]) == protocol_fingerprint(b=[2.5, None], a=1)
     assert protocol_fingerprint(a=1) == "015abd7f5cc5"  # printf '{"a":1}' | sha256sum

@@ -25,7 +25,7 @@ from tread_bench.core.cache import cache_folder, one_at_a_time
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError, read_json, replacing, write_json
 from tread_bench.core.outputs import open_plain
-from tread_bench.measure.quality.features import Extractor, Features, images_to_features
+from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
 
 SHARD_IMAGES = 1000  # at least, in whole batches: a minute or two of Inception on one CPU core
 _INDEX = "shards.json"
@@ -94,14 +94,8 @@ class FeatureStore:
 
 def _key(images: ImageStream, extractor: Extractor, batch: int) -> str:
     """Contents, network, and what changes last bits: figures are the same whether features are found or computed."""
-    device = extractor.device
-    machine: object = str(device)
-    if device.type == "cpu":
-        machine = (torch.backends.cpu.get_cpu_capability(), torch.get_num_threads())
-    elif device.type == "cuda":
-        machine = torch.cuda.get_device_name(device)
     preprocessing = f"uint8, grey repeated, float32, batch {batch}"
-    content = (images.sha256, images.count, extractor.sha256, preprocessing, torch.__version__, machine)
+    content = (images.sha256, images.count, extractor.sha256, preprocessing, machine_of(extractor.device))
     return hashlib.sha256(repr(content).encode()).hexdigest()
 
 

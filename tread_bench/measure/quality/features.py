@@ -155,6 +155,13 @@ class _Column:
         return self.parts[0] if len(self.parts) == 1 else torch.cat(self.parts)
 
 
+def machine_of(device: torch.device) -> tuple[object, ...]:
+    """What changes last bits of features, for the keys of those that are stored."""
+    if device.type == "cuda":
+        return torch.__version__, torch.cuda.get_device_name(device)
+    return torch.__version__, str(device), torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+
+
 def device_effect(extractor: Extractor, pixels: Tensor) -> float:
     """Largest difference of an image's features (d,) between the extractor's device and the CPU, relative to their
     length: max |f - f_cpu| / |f_cpu| over the images, uint8 (B, C, H, W); 0 on the CPU.

@@ -21,13 +21,13 @@ from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import OutputError
 from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
+from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, RealImages
-    from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.sets.samples import SampleSet
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
@@ -160,9 +160,8 @@ def _key(images: RealImages, extractor: Extractor) -> str:
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     if extractor.spatial_dims is not None:
         preprocessing += ", with spatial features"
-    capability = torch.backends.cpu.get_cpu_capability()
-    machine = (torch.__version__, str(extractor.device), capability, torch.get_num_threads())
-    return hashlib.sha256(repr((images.sha256, extractor.sha256, preprocessing, machine)).encode()).hexdigest()
+    content = (images.sha256, extractor.sha256, preprocessing, machine_of(extractor.device))
+    return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
 def statistics_of(images: RealImages, extractor: Extractor) -> Statistics:
