@@ -109,7 +109,7 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
 @pytest.mark.slow
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
-    suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 1000000}\n"))
+    suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
     done = subprocess.run(
         command("run", suite, "--out", out, "--workers", 1),
         capture_output=True,

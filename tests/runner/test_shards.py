@@ -43,7 +43,9 @@ def test_a_part_that_is_none_is_refused_with_an_example(text):
 @pytest.mark.slow
 def test_shards_beside_each_other_and_a_last_run_are_what_one_run_is(tmp_path):
     """Bit for bit."""
-    asked = ["--set", "training.iterations=4", "--set", "metrics.at=[2, 4]", "--set", "training.checkpoint_every=2"]
+    brief = ("training.iterations=4", "training.checkpoint_every=2", "metrics.at=[2, 4]", "metrics.num_samples=32",
+             "metrics.kid_subset_size=16", "timing.pairs=2")  # fmt: skip
+    asked = [part for setting in brief for part in ("--set", setting)]
 
     def run(out: Path, *more: str) -> list[object]:
         return ["run", "smoke", "--out", out, "--workers", 1, *asked, *more]
