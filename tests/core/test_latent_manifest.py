@@ -50,7 +50,7 @@ def test_paths_start_at_the_manifest_and_what_is_left_out_has_its_default(tmp_pa
         (json.dumps({**FACTS, "shift": [1.0]}), ["shift has 1 numbers for 2 channels"]),
         (json.dumps({**FACTS, "scale": []}), ["one number for each channel"]),
         (json.dumps({**FACTS, "version": 2}), ["version"]),
-        (json.dumps({**FACTS, "scale": float("nan")}), ["must be positive and finite"]),
+        (json.dumps({**FACTS, "scale": float("nan")}), ["scale: nan: must be a finite number"]),
         (json.dumps({k: v for k, v in FACTS.items() if k != "count"}), ["count is missing"]),
     ],
 )
