@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch_fidelity.defaults import DEFAULTS
 from torch_fidelity.metric_fid import KEY_METRIC_FID, fid_features_to_statistics, fid_statistics_to_metric
 from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, kid_features_to_metric
 from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
 
 from tests.measure import adm_evaluator as adm
-from tread_bench.core.config.metrics import in_protocol
+from tread_bench.core.config.metrics import Metrics, in_protocol
 from tread_bench.core.metrics import metrics
 from tread_bench.measure.quality.features import images_to_features
 from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
@@ -224,11 +225,20 @@ def test_too_few_images_have_no_neighbours():
         features_to_precision_recall(torch.zeros(3, 2), torch.zeros(9, 2))
 
 
+def test_the_protocol_of_torch_fidelity_has_its_defaults_and_cells_their_own():
+    kid, shares = (in_protocol(name, "torch-fidelity") for name in ("kid", "precision_recall"))
+    assert (kid.subsets, kid.subset_size) == (DEFAULTS["kid_subsets"], DEFAULTS["kid_subset_size"]) == (100, 1000)
+    assert (shares.neighbours, shares.distances) == (DEFAULTS["prc_neighborhood"], "float64")
+    of_cells = {metric.name: metric for metric in Metrics().standard}["kid"]
+    assert (of_cells.subsets, of_cells.subset_size) == (50, 100)
+
+
 def test_the_protocol_of_adm_sets_its_forms():
     chosen = {name: in_protocol(name, "adm") for name in metrics()}
     assert (chosen["inception_score"].chunk, chosen["precision_recall"].distances) == (5000, "float16")
     default = {name: in_protocol(name, "torch-fidelity") for name in metrics()}
-    assert {name for name in chosen if chosen[name] != default[name]} == {"inception_score", "precision_recall"}
+    differing = {name for name in chosen if chosen[name] != default[name]}
+    assert differing == {"inception_score", "precision_recall", "kid"}  # of which ADM has none
 
 
 @pytest.mark.gpu

@@ -29,11 +29,11 @@ _STANDARD: Mapping[str, Mapping[str, str]] = {
     "precision_recall": {"neighbours": "neighbours"},
 }
 
-# What a protocol of published figures sets of the metrics, beside their defaults.
+# What a protocol of published figures sets of the metrics, beside their defaults. Cells have their own subsets of KID.
 ProtocolName = Literal["torch-fidelity", "adm"]
 _DEFAULT_PROTOCOL: ProtocolName = "torch-fidelity"
 _PROTOCOLS: Mapping[ProtocolName, Mapping[str, Mapping[str, Any]]] = {
-    "torch-fidelity": {},
+    "torch-fidelity": {"kid": {"subset_size": 1000, "subsets": 100}},
     "adm": {"inception_score": {"chunk": 5000}, "precision_recall": {"distances": "float16"}},
 }
 PROTOCOLS = tuple(_PROTOCOLS)
