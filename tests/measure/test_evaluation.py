@@ -4,6 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+import torch
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
@@ -63,6 +64,22 @@ def test_settings_of_the_protocol_reach_the_figures(evaluate, digits, tmp_path):
     assert darker.samples_sha256 != plain.samples_sha256 == as_adm.samples_sha256
     assert with_reference.protocol_details["reference_images"] == 700
     assert all(set(one.figures) == {"per_class_fid", "fid_infinity"} and one.sfid is None for one in found)
+
+
+def test_the_device_of_features_and_its_effect_stand_beside_the_protocol(evaluate, monkeypatch):
+    seen = []
+
+    def effect(extractor, pixels):
+        seen.append((extractor.name, tuple(pixels.shape), pixels.dtype))
+        return 0.25
+
+    _, here = evaluate()
+    monkeypatch.setattr(evaluation, "device_effect", effect)
+    _, there = evaluate()
+    found = [{key: one.protocol_details[key] for key in ("feature_device", "device_effect")} for one in (here, there)]
+    assert found == [{"feature_device": "cpu", "device_effect": effect} for effect in (0, 0.25)]
+    assert seen == [("digits-classifier", (8, 1, 8, 8), torch.uint8)]
+    assert here.protocol == there.protocol
 
 
 def test_more_classes_than_samples_are_refused_before_anything_is_generated(evaluate):

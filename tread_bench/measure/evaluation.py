@@ -26,7 +26,7 @@ from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
-from tread_bench.measure.quality.features import Extractor, choose_extractor
+from tread_bench.measure.quality.features import Extractor, choose_extractor, device_effect
 from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.generation import (
     check_classes,
@@ -41,6 +41,7 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
+EFFECT_IMAGES = 8  # that show what the device does to features
 REAL_SHOWN = 10  # training latents in their grid
 REAL_SIDE = 64  # most pixels of their side, so that a page can embed them
 
@@ -173,7 +174,10 @@ class Evaluator:
         if (count := figures["num_samples"]) != metrics.num_samples:
             raise ValueError(f"{count} images were generated where metrics.num_samples is {metrics.num_samples}")
         fingerprint, details = protocol(self.cell, self.extractor, self.reference, self.decoder)
-        grid = self._write_grid(f"{iteration:09d}", torch.cat(first)[:SAMPLES_KEPT])
+        pictures = torch.cat(first)
+        details["feature_device"] = str(self.extractor.device)
+        details["device_effect"] = device_effect(self.extractor, pictures[:EFFECT_IMAGES])
+        grid = self._write_grid(f"{iteration:09d}", pictures[:SAMPLES_KEPT])
         real = {f"real_{key}": value for key, value in self._real_samples.items()}
         return {**figures, "protocol": fingerprint, "protocol_details": details, **grid, **real}
 
