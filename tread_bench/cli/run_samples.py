@@ -16,7 +16,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.outputs import is_own, make_below, refuse_linked
 from tread_bench.measure.quality.decoder import open_decoder
-from tread_bench.measure.quality.fingerprint import how_generated
+from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import NpzStore
 from tread_bench.measure.sets.samples import SampleSet
@@ -102,9 +102,10 @@ class GeneratedStore:
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """What figures depend on of how they are generated."""
+        """What figures depend on of how they are generated, with guidance: figures of sets have no axis of it."""
         cell = self.sampled.cell
-        return how_generated(cell, open_decoder(cell.data))
+        guidance = cell.sampling.model_dump(mode="json", include=GUIDANCE)
+        return how_generated(cell, open_decoder(cell.data)) | {f"sampling_{key}": guidance[key] for key in guidance}
 
     @cached_property
     def path(self) -> Path:
