@@ -42,7 +42,7 @@ from tread_bench.reports.tables import flat
 _TREATMENT = ("backbone", "method", "routes", "selector", "schedule", "auxiliary", "evaluate")  # and guidance
 _SHARED = ("data", "objective", "training")
 _PROTOCOL = "metric protocol"
-_FOLLOW = ("caution", "not_measured")  # in a protocol's details: they follow from the others
+_FOLLOW = ("caution", "not_measured", "feature_device", "device_effect")  # beside a protocol's details, not part of it
 _LONGEST = 60  # characters of a value in words
 _NAMED = 3  # contents of files of one name, in words
 _TIMED_ON = ("device", "device_name", "cpu_capability", "blas_kernels")

@@ -6,7 +6,8 @@ import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,9 +16,13 @@ from PIL import Image
 import tread_bench
 from tests.toy_suite import METRICS, finished_run, toy_suite, write_suite
 from tread_bench.cli.app import app
+from tread_bench.cli.run_samples import GeneratedStore
+from tread_bench.cli.sample import SampledCell
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.evaluations import SetEvaluation
 from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.fingerprint import protocol_fingerprint
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "evaluate.md"
 DIGITS = ["--network", "digits-classifier"]
@@ -197,6 +202,10 @@ def test_a_named_metric_that_is_refused_is_status_1_and_a_default_one_is_not(fol
     assert evaluate("few", "--reference", "real", *DIGITS, "--metrics", "fid,kid", "--out", "out") == 1
     (refused,) = document(Path("out")).refused
     assert refused.metric == "kid" and refused.refused == "5 samples: it needs 100 or more"
+    published = ("mine", "--reference", "real", *DIGITS, "--protocol", "torch-fidelity", "--metrics", "fid,kid")
+    assert evaluate(*published, "--out", "out") == 1
+    (refused,) = document(Path("out")).refused
+    assert refused.metric == "kid" and refused.refused == "300 samples: it needs 1,000 or more"
 
 
 def test_classes_given_apart_give_a_figure_for_each(folder: Path) -> None:
@@ -210,6 +219,7 @@ def test_classes_given_apart_give_a_figure_for_each(folder: Path) -> None:
     assert evaluate(*command, "--labels", "labels.npy", "--out", "out") == 0
     (row,) = (row for row in document(Path("out")).rows if row.figure == "per_class_fid")
     assert row.value == pytest.approx(np.mean([*row.parts.values()])) and set(row.parts) == set(map(str, range(10)))
+    assert row.warnings == ["FID per class from 27 images of class 8, no more than 64 features: biased upwards"]
     assert "Classes of FID per class" in Path("out/index.html").read_text()
     assert evaluate(*command, "--out", "without") == 0  # nothing about classes where the samples have none
     assert "per_class_fid" not in figures(document(Path("without")))
@@ -232,6 +242,16 @@ def test_images_of_two_sizes_are_warned_about_and_a_network_of_one_size_refuses_
     ]
     with pytest.raises(UserError, match=r"nothing can be measured(.|\n)*1x8x8 images, the data are 1x16x16"):
         evaluate("mine", "--reference", "large", *DIGITS)
+
+
+def test_samples_of_another_guidance_have_another_fingerprint(tmp_path: Path) -> None:
+    guided = {"guidance": "cfg", "guidance_scale": 1.5}
+    prints = set()
+    for sampling in ({}, guided, {**guided, "guidance_scale": 4}):
+        cell = Cell.model_validate({"backbone": "DiT-S/2", "training": {"iterations": 1}, "sampling": sampling})
+        sampled = cast(SampledCell, SimpleNamespace(cell=cell))
+        prints.add(protocol_fingerprint(**GeneratedStore(tmp_path, sampled, lambda *_: None).protocol))
+    assert len(prints) == 3
 
 
 @pytest.mark.slow

@@ -128,6 +128,14 @@ def test_fid_per_class_is_that_of_each_class_and_their_mean():
     assert found.value == pytest.approx(np.mean(list(expected.values())))
 
 
+@pytest.mark.parametrize(("counts", "fewest"), [((3, 3), 3), ((2, 9), 2), ((9, 2), 2), ((DIMS + 1, DIMS + 1), None)])
+def test_classes_of_fewer_images_than_features_are_warned_about(counts, fewest):
+    sets = [with_labels(3 * count, seed) for seed, count in enumerate(counts)]
+    found = features_to_per_class_fid(*sets[0], *sets[1])
+    expected = f"FID per class from {fewest} images of class 0, no more than {DIMS} features: biased upwards"
+    assert found.warning == (expected if fewest else "")
+
+
 def test_samples_under_each_others_labels_are_far_in_each_class_alone():
     samples, labels = with_labels(300, 0)
     reference, reference_labels = with_labels(300, 1)

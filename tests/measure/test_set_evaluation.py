@@ -14,6 +14,7 @@ from tests.measure.random_images import random_images
 from tread_bench.core.config.metrics import in_protocol
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.core.extractors import find_extractor
+from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.features import open_extractor
 from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import NetworkChoice, SetRequest, evaluate_sets, foreseen_refusals
@@ -31,6 +32,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def write_images(path: Path, seed: int, count: int = COUNT) -> str:
     np.savez(path, arr_0=random_images(count, seed=seed).permute(0, 2, 3, 1).numpy())
+    return str(path)
+
+
+def write_grey(path: Path, seed: int = 0, count: int = COUNT) -> str:
+    np.savez(path, arr_0=np.random.default_rng(seed).integers(0, 256, (count, 8, 8, 1), np.uint8))
     return str(path)
 
 
@@ -120,6 +126,21 @@ def test_fingerprints_differ_where_a_figure_would_and_only_there(tmp_path: Path)
     assert fingerprint("others", "real") == first  # other samples are what is compared
     assert fingerprint("mine", "real", ("fid", "precision_recall")) == first  # whatever is measured beside it
     assert len({first, fingerprint("mine", "others"), fingerprint("fewer", "real")}) == 3
+
+
+@pytest.mark.parametrize(("opened", "title"), [("named", "FD-NAMED"), ("smaller", "FID (smaller)")])
+def test_a_distance_has_the_name_of_its_protocol_on_the_network_of_that_protocol_alone(
+    opened: str, title: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request(write_grey(tmp_path / "mine.npz"), write_grey(tmp_path / "mine.npz"), ("fid",), "digits-classifier")
+    family = replace(find_extractor("digits-classifier"), name="named", distance="FD-NAMED")
+    monkeypatch.setattr(NetworkChoice, "family", property(lambda choice: family))
+    network = open_extractor(find_extractor("digits-classifier").options(), (1, 8))
+    network.name = opened
+    monkeypatch.setattr(set_evaluation, "open_extractor", lambda *_: network)
+    about, rows, _ = measured(asked)
+    assert rows["fid"].title == about.distance == title
+    assert all(title in warning for warning in rows["fid"].warnings)
 
 
 def test_features_that_are_not_finite_refuse_the_network_and_not_the_evaluation(

@@ -72,7 +72,7 @@ class ExtractorFamily:
             mistake in these files; None: a cell that reads them finds it.
         has_spatial: whether its network, called with `spatial=True`, returns a third output: features that keep the
             places in the image, as sFID compares them.
-        distance: title of the Fréchet distance of its features.
+        distance: title of the Fréchet distance of its features; a network that its builder calls otherwise has "FID".
         published: files of weights that `find_weights` looks for, the best known first.
     """
 
@@ -87,6 +87,10 @@ class ExtractorFamily:
     distance: str = "FID"
     published: tuple[Published, ...] = ()
     source: str = field(default="", compare=False)  # distribution that announces it
+
+    def distance_on(self, network: str) -> str:
+        """Title of the Fréchet distance on the network that was opened: `distance` belongs to the one of this name."""
+        return self.distance if network == self.name or self.distance == "FID" else f"FID ({network})"
 
     @property
     def outputs(self) -> frozenset[str]:

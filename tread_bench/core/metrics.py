@@ -45,6 +45,7 @@ class Estimate:
         method: how the interval was made, and what it does not include; empty: there is no interval.
         points: (number of images, value) of the fit that the figure was extrapolated from; empty: of no fit.
         parts: the figure of each part, such as a class; empty: it has no parts.
+        warning: what a reader must know of the value, which `evaluate` prints beside it; empty: nothing.
     """
 
     value: float
@@ -53,6 +54,7 @@ class Estimate:
     method: str = ""
     points: tuple[tuple[int, float], ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
+    warning: str = ""
 
     def __float__(self) -> float:
         return self.value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -32,10 +32,14 @@ OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs 
 
 @dataclass(frozen=True)
 class NetworkChoice:
-    """A feature network that was requested; `refused` says why it cannot be opened."""
+    """A feature network that was requested; `refused` says why it cannot be opened.
+
+    `opened` is what its builder calls it; empty: it has not been opened yet.
+    """
 
     options: ExtractorOptions
     refused: str = ""
+    opened: str = ""
 
     @property
     def family(self) -> ExtractorFamily:
@@ -44,6 +48,11 @@ class NetworkChoice:
     @property
     def name(self) -> str:
         return self.options.name
+
+    @property
+    def distance(self) -> str:
+        """Title of the Fréchet distance of its features."""
+        return self.family.distance_on(self.opened or self.family.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +184,7 @@ def _on_network(
     samples = request.samples
     channels, height, _ = samples.shape
     extractor = open_extractor(network.options, (channels, height)).to(request.device)
+    network = replace(network, opened=extractor.name)
     opened = [OpenMetric.of(options) for options in metrics]
     seen = _Seen(extractor, network.name, request, report)
     reference = seen.reference(frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
@@ -204,7 +214,7 @@ def _on_network(
                 found[figure.name],
                 network_sha256=extractor.sha256,
                 fingerprint=fingerprint,
-                warnings=[_titled(warning, network)] if warning else [],
+                warnings=[_titled(one, network) for one in (warning, found[figure.name].warning) if one],
             )
             for figure in metric.family.figures
         ]
@@ -215,7 +225,7 @@ def _on_network(
         name=network.name,
         sha256=extractor.sha256,
         dims=extractor.dims,
-        distance=network.family.distance,
+        distance=network.distance,
         protocol=details(*metrics),
         device_effect=device_effect(extractor, samples.picture(_EFFECT_IMAGES)),
     )
@@ -261,7 +271,7 @@ def _row(
 
 def _titled(text: str, network: NetworkChoice) -> str:
     """A text in which the Fréchet distance is called as the network's is."""
-    return text.replace("FID", network.family.distance)
+    return text.replace("FID", network.distance)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import Tensor
 
 from tread_bench.core.metrics import Estimate
@@ -26,6 +28,8 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
 
     The classes are those of the samples. Each of the estimate's `parts` is a class, by its label, with its distance.
 
+    A class of no more than d images has a covariance without full rank: the estimate then has a warning.
+
     Args:
         samples: features (n, d) float32.
         labels: (n,) int64.
@@ -40,7 +44,18 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
     """
     if wrong := too_few_of_a_class(2, labels, reference_labels):
         raise ValueError(wrong)
-    parts = {}
-    for label in labels.unique().tolist():
-        parts[str(label)] = features_to_fid(samples[labels == label], reference[reference_labels == label])
-    return Estimate(value=sum(parts.values()) / len(parts), parts=parts)
+    parts, images = {}, {}
+    for label in map(str, labels.unique().tolist()):
+        of_class = samples[labels == int(label)], reference[reference_labels == int(label)]
+        parts[label] = features_to_fid(*of_class)
+        images[label] = min(map(len, of_class))
+    warning = _few_images(images, samples.shape[1])
+    return Estimate(value=sum(parts.values()) / len(parts), parts=parts, warning=warning)
+
+
+def _few_images(images: Mapping[str, int], dims: int) -> str:
+    """A warning where a class has no more images, in the set that has fewer, than features have numbers."""
+    label = min(images, key=lambda label: images[label])
+    if images[label] > dims:
+        return ""
+    return f"FID per class from {images[label]} images of class {label}, no more than {dims} features: biased upwards"
