@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from tests.measure import adm_evaluator as adm
 from tread_bench.core.config.metrics import Metrics, in_protocol
 from tread_bench.core.metrics import metrics
 from tread_bench.measure.quality.features import images_to_features
-from tread_bench.measure.quality.fid.metric import features_to_fid, statistics_to_fid
+from tread_bench.measure.quality.fid.metric import at_least_zero, features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
@@ -138,6 +139,17 @@ def test_features_of_other_networks_have_no_distance():
         features_to_fid(torch.zeros(1, 3), torch.zeros(5, 3))
     with pytest.raises(FloatingPointError, match="NaN"):
         features_to_fid(torch.full((2, 3), torch.nan), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_statistics_that_are_not_finite_have_no_distance(wrong):
+    usual, count = Gaussian(torch.zeros(3).double(), torch.eye(3).double(), 9), 5
+    for mean, covariance in ((wrong, 1.0), (0.0, wrong)):
+        broken = Gaussian(torch.full((3,), mean).double(), torch.eye(3).double() * covariance, count)
+        for pair in ((usual, broken), (broken, usual)):
+            with pytest.raises(FloatingPointError, match="NaN or infinite"):
+                statistics_to_fid(*pair)
+    assert math.isnan(at_least_zero(math.nan)) and at_least_zero(-1e-9) == 0.0
 
 
 def test_torch_fidelitys_functions_give_the_same_figures():

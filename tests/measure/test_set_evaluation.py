@@ -16,7 +16,8 @@ from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.core.extractors import find_extractor
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.features import open_extractor
-from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import NetworkChoice, SetRequest, evaluate_sets, foreseen_refusals
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import open_samples
@@ -155,6 +156,28 @@ def test_features_that_are_not_finite_refuse_the_network_and_not_the_evaluation(
     asked = request(str(tmp_path / "mine.npz"), str(tmp_path / "mine.npz"), ("fid",), "digits-classifier")
     networks, (row,) = evaluate_sets(asked, lambda *_: None)
     assert networks == [] and "NaN" in row.refused
+
+
+def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_work(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
+    np.savez(tmp_path / "mine.npz", arr_0=pixels)
+    np.savez(tmp_path / "one.npz", arr_0=pixels[5:6])
+    asked = request(str(tmp_path / "mine.npz"), str(tmp_path / "one.npz"), ("fid", "sfid"), "digits-classifier")
+    ((_, _, reason),) = foreseen_refusals(asked)
+    assert reason == "1 reference images: it needs 2 or more"
+    networks, (row,) = evaluate_sets(asked, lambda *_: None)
+    assert networks == [] and (row.figure, row.value, row.refused) == ("fid", None, reason)
+
+
+@pytest.mark.parametrize("metric", ["fid", "sfid"])
+def test_a_metric_refuses_statistics_of_one_image(metric: str) -> None:
+    opened = OpenMetric.of(in_protocol(metric, "adm"))
+    many, one = FeatureStatistics(4), FeatureStatistics(4)
+    many.add(torch.rand(COUNT, 4))
+    one.add(torch.rand(1, 4))
+    generated, real = ImageRecords(many, spatial=many), ImageRecords(one, spatial=one)
+    assert opened.refusal(generated, real) == "1 reference images: it needs 2 or more"
+    assert opened.refusal(generated, generated) == ""
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, device_effect, open_extractor
 from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.reference import REFERENCE_FEATURES, Reference
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet
@@ -115,9 +115,8 @@ def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest)
     # What it reads.
     of_samples = _needs_met(samples)
     of_reference = _needs_met(reference.images) if reference.images is not None else set()
-    for need, name in ((Needs.STATISTICS, network.name), (Needs.SPATIAL, _spatial(network.name))):
-        if name in reference.stored:
-            of_reference.add(need)
+    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: _spatial(network.name)}
+    of_reference |= {need for need, name in stored.items() if name in reference.stored}
     for one in Needs:
         if one in family.needs - of_samples:
             return lacking(one, is_real=False)
@@ -125,14 +124,12 @@ def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest)
             return lacking(one, is_real=True)
 
     # How many images it reads.
-    least = family.min_samples(metric)
-    counts = [(samples.count, "samples")]
-    if Needs.FEATURES in family.needs_of_real and reference.images is not None:
-        counts.append((reference.images.count, "reference images"))
-    for count, whose in counts:
-        if count < least:
-            return f"{count:,} {whose}: it needs {least:,} or more"
-    return ""
+    images = None if reference.images is None else reference.images.count
+    behind = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), images)
+    for need, name in stored.items():
+        if name in reference.stored:
+            behind[need] = reference.stored[name].count
+    return too_few(metric, samples.count, behind)
 
 
 def _needs_met(images: SampleSet) -> set[Needs]:

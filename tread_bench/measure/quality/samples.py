@@ -12,6 +12,8 @@ from tread_bench.core.metrics import Estimate, MetricFamily, MetricOptions, Need
 from tread_bench.core.plugins import named
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 
+_LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1
+
 
 @dataclass(frozen=True)
 class ImageRecords:
@@ -196,13 +198,14 @@ class OpenMetric:
                 return lacking(missing[0], is_real=kept is real)
 
         # Too few images, or too few of a class.
-        counts = [(_count(generated), "samples")]
-        if Needs.FEATURES in self.family.needs_of_real:
-            counts.append((_count(real), "reference images"))
-        for count, whose in counts:
-            if count < (least := self.family.min_samples(self.options)):
-                return f"{count:,} {whose}: it needs {least:,} or more"
-        return too_few_of_a_class(self.family.min_per_class(self.options), generated.labels, real.labels)
+        behind = {
+            Needs.FEATURES: _count(real),
+            Needs.STATISTICS: real.moments.count if real.moments is not None else None,
+            Needs.SPATIAL: real.spatial.count if real.spatial is not None else None,
+        }
+        return too_few(self.options, _count(generated), behind) or too_few_of_a_class(
+            self.family.min_per_class(self.options), generated.labels, real.labels
+        )
 
     def estimates(self, generated: ImageRecords, real: ImageRecords) -> dict[str, Estimate]:
         """Return the figures of its description, in that order, with their intervals.
@@ -220,6 +223,24 @@ class OpenMetric:
     def figures(self, generated: ImageRecords, real: ImageRecords) -> dict[str, float]:
         """Return the figures of its description, in that order, as numbers alone. Raises as `estimates` does."""
         return {name: estimate.value for name, estimate in self.estimates(generated, real).items()}
+
+
+def too_few(metric: MetricOptions, samples: int, reference: Mapping[Needs, int | None]) -> str:
+    """Return, in words, which set has fewer images than a metric takes; empty if none has.
+
+    Args:
+        samples: how many there are.
+        reference: number of images behind what can be read of it; None: not known.
+    """
+    family, least = metric.family, metric.family.min_samples(metric)
+    counts = [(samples, "samples", least)]
+    for need, count in reference.items():
+        if need in family.needs_of_real and count is not None:
+            counts.append((count, "reference images", least if need is Needs.FEATURES else _LEAST_OF_COVARIANCE))
+    for count, whose, fewest in counts:
+        if count < fewest:
+            return f"{count:,} {whose}: it needs {fewest:,} or more"
+    return ""
 
 
 def too_few_of_a_class(least: int, generated: Tensor | None, real: Tensor | None) -> str:

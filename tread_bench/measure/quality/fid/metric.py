@@ -33,6 +33,7 @@ def statistics_to_fid(samples: Moments, reference: Moments) -> float:
         reference: the same of the real images, on the same device.
 
     Raises:
+        FloatingPointError: a mean or covariance is NaN or infinite, as the covariance of a single image is.
         ValueError: they are of features of different lengths.
 
     Source: Dowson and Landau 1982; Heusel et al. 2017, eq. 6.
@@ -41,6 +42,8 @@ def statistics_to_fid(samples: Moments, reference: Moments) -> float:
     if first.shape != second.shape:
         raise ValueError(f"features of {len(first)} and {len(second)} dimensions cannot be compared")
     fewer, more = (one.covariance for one in sorted((samples, reference), key=_num_images))
+    if not all(torch.isfinite(values).all() for values in (first, second, fewer, more)):
+        raise FloatingPointError("a mean or covariance is NaN or infinite; a covariance takes two images or more")
     trace = trace_of_root(matrix_root(fewer), more)
     return at_least_zero(float((first - second).square().sum() + fewer.trace() + more.trace()) - 2 * trace)
 
@@ -95,7 +98,7 @@ def trace_of_root(root: Tensor, covariance: Tensor) -> float:
 
 def at_least_zero(distance: float) -> float:
     """The distance; rounding can give slightly less than 0."""
-    return max(0.0, distance)
+    return 0.0 if distance < 0 else distance
 
 
 def _num_images(moments: Moments) -> float:
