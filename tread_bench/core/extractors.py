@@ -74,6 +74,8 @@ class ExtractorFamily:
             places in the image, as sFID compares them.
         distance: title of the Fréchet distance of its features; a network that its builder calls otherwise has "FID".
         published: files of weights that `find_weights` looks for, the best known first.
+        stored_as: arrays of mean and covariance of its features in an .npz file of reference statistics.
+        spatial_stored_as: those of its spatial features.
     """
 
     name: str
@@ -86,6 +88,8 @@ class ExtractorFamily:
     has_spatial: bool = False
     distance: str = "FID"
     published: tuple[Published, ...] = ()
+    stored_as: tuple[str, str] | None = None
+    spatial_stored_as: tuple[str, str] | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
 
     def distance_on(self, network: str) -> str:
@@ -113,6 +117,11 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
     fields = extractor.options.model_fields
     if extractor.ships and (needed := [name for name, one in fields.items() if one.is_required()]):
         return f"it ships, so its options must have defaults; {', '.join(needed)} has none"
+    for names in (extractor.stored_as, extractor.spatial_stored_as):
+        if names is not None and not (
+            isinstance(names, tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)
+        ):
+            return "its stored_as and spatial_stored_as must be None or the names of two arrays"
     if not all(isinstance(one, Published) for one in extractor.published):
         return "its published must be a tuple of tread_bench.Published"
     if extractor.published and (fields.get("weights") is None or fields["weights"].is_required()):

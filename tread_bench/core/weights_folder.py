@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tread_bench.core.cache import cache_folder
+from tread_bench.core.data_files import content_sha256
 from tread_bench.core.errors import UserError
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
 
@@ -56,3 +57,13 @@ def _missing(family: ExtractorFamily, folder: Path) -> str:
 def is_as_published(one: Published, sha256: str) -> bool | None:
     """Return whether a file's hash is that of the published one; None where no hash is published."""
     return sha256.startswith(one.sha256) if one.sha256 else None
+
+
+def is_published(options: ExtractorOptions) -> bool | None:
+    """Return whether a feature network's file is one that its project publishes; None where no hash is published, or
+    it reads none.
+    """
+    family = options.family
+    hashes = [content_sha256(file) for _, file in family.files(options)]
+    answers = {is_as_published(one, sha256) for one in family.published for sha256 in hashes}
+    return True if True in answers else False if answers == {False} else None

@@ -24,6 +24,7 @@ from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
+from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     published = chosen.gaussian(extractor.name, extractor.dims)
     spatial: Moments | None = None
     if extractor.spatial_dims is not None:
-        spatial = chosen.gaussian(f"{extractor.name}_spatial", extractor.spatial_dims)
+        spatial = chosen.gaussian(spatial_name(extractor.name), extractor.spatial_dims)
     if chosen.images is None:
         if published is None:
             stored = " and ".join(chosen.stored)

@@ -10,20 +10,31 @@ import torch
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError, collected
+from tread_bench.core.extractors import extractors
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
 
-# Arrays of a file, by the features whose mean and covariance they are.
-STORED = {
-    "inception": ("mu", "sigma"),  # ADM, pytorch-fid, EDM2's "fid"
-    "inception_spatial": ("mu_s", "sigma_s"),  # ADM's sFID
-    "dinov2": ("mu_dinov2", "sigma_dinov2"),  # EDM2's "fd_dinov2"
-}
 COUNTS = ("num_images", "count")  # of the images behind the statistics; EDM2's name and ours
 _FLOATS = ("float64", "float32")
 _MOST_DIMS = 8192  # of features; DINOv2's are 1,024, Inception's 2,048
 _ASYMMETRY = 1e-5  # of the largest entry, which float32 sums in another order stay below
 _INDEFINITE = 1e-5  # of the largest variance, which eigenvalues may be below zero: float32 rounds so
+
+
+def stored_names() -> dict[str, tuple[str, str]]:
+    """Return the arrays of mean and covariance, by the name of the features that they are of."""
+    found = {}
+    for family in extractors().values():
+        if family.stored_as is not None:
+            found[family.name] = family.stored_as
+        if family.spatial_stored_as is not None:
+            found[spatial_name(family.name)] = family.spatial_stored_as
+    return found
+
+
+def spatial_name(network: str) -> str:
+    """Return the name of the spatial features of a network."""
+    return f"{network}_spatial"
 
 
 def gaussians_of(npz: Npz) -> dict[str, Gaussian]:
@@ -38,7 +49,7 @@ def gaussians_of(npz: Npz) -> dict[str, Gaussian]:
     count = None
     with collected(problems):
         count = _count(npz)
-    for features, names in STORED.items():
+    for features, names in stored_names().items():
         missing = [name for name in names if name not in npz.names]
         if len(missing) == 1:
             problems.append(f"{npz.path}: no {missing[0]}, and {' and '.join(names)} belong together; store both")

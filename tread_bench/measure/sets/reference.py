@@ -20,7 +20,7 @@ from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.open import open_data
 from tread_bench.data.source import Pixels, RealImages
 from tread_bench.measure.quality.statistics import Gaussian
-from tread_bench.measure.sets.gaussians import STORED, gaussians_of
+from tread_bench.measure.sets.gaussians import gaussians_of, stored_names
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import IMAGES, NpzStore
 from tread_bench.measure.sets.samples import SampleSet, open_images
@@ -57,10 +57,10 @@ class ReferenceSet:
         """
         found = self.stored.get(features)
         if found is not None and len(found.mean) != dims:
-            names = " and ".join(STORED[features])
+            names = " and ".join(stored_names().get(features, (features,)))
             raise UserError(
                 f"{self.name}: {names} are of {len(found.mean):,} features where this network has {dims:,}; give a "
-                "reference of the same network, or one with images"
+                "reference of the same network, or images alone"
             )
         return found
 
@@ -145,7 +145,7 @@ def _of_npz(npz: Npz) -> ReferenceSet:
     with collected(problems):
         stored = gaussians_of(npz)
     if not problems and images is None and not stored:
-        pairs = ", ".join(" and ".join(names) for names in STORED.values())
+        pairs = ", ".join(" and ".join(names) for names in stored_names().values())
         problems.append(f"{npz.path}: holds {npz.in_words()}; a reference holds {pairs}, or images {IMAGES}")
     if problems:
         raise UserError("\n".join(problems))

@@ -25,6 +25,8 @@ INCEPTION = ExtractorFamily(
     files=weights_file,
     check_files="tread_bench.measure.quality.networks.inception.extractor:weights_problems",
     has_spatial=True,
+    stored_as=("mu", "sigma"),  # ADM, pytorch-fid, EDM2's "fid"
+    spatial_stored_as=("mu_s", "sigma_s"),  # ADM's sFID
     published=(
         Published(
             file="weights-inception-2015-12-05-6726825d.pth",
