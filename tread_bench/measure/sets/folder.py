@@ -43,6 +43,7 @@ class FolderStore:
         root: the folder, with a separator at its end.
         names: of the files, relative to it, in their order.
         labels: (n,) of their class folders; None where they are in none.
+        classes: names of these, by label; None where they are numbers.
     """
 
     root: str
@@ -50,6 +51,7 @@ class FolderStore:
     shape: Shape
     labels: NDArray[np.int64] | None
     unchanged: Unchanged
+    classes: tuple[str, ...] | None = None
 
     @classmethod
     def open(cls, path: Path, suffixes: Sequence[str]) -> FolderStore:
@@ -59,16 +61,18 @@ class FolderStore:
         names = _listed(root, tuple(suffixes))
         unchanged = Unchanged.now(root, names)
         problems: list[str] = []
-        labels = None
+        labels = classes = None
         with collected(problems):
-            labels = _labels(root, names)
+            labels, classes = _labels(root, names)
 
         # Headers in which nothing was found are not read again until a file changes.
         paths = [root + name for name in names]
         problems += messages_of(f"{__name__}:image_problems", (root, *suffixes), paths)
         if problems:
             raise UserError("\n".join(problems))
-        return cls(root, names, _shape(root, names[0]), labels, unchanged)
+        _, shape = _common(root, names)
+        assert shape is not None
+        return cls(root, names, shape, labels, unchanged, classes)
 
     @property
     def count(self) -> int:
@@ -121,15 +125,25 @@ def image_problems(root: str, *suffixes: str) -> Iterator[str]:
     All must have the size of the first one that can be read.
     """
     names = _listed(root, suffixes)
-    first, shape = next(_readable(root, names), ("", None))
+    first, shape = _common(root, names)
 
     def check(item: int) -> None:
         found = _shape(root, names[item])
-        if shape is None or (found[1:] == shape[1:] and found[0] <= shape[0]):
+        if shape is None or found[1:] == shape[1:]:
             return
         raise ValueError(f"{_in_words(found)} where {first} is {_in_words(shape)}; images of a set are of one kind")
 
     return problems_in_threads(root, len(names), lambda item: root + names[item], check)
+
+
+def _common(root: str, names: Iterable[str]) -> tuple[str, Shape | None]:
+    """The first image whose header can be read, and the shape of the set: its size, in colour if any image is."""
+    readable = _readable(root, names)
+    first, shape = next(readable, ("", None))
+    if shape is None or shape[0] > 1:
+        return first, shape
+    channels = next((found[0] for _, found in readable if found[0] > 1), shape[0])
+    return first, (channels, *shape[1:])
 
 
 def _readable(root: str, names: Iterable[str]) -> Iterator[tuple[str, Shape]]:
@@ -192,20 +206,20 @@ def _natural(name: str) -> tuple[list[str | int], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
-def _labels(root: str, names: Sequence[str]) -> NDArray[np.int64] | None:
-    """The number that is a class folder's name; else the place of the name among the sorted names.
+def _labels(root: str, names: Sequence[str]) -> tuple[NDArray[np.int64] | None, tuple[str, ...] | None]:
+    """The number that is a class folder's name; else the place of the name among the sorted names, and these.
 
     Raises:
         UserError: some images are in class folders, and some are not.
     """
     folders = [name.partition(os.sep)[0] if os.sep in name else "" for name in names]
     if not any(folders):
-        return None
+        return None, None
     if "" in folders:
         loose = names[folders.index("")]
         raise UserError(f"{root}: {loose} is in no class folder, and others are; move all into class folders, or none")
-    classes = sorted(set(folders))
-    numbers = {name: number for number, name in enumerate(classes)}
+    classes = tuple(sorted(set(folders)))
     if all(re.fullmatch("[0-9]{1,9}", name) for name in classes):
-        numbers = {name: int(name) for name in classes}
-    return np.array([numbers[folder] for folder in folders], dtype=np.int64)
+        return np.array([int(folder) for folder in folders], dtype=np.int64), None
+    places = {name: place for place, name in enumerate(classes)}
+    return np.array([places[folder] for folder in folders], dtype=np.int64), classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,11 @@ def labels_of_npz(npz: Npz, count: int) -> NDArray[np.int64] | None:
             _check_form(header.dtype, header.shape, where, count)
             return _checked(npz.array(name, MOST_BYTES), where)
     return None
+
+
+def array_sha256(labels: NDArray[np.int64]) -> str:
+    """Return the hash of labels (n,), whatever the machine's order of bytes."""
+    return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
 
 
 def _check_form(dtype: np.dtype[np.generic], shape: tuple[int, ...], where: str, count: int | None) -> None:

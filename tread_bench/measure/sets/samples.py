@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.errors import UserError, collected
+from tread_bench.core.names import few
 from tread_bench.measure.sets.folder import PNG, FolderStore
-from tread_bench.measure.sets.labels import labels_of_file
+from tread_bench.measure.sets.labels import array_sha256, labels_of_file
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import NpzStore
+
+_SHOWN = 3
 
 
 class ImageStore(Protocol):
@@ -44,11 +47,13 @@ class SampleSet:
     Args:
         name: of the file or folder, without its place, or of the data source.
         labels: (n,) int64, the class of each image; None: not known.
+        classes: name of each class, by its label; None: they have numbers alone.
     """
 
     name: str
     labels: NDArray[np.int64] | None = field(repr=False)
     store: ImageStore = field(repr=False)
+    classes: tuple[str, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -63,6 +68,11 @@ class SampleSet:
     def sha256(self) -> str:
         """Hash of the files' content, without labels that were given apart; unchanged files are hashed only once."""
         return self.store.sha256
+
+    @cached_property
+    def labels_sha256(self) -> str:
+        """Hash of the labels; empty: there are none."""
+        return "" if self.labels is None else array_sha256(self.labels)
 
     def batches(self, size: int, start: int = 0) -> Iterator[Tensor]:
         """Yield images (B, C, H, W), uint8, from image `start` on, in order, `size` at a time.
@@ -100,13 +110,41 @@ def open_samples(path: str | Path, labels: str | Path | None = None) -> SampleSe
             given = labels_of_file(Path(labels), None if found is None else found.count)
     if problems or found is None:
         raise UserError("\n".join(problems))
-    return found if given is None else replace(found, labels=given)
+    return found if given is None else replace(found, labels=given, classes=None)
 
 
 def open_images(path: Path, suffixes: tuple[str, ...] = PNG) -> SampleSet:
     """Open the images of an .npz file, or those in a folder and below. Raises UserError."""
     if path.is_dir():
         folder = FolderStore.open(path, suffixes)
-        return SampleSet(path.resolve().name, folder.labels, folder)
+        return SampleSet(path.resolve().name, folder.labels, folder, folder.classes)
     npz = NpzStore.open(Npz(path))
     return SampleSet(path.stem, npz.labels, npz)
+
+
+def matched_labels(
+    samples: SampleSet, reference: SampleSet
+) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+    """Return the labels of both sets under one numbering, that of the reference: classes with names match by name.
+
+    Raises:
+        UserError: the reference lacks a class that the samples have by name; or one set has names, the other numbers,
+            and these are not the places of the names.
+    """
+    if samples.labels is None or reference.labels is None:
+        return samples.labels, reference.labels
+    if samples.classes is not None and reference.classes is not None:
+        places = {name: place for place, name in enumerate(reference.classes)}
+        if lacking := [name for name in samples.classes if name not in places]:
+            there = few(reference.classes, _SHOWN)
+            raise UserError(f"the reference has no class {few(lacking, _SHOWN)}; it has {there}")
+        return np.array([places[name] for name in samples.classes])[samples.labels], reference.labels
+    names = samples.classes or reference.classes
+    if names is not None:
+        numbers = np.unique(reference.labels if reference.classes is None else samples.labels)
+        if not np.array_equal(numbers, np.arange(len(names))):
+            raise UserError(
+                f"one set has {len(names)} classes by name and the other {len(numbers)} by number, which cannot be "
+                "matched; name the class folders of both alike"
+            )
+    return samples.labels, reference.labels
