@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
+from sklearn.datasets import load_digits
 
 from tests.measure.random_images import random_images
 from tread_bench.core.config.metrics import in_protocol
@@ -178,6 +180,126 @@ def test_a_metric_refuses_statistics_of_one_image(metric: str) -> None:
     generated, real = ImageRecords(many, spatial=many), ImageRecords(one, spatial=one)
     assert opened.refusal(generated, real) == "1 reference images: it needs 2 or more"
     assert opened.refusal(generated, generated) == ""
+
+
+def digits_set(path: Path, places: Sequence[int]) -> str:
+    """Scanned digits with their classes."""
+    digits = load_digits()
+    pixels = (digits.images * 255 / 16).round().astype(np.uint8)[..., None]
+    np.savez(path, arr_0=pixels[places], arr_1=digits.target[places].astype(np.int64))
+    return str(path)
+
+
+def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_class = [np.flatnonzero(load_digits().target == label) for label in range(10)]
+    in_turn = np.array([places[turn] for turn in range(100) for places in by_class])
+    samples, reference = in_turn[:500], in_turn[500:]
+    shuffled = np.random.default_rng(1).permutation(reference)
+    mine = digits_set(tmp_path / "mine.npz", samples)
+    metrics = ("precision_recall", "per_class_fid")
+
+    def figures(name: str, places: Sequence[int]) -> tuple[dict[str, EvaluatedFigure], EvaluatedNetwork]:
+        asked = request(mine, digits_set(tmp_path / name, places), metrics, "digits-classifier")
+        network, rows, _ = measured(asked)
+        return rows, network
+
+    # All images.
+    first, network = figures("first.npz", reference)
+    again, _ = figures("again.npz", shuffled)
+    for name, row in first.items():
+        assert row.value is not None and again[name].value == pytest.approx(row.value, abs=1e-6)
+    assert network.protocol["reference_features"] == "all"
+
+    # More of them than are compared one by one: a share of each class, and all where classes are read.
+    monkeypatch.setattr("tread_bench.measure.set_evaluation.KEPT", 250)
+    fewer, network = figures("first.npz", reference)
+    assert fewer["per_class_fid"].value == first["per_class_fid"].value
+    assert abs((fewer["precision"].value or 0) - (first["precision"].value or 0)) < 0.15
+    said = "250 of the 500 reference images, chosen at random"
+    assert said in "".join(fewer["precision"].warnings) and said not in "".join(fewer["per_class_fid"].warnings)
+    assert "250 chosen at random" in str(network.protocol["reference_features"])
+
+
+def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: Path) -> None:
+    mine = digits_set(tmp_path / "mine.npz", range(200))
+    real = digits_set(tmp_path / "real.npz", range(200, 600))
+    pixels, classes = load_digits().images[:200], load_digits().target[:200]
+    labels = {"same": classes, "others": np.where(classes == 3, 5, classes)}
+
+    def fingerprints(name: str) -> tuple[str, str]:
+        np.save(tmp_path / f"{name}.npy", labels[name])
+        asked = request(mine, real, ("fid", "per_class_fid"), "digits-classifier")
+        _, rows, _ = measured(replace(asked, samples=open_samples(mine, tmp_path / f"{name}.npy")))
+        return rows["fid"].fingerprint, rows["per_class_fid"].fingerprint
+
+    assert len(pixels) == 200
+    first, others = fingerprints("same"), fingerprints("others")
+    assert first[0] == others[0] and first[1] != others[1]
+    own, other = (open_samples(mine, tmp_path / f"{name}.npy").labels_sha256 for name in labels)
+    assert own == open_samples(mine).labels_sha256 != other
+
+
+def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
+    digits, names = load_digits(), {3: "cat", 5: "dog", 7: "owl"}
+
+    def folder(root: str, used: dict[int, str], first: int) -> str:
+        for label, name in used.items():
+            (tmp_path / root / name).mkdir(parents=True)
+            for number, place in enumerate(np.flatnonzero(digits.target == label)[first : first + 80]):
+                pixels = (digits.images[place] * 255 / 16).round().astype(np.uint8)
+                Image.fromarray(pixels).save(tmp_path / root / name / f"{number}.png")
+        return str(tmp_path / root)
+
+    def asked(samples: str, reference: str) -> SetRequest:
+        return request(samples, reference, ("per_class_fid",), "digits-classifier")
+
+    real = folder("real", names, 90)
+    numbered = folder("numbered", {3: "0", 5: "1", 7: "2"}, 90)
+    fewer = folder("fewer", {5: "dog", 7: "owl"}, 0)
+    odd = folder("odd", {5: "dog", 7: "bat"}, 0)
+
+    # Those that the samples have, by name; numbers are the places of names only where there are as many.
+    assert list(measured(asked(fewer, real))[1]["per_class_fid"].parts) == ["1", "2"]
+    by_number = measured(asked(real, numbered))[1]["per_class_fid"]
+    assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["0", "1", "2"]
+    ((_, _, reason),) = foreseen_refusals(asked(odd, real))
+    assert reason == "the reference has no class bat; it has cat, dog, owl"
+    ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
+    assert "2 classes by name and the other 3 by number" in reason
+
+
+def test_statistics_of_another_network_refuse_its_metrics_that_read_them_and_no_others(tmp_path: Path) -> None:
+    mine = digits_set(tmp_path / "mine.npz", range(50))
+    stored = {"digits-classifier": Gaussian(torch.zeros(7).double(), torch.eye(7).double(), 50)}
+    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
+    asked = replace(asked, reference=replace(asked.reference, stored=stored))
+    _, rows, _ = measured(asked)
+    assert "are of 7 features where this network has" in rows["fid"].refused
+    assert rows["precision"].value == rows["recall"].value == 1
+    networks, (row,) = evaluate_sets(replace(asked, metrics=asked.metrics[:1]), lambda *_: None)
+    assert networks == [] and row.refused == rows["fid"].refused
+
+
+def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that_are_not_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = digits_set(tmp_path / "mine.npz", range(50))
+    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
+    dims = open_extractor(asked.networks[0].options, (1, 8)).dims
+    stored = {"digits-classifier": Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50)}
+    with_statistics = replace(asked, reference=replace(asked.reference, stored=stored))
+    for is_published, reference, is_doubted in (
+        (False, with_statistics, True),
+        (None, with_statistics, False),
+        (True, with_statistics, False),
+        (False, asked, False),
+    ):
+        monkeypatch.setattr("tread_bench.measure.set_evaluation.is_published", lambda options, it=is_published: it)
+        _, rows, _ = measured(reference)
+        assert ("not the published ones" in "".join(rows["fid"].warnings)) == is_doubted
+        assert "not the published ones" not in "".join(rows["precision"].warnings)
 
 
 @pytest.mark.gpu

@@ -25,6 +25,7 @@ from tread_bench.cli.counting import Report, counted
 from tread_bench.cli.page_folder import check_page_folder, make_page_folder
 from tread_bench.cli.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.core.config.metrics import PROTOCOLS, ProtocolName, in_protocol, standard_metrics
+from tread_bench.core.data_files import content_sha256
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.evaluations import EvaluatedSet, SetEvaluation, by_reason
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, find_extractor
@@ -311,11 +312,18 @@ def _default_out(opened: Opened) -> Path:
     identity = samples.store.path.name if isinstance(samples.store, GeneratedStore) else samples.sha256
     requested = {
         "samples": identity,
+        "labels": samples.labels_sha256,
         "reference": sets.reference.sha256,
         "metrics": [metric.model_dump(mode="json") for metric in sets.metrics],
-        "networks": [network.options.model_dump(mode="json") for network in sets.networks],
+        "networks": [_identity(network.options) for network in sets.networks],
     }
     return Path("evaluations") / f"{samples.name}-{digest(canonical_json(requested))}"
+
+
+def _identity(network: ExtractorOptions) -> dict[str, Any]:
+    """A network's settings, with the hash of each file in place of its path."""
+    files = {key: content_sha256(file) for key, file in network.family.files(network)}
+    return network.model_dump(mode="json") | files
 
 
 # The work
@@ -348,6 +356,7 @@ def _about_samples(samples: SampleSet) -> EvaluatedSet:
         count=samples.count,
         shape=samples.shape,
         has_labels=samples.labels is not None,
+        labels_sha256=samples.labels_sha256,
         generated=samples.store.about if isinstance(samples.store, GeneratedStore) else {},
     )
 
@@ -360,6 +369,7 @@ def _about_reference(reference: ReferenceSet) -> EvaluatedSet:
         count=None if images is None else images.count,
         shape=None if images is None else images.shape,
         has_labels=images is not None and images.labels is not None,
+        labels_sha256="" if images is None else images.labels_sha256,
         statistics=sorted(reference.stored),
     )
 

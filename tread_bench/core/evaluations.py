@@ -29,6 +29,7 @@ class EvaluatedSet(Part):
     count: PositiveInt | None
     shape: Shape | None
     has_labels: bool = False
+    labels_sha256: str = ""  # "": there are none
     statistics: list[str] = Field(default_factory=list)
     generated: dict[str, JsonValue] = Field(default_factory=dict)
 

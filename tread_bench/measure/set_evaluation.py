@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.core.weights_folder import is_published
 from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, device_effect, open_extractor
 from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
-from tread_bench.measure.quality.reference import REFERENCE_FEATURES, Reference
+from tread_bench.measure.quality.reference import Reference
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+from tread_bench.measure.sets.gaussians import spatial_name
+from tread_bench.measure.sets.labels import array_sha256
 from tread_bench.measure.sets.reference import ReferenceSet
-from tread_bench.measure.sets.samples import SampleSet
+from tread_bench.measure.sets.samples import SampleSet, matched_labels
 
 Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
 _EFFECT_IMAGES = 8  # that show what the device does to features
 _READ = 250  # images at a time, for metrics that read them
+_SUMMED = 1000  # features at a time
+KEPT = 50_000  # most reference images whose features are compared one by one, but for metrics that read their classes
 OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
 
 
@@ -115,17 +124,20 @@ def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest)
     # What it reads.
     of_samples = _needs_met(samples)
     of_reference = _needs_met(reference.images) if reference.images is not None else set()
-    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: _spatial(network.name)}
+    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)}
     of_reference |= {need for need, name in stored.items() if name in reference.stored}
     for one in Needs:
         if one in family.needs - of_samples:
             return lacking(one, is_real=False)
         if one in family.needs_of_real - of_reference:
             return lacking(one, is_real=True)
+    if Needs.LABELS in family.needs & family.needs_of_real and reference.images is not None:
+        for message in message_of(matched_labels, samples, reference.images):
+            return message
 
     # How many images it reads.
     images = None if reference.images is None else reference.images.count
-    behind = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), images)
+    behind: dict[Needs, int | None] = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), images)
     for need, name in stored.items():
         if name in reference.stored:
             behind[need] = reference.stored[name].count
@@ -135,11 +147,6 @@ def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest)
 def _needs_met(images: SampleSet) -> set[Needs]:
     """What can be read of a set that has images."""
     return {one for one in Needs if one is not Needs.LABELS or images.labels is not None}
-
-
-def _spatial(network: str) -> str:
-    """The name of the stored statistics of a network's spatial features."""
-    return f"{network}_spatial"
 
 
 def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNetwork], list[EvaluatedFigure]]:
@@ -160,7 +167,7 @@ def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNe
         if possible:
             try:
                 about, measured = _on_network(network, possible, request, report)
-                networks.append(about)
+                networks += [about] if about is not None else []
             except FloatingPointError as error:
                 of_network |= {metric.name: (metric, str(error)) for metric in possible}
         for name, (metric, reason) in of_network.items():
@@ -175,31 +182,36 @@ def refused_rows(metric: MetricFamily, network: NetworkChoice, reason: str) -> l
 
 def _on_network(
     network: NetworkChoice, metrics: Sequence[MetricOptions], request: SetRequest, report: Report
-) -> tuple[EvaluatedNetwork, dict[str, list[EvaluatedFigure]]]:
-    """The network, and the rows of each metric on its features."""
-    # The features of both sets.
+) -> tuple[EvaluatedNetwork | None, dict[str, list[EvaluatedFigure]]]:
+    """The network, and the rows of each metric on its features; None: statistics of another one refuse all metrics."""
+    # What can be measured with the statistics that came with the reference.
     samples = request.samples
     channels, height, _ = samples.shape
     extractor = open_extractor(network.options, (channels, height)).to(request.device)
     network = replace(network, opened=extractor.name)
-    opened = [OpenMetric.of(options) for options in metrics]
     seen = _Seen(extractor, network.name, request, report)
+    refusals = {metric.name: seen.wrong_statistics(metric.family) for metric in metrics}
+    opened = [OpenMetric.of(metric) for metric in metrics if not refusals[metric.name]]
+    rows = {one.name: refused_rows(one.family, network, refusals[one.name]) for one in metrics if refusals[one.name]}
+    if not opened:
+        return None, rows
+
+    # The features of both sets.
     reference = seen.reference(frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
     generated = seen.samples(frozenset[Needs]().union(*(metric.family.needs for metric in opened)))
-    real = ImageRecords(
-        reference.statistics, reference.batches, reference.labels, reference.spatial, reference.published
-    )
+    of_all = reference.records
+    of_some = _limited(of_all)
 
     # The figures.
     def details(*of: MetricOptions) -> dict[str, Any]:
-        return protocol_details(extractor, reference, of, samples.count, request.sampling)
+        made = {**request.sampling, **seen.classes(of)}
+        return protocol_details(extractor, reference, of, samples.count, made, _compared(request.reference))
 
-    rows: dict[str, list[EvaluatedFigure]] = {}
     for done, metric in enumerate(opened):
         report(f"metrics ({network.name})", done, len(opened))
         fingerprint = protocol_fingerprint(**details(metric.options))
-        warning = below_protocol([metric.family], samples.count)
-        found = _measured(metric, generated, real)
+        reads_classes = Needs.LABELS in metric.family.needs_of_real
+        found = _measured(metric, generated, of_all if reads_classes else of_some)
         if isinstance(found, str):
             rows[metric.family.name] = refused_rows(metric.family, network, found)
             continue
@@ -211,7 +223,11 @@ def _on_network(
                 found[figure.name],
                 network_sha256=extractor.sha256,
                 fingerprint=fingerprint,
-                warnings=[_titled(one, network) for one in (warning, found[figure.name].warning) if one],
+                warnings=[
+                    _titled(one, network)
+                    for one in (*_warnings(metric.family, network, request), found[figure.name].warning)
+                    if one
+                ],
             )
             for figure in metric.family.figures
         ]
@@ -227,6 +243,48 @@ def _on_network(
         device_effect=device_effect(extractor, samples.picture(_EFFECT_IMAGES)),
     )
     return about, rows
+
+
+def _limited(real: ImageRecords) -> ImageRecords:
+    """With the features of at most 50,000 images, chosen at random: every n-th would leave out classes that follow
+    each other in turn.
+    """
+    statistics = real.statistics
+    if statistics is None or statistics.num_kept <= KEPT:
+        return real
+    chosen = torch.from_numpy(np.sort(np.random.default_rng(0).permutation(statistics.num_kept)[:KEPT]))
+    kept = statistics.features[chosen].to(statistics.total.device)
+    limited = FeatureStatistics.restored(statistics.count, statistics.total, statistics.outer, kept)
+    return replace(real, statistics=limited, labels=None if real.labels is None else real.labels[chosen])
+
+
+def _compared(reference: ReferenceSet) -> str:
+    """Which reference images are compared one by one, for the protocol."""
+    if reference.images is None:
+        return "none"
+    if reference.images.count <= KEPT:
+        return "all"
+    return f"{KEPT} chosen at random for KID, precision and recall; all for FID per class"
+
+
+def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest) -> Iterator[str]:
+    """What to know of a metric's figures."""
+    # The numbers of images.
+    if warning := below_protocol([metric], request.samples.count):
+        yield warning
+    reads, images = metric.needs_of_real, request.reference.images
+    if images is not None and images.count > KEPT and Needs.FEATURES in reads and Needs.LABELS not in reads:
+        titles = " and ".join(figure.title for figure in metric.figures)
+        yield f"{titles} from {KEPT:,} of the {images.count:,} reference images, chosen at random"
+
+    # The weights behind statistics that came with the reference.
+    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)}
+    is_stored = any(name in request.reference.stored for need, name in stored.items() if need in reads)
+    if is_stored and is_published(network.options) is False:
+        yield (
+            f"the weights of {network.name} are not the published ones: the reference's statistics must be of the same "
+            "weights, or these distances mean nothing"
+        )
 
 
 def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -> Mapping[str, Estimate] | str:
@@ -283,37 +341,72 @@ class _Seen:
     def samples(self, needs: frozenset[Needs]) -> ImageRecords:
         """The samples, with what is read of them."""
         samples = self.request.samples
-        labels = None if samples.labels is None else torch.from_numpy(samples.labels)
-        statistics, spatial = self._statistics(samples, "samples", needs, stride=1)
-        return ImageRecords(statistics, partial(samples.batches, _READ), labels, spatial)
+        statistics, spatial = self._statistics(samples, "samples", needs)
+        return ImageRecords(statistics, partial(samples.batches, _READ), _tensor(self._labels[0]), spatial)
+
+    def classes(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
+        """What the protocol says of classes that the metrics read: how many samples have which, and the reference's."""
+        labels, of_reference = self._labels
+        found = {}
+        if labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
+            found["classes_sha256"] = array_sha256(np.sort(labels))
+        if of_reference is not None and any(Needs.LABELS in metric.family.needs_of_real for metric in metrics):
+            found["reference_labels_sha256"] = array_sha256(of_reference)
+        return found
+
+    @cached_property
+    def _labels(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
+        """Of the samples and of the reference, under one numbering where they have the same classes."""
+        samples, images = self.request.samples, self.request.reference.images
+        if images is None:
+            return samples.labels, None
+        with suppress(UserError):  # metrics that compare classes are refused
+            return matched_labels(samples, images)
+        return samples.labels, images.labels
+
+    def wrong_statistics(self, metric: MetricFamily) -> str:
+        """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
+        for need, features, dims in (
+            (Needs.STATISTICS, self.network, self.extractor.dims),
+            (Needs.SPATIAL, spatial_name(self.network), self.extractor.spatial_dims),
+        ):
+            if need in metric.needs_of_real and dims is not None:
+                for message in message_of(self.request.reference.gaussian, features, dims):
+                    return message
+        return ""
 
     def reference(self, needs: frozenset[Needs]) -> Reference:
         """The reference, with what is read of it; statistics that came with it go before those of its images."""
         # What came with it.
         reference = self.request.reference
         published = self._stored(self.network, self.extractor.dims)
-        spatial = self._stored(_spatial(self.network), self.extractor.spatial_dims)
+        spatial = self._stored(spatial_name(self.network), self.extractor.spatial_dims)
 
-        # What is read of its images: like a cell's reference, it keeps the features of at most 10,000.
+        # What is read of its images.
         stated = {need for need, one in ((Needs.STATISTICS, published), (Needs.SPATIAL, spatial)) if one is not None}
         images = reference.images
         if images is None or not needs - stated:
             return Reference(reference.sha256, None, spatial, published)
-        stride = -(-images.count // REFERENCE_FEATURES)
-        statistics, own_spatial = self._statistics(images, "reference", needs - stated, stride)
-        labels = None if images.labels is None else torch.from_numpy(images.labels[::stride])
+        statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
+        labels = _tensor(self._labels[1])
         batches = partial(images.batches, _READ)
         return Reference(reference.sha256, statistics, spatial or own_spatial, published, labels, batches)
 
     def _stored(self, features: str, dims: int | None) -> Gaussian | None:
-        """Statistics that came with the reference, where the network's are."""
-        found = None if dims is None else self.request.reference.gaussian(features, dims)
-        return None if found is None else found.to(self.extractor.device)
+        """Statistics that came with the reference, where they can be the network's."""
+        if dims is not None:
+            with suppress(UserError):  # metrics that read them are refused
+                found = self.request.reference.gaussian(features, dims)
+                return None if found is None else found.to(self.extractor.device)
+        return None
 
     def _statistics(
-        self, images: SampleSet, name: str, needs: Iterable[Needs], stride: int
+        self, images: SampleSet, name: str, needs: Iterable[Needs], most: int | None = None
     ) -> tuple[FeatureStatistics, FeatureStatistics | None]:
-        """Statistics of pooled features, of which every `stride`th is kept, and of spatial ones where they are read."""
+        """Statistics of pooled features with these themselves, and of spatial ones where they are read.
+
+        Features of more than `most` images stay mapped from their file instead of going to the device.
+        """
         work = f"features of {name} ({self.network} on {self.request.device})"
         found = FeatureStore().features(
             images,
@@ -323,7 +416,16 @@ class _Seen:
             progress=lambda done: self.report(work, done, images.count),
         )
         device = self.extractor.device
-        sums = features_to_statistics(found.pooled.to(device))
-        kept = found.pooled[::stride].to(device)
+        sums = _sums(found.pooled, device)
+        kept = found.pooled.to(device) if most is None or images.count <= most else found.pooled
         statistics = FeatureStatistics.restored(sums.count, sums.total, sums.outer, kept, found.logits)
-        return statistics, None if found.spatial is None else features_to_statistics(found.spatial.to(device))
+        return statistics, None if found.spatial is None else _sums(found.spatial, device)
+
+
+def _sums(features: Tensor, device: torch.device) -> FeatureStatistics:
+    """Of features (n, d) in a file, which go to the device in parts."""
+    return features_to_statistics(part.to(device) for part in features.split(_SUMMED))
+
+
+def _tensor(labels: NDArray[np.int64] | None) -> Tensor | None:
+    return None if labels is None else torch.from_numpy(labels)

@@ -70,6 +70,7 @@ def protocol_details(
     measured: Sequence[MetricOptions],
     num_samples: int,
     samples: Mapping[str, Any],
+    compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall",
 ) -> dict[str, Any]:
     """All that figures of quality depend on besides the images, for `protocol_fingerprint`.
 
@@ -77,6 +78,7 @@ def protocol_details(
         measured: metrics with their settings.
         num_samples: number of samples.
         samples: what is known of how they were made; empty: nothing.
+        compared: the reference images whose features are compared one by one, in words.
     """
     standard = standard_metrics()
     stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
@@ -88,7 +90,7 @@ def protocol_details(
         "feature_dims": extractor.dims,
         "reference_sha256": reference.sha256,
         "reference_images": reference.count,
-        "reference_features": f"at most {REFERENCE_FEATURES} for KID, precision and recall",
+        "reference_features": compared,
         "num_samples": num_samples,
         **samples,
         **{name: text for name, text in stated.items() if text},
