@@ -195,7 +195,9 @@ def test_the_whole_path_agrees_with_torch_fidelity(
         cache=False,
         verbose=False,
     )
-    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor))
+    reference = Reference(
+        "", *statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor, np.arange(400))
+    )
     got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20), 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=tolerance)
     assert got["fid"] > 1
@@ -217,7 +219,7 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
         verbose=False,
     )
     extractor = open_inception(inception_weights)
-    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor))
+    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor, np.arange(12)))
     metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
     got = evaluate_images([fake], extractor, reference, metrics, 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=1e-5)
@@ -293,9 +295,10 @@ def test_precision_is_about_the_generated_and_recall_about_the_real() -> None:
 def test_a_large_reference_keeps_evenly_spaced_features(
     extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = statistics_of(digits.train, extractor).pooled
+    every = reference_of(digits, extractor).statistics
     monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 500)
-    some = statistics_of(digits.train, extractor).pooled
+    some = reference_of(digits, extractor).statistics
+    assert every is not None and some is not None and every.num_kept == 1438
     assert torch.equal(some.features, every.features[::3])
     assert torch.equal(some.covariance, every.covariance)
 
@@ -513,6 +516,32 @@ def test_images_of_a_file_take_the_place_of_those_of_the_data(
     found = [evaluate_images([noisy], extractor, one, metrics, 10) for one in (given, own)]
     assert found[0] == found[1]
     assert given.count == own.count and given.sha256 != own.sha256
+
+
+def test_of_a_large_file_images_are_drawn_so_that_its_order_is_not_seen(
+    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every second image of these has an even label."""
+    monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 100)
+    classes = digits.train.classes
+    order = np.stack([np.flatnonzero(classes % 2 == parity)[:100] for parity in (0, 1)], axis=1).ravel()
+    images = digits.train.uint8(order)
+    file = reference_file(tmp_path / "r.npz", arr_0=images.permute(0, 2, 3, 1).numpy(), arr_1=classes[order])
+    given = reference_of_set(open_reference(file), extractor)
+    kept = np.sort(np.random.default_rng(2020).permutation(200)[:100])
+    assert given.statistics is not None and given.labels is not None
+    assert torch.equal(given.statistics.features, extractor.features(images).pooled[kept])
+    assert given.labels.tolist() == classes[order][kept].tolist() and set(classes[order][kept]) == set(range(10))
+    assert given.count == 200
+
+    # The protocol says so, and only where not all are compared.
+    cell = Cell.model_validate(CELL)
+    stated = protocol(cell, extractor, given)[1]["reference_features"]
+    assert stated == "100 for KID, precision and recall, drawn by seed 2020"
+    monkeypatch.setattr(reference_module, "REFERENCE_FEATURES", 200)
+    every = reference_of_set(open_reference(file), extractor)
+    assert every.num_kept == 200
+    assert protocol(cell, extractor, every)[1]["reference_features"].startswith("at most ")
 
 
 def test_statistics_of_a_file_are_those_of_the_network_that_they_name(

@@ -47,7 +47,8 @@ def protocol(
             not_measured |= {figure.title: reason for figure in metric.family.figures}
         else:
             measured.append(metric)
-    details = protocol_details(extractor, reference, measured, metrics.num_samples, how_generated(cell, decoder))
+    generated = how_generated(cell, decoder)
+    details = protocol_details(extractor, reference, measured, metrics.num_samples, generated, reference.compared)
     notes = _caution(metrics, measured, extractor.dims) | ({"not_measured": not_measured} if not_measured else {})
     return protocol_fingerprint(**details), details | notes
 

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from tread_bench.measure.sets.samples import SampleSet
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
+_DRAWN_BY = 2020  # seed, as of KID's subsets
 _BATCH = 250
 _PREFIXES = ("", "spatial_")  # of the tensors in a file
 _IN_THIS_PROCESS: dict[str, Reference] = {}
@@ -48,6 +51,7 @@ class Reference:
         published: mean and covariance of the features as a file states them, in place of those of its images.
         labels: (m,) int64, one for each feature that was kept; None: there are none.
         batches: its images, uint8 (B, C, H, W), in order; None: there are none.
+        compared: which features were kept, in words, for the protocol.
     """
 
     sha256: str
@@ -56,6 +60,7 @@ class Reference:
     published: Moments | None = None
     labels: Tensor | None = None
     batches: Callable[[], Iterator[Tensor]] | None = None
+    compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
 
     @property
     def records(self) -> ImageRecords:
@@ -86,11 +91,12 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
     images = data.reference
     key = _key(images, extractor)
     if key not in _IN_THIS_PROCESS:
-        found = _cached(images, extractor, key)
+        kept = _evenly(len(images))
+        found = _cached(images, extractor, key, kept)
         labels = images.classes if data.num_classes and isinstance(images, Pixels) else None
-        kept = None if labels is None else torch.from_numpy(labels[:: _stride(len(labels))])
+        of_kept = None if labels is None else torch.from_numpy(labels[kept])
         batches = partial(images.batches, _BATCH)
-        _IN_THIS_PROCESS[key] = Reference(images.sha256, *found, labels=kept, batches=batches)
+        _IN_THIS_PROCESS[key] = Reference(images.sha256, *found, labels=of_kept, batches=batches)
     return _IN_THIS_PROCESS[key]
 
 
@@ -114,13 +120,17 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
             )
         return Reference(chosen.sha256, None, spatial, published)
 
-    # Its images.
+    # Its images: those whose features are kept are drawn, since files are often in the order of classes.
     images = _RealImages(chosen.images)
-    found = _cached(images, extractor, _key(images, extractor))
+    kept = _at_random(len(images))
+    compared = Reference.compared
+    if len(kept) < len(images):
+        compared = f"{len(kept)} for KID, precision and recall, drawn by seed {_DRAWN_BY}"
+    found = _cached(images, extractor, _key(images, extractor, compared), kept)
     labels = chosen.images.labels
-    kept = None if labels is None else torch.from_numpy(labels[:: _stride(len(labels))])
+    of_kept = None if labels is None else torch.from_numpy(labels[kept])
     batches = partial(images.batches, _BATCH)
-    return Reference(chosen.sha256, found.pooled, spatial or found.spatial, published, kept, batches)
+    return Reference(chosen.sha256, found.pooled, spatial or found.spatial, published, of_kept, batches, compared)
 
 
 def reference_problems(path: str) -> Iterator[str]:
@@ -146,42 +156,49 @@ class _RealImages:
         return self.images.batches(size)
 
 
-def _cached(images: RealImages, extractor: Extractor, key: str) -> Statistics:
+def _cached(images: RealImages, extractor: Extractor, key: str, kept: NDArray[np.int64]) -> Statistics:
     path = cache_folder("reference") / f"{key}.safetensors"
     with one_at_a_time(key):
         statistics = _load(path, key)
         if statistics is None:
-            statistics = statistics_of(images, extractor)
+            statistics = statistics_of(images, extractor, kept)
             _save(statistics, path, key)
     return statistics
 
 
-def _key(images: RealImages, extractor: Extractor) -> str:
+def _key(images: RealImages, extractor: Extractor, compared: str = Reference.compared) -> str:
     """Contents, preprocessing, and what changes last bits: a cell has the same result whether it finds or makes one."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
     if extractor.spatial_dims is not None:
         preprocessing += ", with spatial features"
+    if compared != Reference.compared:
+        preprocessing += f", {compared}"
     content = (images.sha256, extractor.sha256, preprocessing, machine_of(extractor.device))
     return hashlib.sha256(repr(content).encode()).hexdigest()
 
 
-def statistics_of(images: RealImages, extractor: Extractor) -> Statistics:
-    """Compute them; features are kept of every n-th image, with the smallest n that keeps at most 10,000."""
+def statistics_of(images: RealImages, extractor: Extractor, kept: NDArray[np.int64]) -> Statistics:
+    """Compute them, of all images; features are kept of those in `kept`, ascending."""
     pooled = FeatureStatistics(extractor.dims)
     spatial = FeatureStatistics(extractor.spatial_dims) if extractor.spatial_dims is not None else None
-    stride = _stride(len(images))
     for pixels in images.batches(_BATCH):
         features = extractor.features(pixels, spatial=spatial is not None)
-        pooled.add(features.pooled, kept=slice(-pooled.count % stride, None, stride))
+        first, last = np.searchsorted(kept, (pooled.count, pooled.count + len(pixels)))
+        pooled.add(features.pooled, kept=torch.from_numpy(kept[first:last] - pooled.count))
         if spatial is not None:
             assert features.spatial is not None
             spatial.add(features.spatial, kept=slice(0))
     return Statistics(pooled, spatial)
 
 
-def _stride(count: int) -> int:
-    """Distance of the images whose features are kept."""
-    return -(-count // REFERENCE_FEATURES)
+def _evenly(count: int) -> NDArray[np.int64]:
+    """Every n-th image, with the smallest n that keeps at most 10,000: the data of a cell."""
+    return np.arange(0, count, -(-count // REFERENCE_FEATURES))
+
+
+def _at_random(count: int) -> NDArray[np.int64]:
+    """10,000 images, or all of fewer: of a file, whose order may be that of classes, or follow them in turn."""
+    return np.sort(np.random.default_rng(_DRAWN_BY).permutation(count)[:REFERENCE_FEATURES])
 
 
 def _save(statistics: Statistics, path: Path, key: str) -> None:

@@ -58,7 +58,7 @@ class ImageRecords:
 class Samples:
     """A set of images, generated or real, limited to what a metric's description needs.
 
-    Logits exist for generated images. If the reference has more than 10,000 images, `features` holds every n-th; mean
+    Logits exist for generated images. If the reference has more than 10,000 images, `features` holds a part; mean
     and covariance are of all images.
 
     Raises:

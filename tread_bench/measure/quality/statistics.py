@@ -57,8 +57,8 @@ class FeatureStatistics:
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
 
-    def add(self, features: Tensor, logits: Tensor | None = None, kept: slice = slice(None)) -> None:
-        """Add features (B, d); the first `kept` of them, and the logits, are kept individually."""
+    def add(self, features: Tensor, logits: Tensor | None = None, kept: slice | Tensor = slice(None)) -> None:
+        """Add features (B, d); those of them that `kept` selects, and the logits, are kept individually."""
         if not torch.isfinite(features).all():
             raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
         features_BD = features.double()
