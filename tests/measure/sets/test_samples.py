@@ -141,6 +141,16 @@ def test_grey_and_palette_images_keep_every_pixel(tmp_path):
     assert np.array_equal(all_of(open_samples(tmp_path / "other"))[0], colour)
 
 
+@pytest.mark.parametrize("grey_first", [True, False])
+def test_grey_images_of_a_set_in_colour_become_colour_wherever_they_are(tmp_path, grey_first):
+    grey, colour = images(1, channels=1)[0], images(1)[0]
+    for number, image in enumerate((grey, colour) if grey_first else (colour, grey)):
+        write_png(tmp_path / "set" / f"{number}.png", image)
+    first, second = all_of(open_samples(tmp_path / "set"))
+    of_grey, of_colour = (first, second) if grey_first else (second, first)
+    assert np.array_equal(of_grey, np.broadcast_to(grey, colour.shape)) and np.array_equal(of_colour, colour)
+
+
 def test_the_overview_that_sample_writes_is_not_a_sample(tmp_path):
     from tread_bench.measure.quality.png import GRID, grid_png, image_png
 

@@ -127,3 +127,13 @@ def test_a_set_larger_than_memory_is_written_and_read(tmp_path):
     command = [sys.executable, "-c", LIMITED + WRITE_AND_READ, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_labels_of_any_integers_are_written_as_int64_and_are_one_for_each_image(tmp_path):
+    path = tmp_path / "samples.npz"
+    labels = np.arange(22, dtype=np.int32)[::2]  # neither int64 nor contiguous
+    write_samples_npz(path, pixels().split(4), 11, (3, 6, 5), labels)
+    assert np.array_equal(open_samples(path).labels, labels)
+    with pytest.raises(ValueError, match=re.escape("labels of shape (10,) for 11 images")):
+        write_samples_npz(tmp_path / "fewer.npz", pixels().split(4), 11, (3, 6, 5), labels[:10])
+    assert not (tmp_path / "fewer.npz").exists()

@@ -28,7 +28,7 @@ def write_samples_npz(
     batches: Iterable[Tensor],
     count: int,
     shape: tuple[int, int, int],
-    labels: NDArray[np.int64] | None = None,
+    labels: NDArray[np.integer] | None = None,
     progress: Callable[[int, int], object] = lambda done, of: None,
 ) -> None:
     """Write images to an .npz file in ADM's format, one batch in memory at a time. The file appears complete or not.
@@ -39,16 +39,20 @@ def write_samples_npz(
         batches: images (B, C, H, W), uint8, in order; `arr_0` holds them as (count, H, W, C).
         count: images in all.
         shape: (C, H, W).
-        labels: (count,) int64, their classes, in `arr_1`; None: there are none.
+        labels: (count,) integers, their classes, in `arr_1` as int64; None: there are none.
         progress: called with (images written, count).
 
     Raises:
         UserError: there is not enough space for the file.
         OutputError: `path` is a link, a device or a folder.
-        ValueError: the batches have other images than count and shape say.
+        ValueError: the batches have other images than count and shape say, or the labels another number.
 
     Source of the format: Dhariwal and Nichol 2021, guided_diffusion, scripts/image_sample.py.
     """
+    if labels is not None:
+        labels = np.ascontiguousarray(labels, np.int64)
+        if labels.shape != (count,):
+            raise ValueError(f"labels of shape {labels.shape} for {count} images; give one for each, (count,)")
     _check_space(path, count * int(np.prod(shape)))
     channels, height, width = shape
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
