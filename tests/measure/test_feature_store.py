@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -283,6 +284,17 @@ def test_memory_stays_bounded(way: str, share: float, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     size_mib = 20_000 * 2048 * 4 / 2**20
     assert float(done.stdout) < share * size_mib
+
+
+def test_space_is_checked_before_the_first_shard_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = SimpleNamespace(free=COUNT * 24 * 4 - 1)
+    monkeypatch.setattr("tread_bench.measure.quality.feature_store.shutil.disk_usage", lambda path: few)
+    images = Images()
+    with pytest.raises(UserError, match=r"cannot be stored in .* \(0\.00 GiB are needed\): make room there"):
+        FeatureStore(tmp_path).features(images, extractor(), batch=BATCH)
+    assert not [*tmp_path.rglob("*.npy")] and max(images.read) < SHARD
+    few.free += 1
+    assert FeatureStore(tmp_path).features(images, extractor(), batch=BATCH).pooled.shape == (COUNT, 24)
 
 
 def test_the_size_on_disk_is_counted(tmp_path: Path) -> None:

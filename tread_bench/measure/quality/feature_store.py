@@ -7,8 +7,10 @@ found is hashed again, and a shard that is damaged is computed again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -201,6 +203,7 @@ class _Entry:
             offset = self._opened(name, "r").offset
         except (OSError, ValueError):  # it is not there, or is of something else
             self.place.mkdir(parents=True, exist_ok=True)
+            _check_space(self.place, self.images.count * rows.shape[1] * rows.itemsize)
             with replacing(path) as temporary:
                 open_memmap(temporary, "w+", np.float32, (self.images.count, rows.shape[1]))
             offset = self._opened(name, "r").offset
@@ -219,6 +222,12 @@ class _Entry:
 
     def _path(self, name: str) -> Path:
         return self.place / f"{name}.npy"
+
+
+def _check_space(folder: Path, needed: int) -> None:
+    """Raises OSError."""
+    if shutil.disk_usage(folder).free < needed:
+        raise OSError(errno.ENOSPC, f"{needed / 2**30:.2f} GiB are needed")
 
 
 @contextmanager
