@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,8 +22,10 @@ from tread_bench.cli.sample import SampledCell
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.evaluations import SetEvaluation
+from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fingerprint import protocol_fingerprint
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "evaluate.md"
 DIGITS = ["--network", "digits-classifier"]
@@ -227,6 +230,27 @@ def test_classes_given_apart_give_a_figure_for_each(folder: Path) -> None:
         evaluate(*command, "--metrics", "per_class_fid")
 
 
+def test_another_request_has_another_folder_and_moved_weights_are_the_same_request(folder: Path) -> None:
+    for name, labels in {"first": np.arange(300) % 10, "second": np.arange(300) % 5}.items():
+        np.save(f"{name}.npy", labels)
+
+    command = ("mine", "--reference", "real", "--metrics", "fid", "--network")
+    for more in ((), ("--labels", "first.npy"), ("--labels", "second.npy")):
+        assert evaluate(*command, "digits-classifier", *more) == 0
+    assert len([*Path("evaluations").iterdir()]) == 3
+    for name in ("a", "b"):
+        shutil.copy(DIGITS_WEIGHTS, f"{name}.safetensors")
+        assert evaluate(*command, f"{{name: trained-classifier, weights: {name}.safetensors}}") == 0
+    assert len([*Path("evaluations").iterdir()]) == 4
+
+
+def test_numbers_from_python_are_checked_like_those_of_the_command(folder: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        tread_bench.evaluate("mine", "real", networks=["digits-classifier"], batch=0, num=-1, seed=-3, iteration=-2)
+    for told in ("--batch 0: must be at least 1", "--num -1: must be", "--seed -3: must be", "--iteration -2: must be"):
+        assert told in str(caught.value)
+
+
 def test_json_is_the_document(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate("mine", "--reference", "real", *DIGITS, "--metrics", "fid", "--out", "out", "--json") == 0
     assert json.loads(capsys.readouterr().out) == json.loads(Path("out/evaluation.json").read_text())
@@ -252,6 +276,17 @@ def test_samples_of_another_guidance_have_another_fingerprint(tmp_path: Path) ->
         sampled = cast(SampledCell, SimpleNamespace(cell=cell))
         prints.add(protocol_fingerprint(**GeneratedStore(tmp_path, sampled, lambda *_: None).protocol))
     assert len(prints) == 3
+
+
+def test_a_file_that_somebody_else_put_in_the_place_of_samples_is_kept(tmp_path: Path) -> None:
+    store = GeneratedStore(tmp_path, cast(SampledCell, SimpleNamespace()), lambda *_: None)
+    file = tmp_path / "samples" / "cell" / "64-0.npz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"mine")
+    store.__dict__["path"] = file
+    with pytest.raises(OutputError, match=r"64-0\.npz was not written by tread-bench and would be overwritten"):
+        store.batches(4, 0)
+    assert file.read_bytes() == b"mine"
 
 
 @pytest.mark.slow

@@ -166,6 +166,9 @@ def open_request(request: EvaluateRequest, report: Report) -> Opened:
         networks = _each_once("--network", named or DEFAULT_NETWORKS, find_extractor, _network)
     problems += _without_outputs(chosen, networks)
 
+    # How much, which the command line has checked and Python has not.
+    problems += _too_small(request)
+
     # Where.
     device = "cpu"
     with collected(problems):
@@ -198,6 +201,16 @@ def open_request(request: EvaluateRequest, report: Report) -> Opened:
         named_metrics=frozenset(metric.name for metric in chosen),
         named_networks=frozenset(network.name for network in networks if request.networks),
     )
+
+
+def _too_small(request: EvaluateRequest) -> Iterator[str]:
+    """A message for each number below its least."""
+    of_run = request.of_run
+    numbers = {"batch": request.batch, "num": of_run.num, "iteration": of_run.iteration, "seed": of_run.seed}
+    for name, value in numbers.items():
+        least = 0 if name == "seed" else 1
+        if value is not None and value < least:
+            yield f"--{name} {value}: must be at least {least}"
 
 
 def _open_samples(request: EvaluateRequest, report: Report) -> SampleSet:

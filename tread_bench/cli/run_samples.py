@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.identity import canonical_json
-from tread_bench.core.outputs import is_own, make_below, refuse_linked
+from tread_bench.core.outputs import is_own, make_below, refuse_foreign, refuse_linked
 from tread_bench.measure.quality.decoder import open_decoder
 from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz
@@ -119,6 +119,7 @@ class GeneratedStore:
         path = self.path
         refuse_linked([self.root / "samples", path.parent])
         if not (path.exists() and is_own(path)):
+            refuse_foreign("samples", [path])
             make_below(self.root, path.parent)
             self.sampled.write_npz(path, lambda done, of: self.report(WORK, done, of))
         return NpzStore.open(Npz(path))
