@@ -303,12 +303,21 @@ def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that
 
 
 @pytest.mark.gpu
-def test_a_gpu_gives_the_same_figures(tmp_path: Path, inception_weights: Path) -> None:
+@pytest.mark.parametrize("has_statistics", [False, True])
+def test_a_gpu_gives_the_same_figures(tmp_path: Path, inception_weights: Path, has_statistics: bool) -> None:
     samples, reference = (write_images(tmp_path / f"{seed}.npz", seed, count=40) for seed in (0, 1))
     settings = {"weights": str(inception_weights)}
+    if has_statistics:
+        options = find_extractor("inception").options(weights=str(inception_weights))
+        seen = open_extractor(options, (3, 40)).features(random_images(40, seed=1), spatial=True)
+        assert seen.spatial is not None
+        own, spatial = features_to_statistics(seen.pooled), features_to_statistics(seen.spatial)
+        stored = {"mu": own.mean, "sigma": own.covariance, "mu_s": spatial.mean, "sigma_s": spatial.covariance}
+        np.savez(reference, **np.load(reference), **{name: tensor.numpy() for name, tensor in stored.items()})
     _, expected, _ = measured(request(samples, reference, METRICS, "inception", **settings))
     network, found, _ = measured(request(samples, reference, METRICS, "inception", "cuda", **settings))
     assert 0 < network.device_effect < 1e-3 and torch.cuda.is_available()
     for name, row in expected.items():
-        assert found[name].value == pytest.approx(row.value, rel=1e-2, abs=0.05)
+        tolerance = {"abs": 2 / 40} if name in ("precision", "recall") else {"rel": 1e-4}
+        assert found[name].value == pytest.approx(row.value, **tolerance)
         assert found[name].fingerprint == row.fingerprint
