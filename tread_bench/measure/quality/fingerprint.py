@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.measure.quality.generation import lacking_in_reference
-from tread_bench.measure.quality.reference import REFERENCE_FEATURES
 
 if TYPE_CHECKING:
     from tread_bench.core.config.metrics import Metrics
@@ -71,7 +70,7 @@ def protocol_details(
     measured: Sequence[MetricOptions],
     num_samples: int,
     samples: Mapping[str, Any],
-    compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall",
+    compared: str,
 ) -> dict[str, Any]:
     """All that figures of quality depend on besides the images, for `protocol_fingerprint`.
 
