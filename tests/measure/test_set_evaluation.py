@@ -219,7 +219,7 @@ def test_the_order_of_reference_images_changes_no_figure_and_all_classes_are_rea
     assert abs((fewer["precision"].value or 0) - (first["precision"].value or 0)) < 0.15
     said = "250 of the 500 reference images, chosen at random"
     assert said in "".join(fewer["precision"].warnings) and said not in "".join(fewer["per_class_fid"].warnings)
-    assert "250 chosen at random" in str(network.protocol["reference_features"])
+    assert "250 for KID, precision and recall, drawn by seed" in str(network.protocol["reference_features"])
 
 
 def test_classes_are_part_of_a_fingerprint_where_a_metric_reads_them(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, device_effect, open_extractor
 from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
-from tread_bench.measure.quality.reference import Reference
+from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.sets.gaussians import spatial_name
@@ -252,7 +252,7 @@ def _limited(real: ImageRecords) -> ImageRecords:
     statistics = real.statistics
     if statistics is None or statistics.num_kept <= KEPT:
         return real
-    chosen = torch.from_numpy(np.sort(np.random.default_rng(0).permutation(statistics.num_kept)[:KEPT]))
+    chosen = torch.from_numpy(drawn(statistics.num_kept, KEPT))
     kept = statistics.features[chosen].to(statistics.total.device)
     limited = FeatureStatistics.restored(statistics.count, statistics.total, statistics.outer, kept)
     return replace(real, statistics=limited, labels=None if real.labels is None else real.labels[chosen])
@@ -264,7 +264,7 @@ def _compared(reference: ReferenceSet) -> str:
         return "none"
     if reference.images.count <= KEPT:
         return "all"
-    return f"{KEPT} chosen at random for KID, precision and recall; all for FID per class"
+    return f"{KEPT} for KID, precision and recall, drawn by seed {DRAWN_BY}; all for FID per class"
 
 
 def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest) -> Iterator[str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tread_bench.measure.sets.samples import SampleSet
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
-_DRAWN_BY = 2020  # seed, as of KID's subsets
+DRAWN_BY = 2020  # seed, as of KID's subsets
 _BATCH = 250
 _PREFIXES = ("", "spatial_")  # of the tensors in a file
 _IN_THIS_PROCESS: dict[str, Reference] = {}
@@ -122,10 +122,10 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
     images = _RealImages(chosen.images)
-    kept = _at_random(len(images))
+    kept = drawn(len(images), REFERENCE_FEATURES)
     compared = Reference.compared
     if len(kept) < len(images):
-        compared = f"{len(kept)} for KID, precision and recall, drawn by seed {_DRAWN_BY}"
+        compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
     found = _cached(images, extractor, _key(images, extractor, compared), kept)
     labels = chosen.images.labels
     of_kept = None if labels is None else torch.from_numpy(labels[kept])
@@ -196,9 +196,9 @@ def _evenly(count: int) -> NDArray[np.int64]:
     return np.arange(0, count, -(-count // REFERENCE_FEATURES))
 
 
-def _at_random(count: int) -> NDArray[np.int64]:
-    """10,000 images, or all of fewer: of a file, whose order may be that of classes, or follow them in turn."""
-    return np.sort(np.random.default_rng(_DRAWN_BY).permutation(count)[:REFERENCE_FEATURES])
+def drawn(count: int, most: int) -> NDArray[np.int64]:
+    """That many images, or all of fewer: of a file, whose order may be that of classes, or follow them in turn."""
+    return np.sort(np.random.default_rng(DRAWN_BY).permutation(count)[:most])
 
 
 def _save(statistics: Statistics, path: Path, key: str) -> None:
