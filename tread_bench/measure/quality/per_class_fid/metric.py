@@ -33,7 +33,7 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
     Args:
         samples: features (n, d) float32.
         labels: (n,) int64.
-        reference: features (m, d) float32.
+        reference: features (m, d) float32, perhaps on another device than the samples'.
         reference_labels: (m,) int64.
 
     Raises:
@@ -46,7 +46,7 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
         raise ValueError(wrong)
     parts, images = {}, {}
     for label in map(str, labels.unique().tolist()):
-        of_class = samples[labels == int(label)], reference[reference_labels == int(label)]
+        of_class = samples[labels == int(label)], reference[reference_labels == int(label)].to(samples.device)
         parts[label] = features_to_fid(*of_class)
         images[label] = min(map(len, of_class))
     warning = _few_images(images, samples.shape[1])
