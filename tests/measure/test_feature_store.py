@@ -113,7 +113,7 @@ def test_spatial_features_are_added_when_they_are_requested(tmp_path: Path) -> N
         {"images": type("Others", (Images,), {"sha256": "d" * 64})()},
         {"images": Images(COUNT - 1)},
     ],
-    ids=str,
+    ids=["network", "batch", "other images", "fewer images"],
 )
 def test_another_network_batch_or_set_has_its_own(other: dict[str, Any], tmp_path: Path) -> None:
     stored(tmp_path)
