@@ -54,6 +54,7 @@ class FeatureStatistics:
         self.total = torch.zeros(dims, dtype=torch.float64, device=device)
         # Of the sum of outer products: the lower triangle.
         self._half = torch.zeros(dims, dims, dtype=torch.float64, device=device)
+        self._buffer: Tensor | None = None
         self._features: list[Tensor] = []
         self._logits: list[Tensor] = []
 
@@ -61,7 +62,7 @@ class FeatureStatistics:
         """Add features (B, d); those of them that `kept` selects, and the logits, are kept individually."""
         if not torch.isfinite(features).all():
             raise FloatingPointError("features contain NaN or infinite values, so no metric can be computed")
-        features_BD = features.double()
+        features_BD = self._in_float64(features)
         self.count += len(features_BD)
         self.total += features_BD.sum(0)
         if self._half.device.type != "cpu":
@@ -73,6 +74,12 @@ class FeatureStatistics:
             self._features.append(chosen.clone())  # a view would hold the whole batch
         if logits is not None:
             self._logits.append(logits)
+
+    def _in_float64(self, features: Tensor) -> Tensor:
+        """The features (B, d) in a buffer that batches share: new ones for each would be strewn over the heap."""
+        if self._buffer is None or len(self._buffer) < len(features) or self._buffer.device != features.device:
+            self._buffer = torch.empty(features.shape, dtype=torch.float64, device=features.device)
+        return self._buffer[: len(features)].copy_(features)
 
     @classmethod
     def restored(
