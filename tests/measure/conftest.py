@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 from torch_fidelity import FeatureExtractorInceptionV3
 
 from tread_bench.data.digits.family import DigitsData
@@ -26,5 +27,9 @@ def inception_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr("torch_fidelity.feature_extractor_inceptionv3.load_state_dict_from_url", lambda *_, **__: {})
         patch.setattr(FeatureExtractorInceptionV3, "load_state_dict", lambda *_: None)
         torch.manual_seed(0)
-        torch.save(FeatureExtractorInceptionV3("inception", ["2048"]).state_dict(), path)
+        network = FeatureExtractorInceptionV3("inception", ["2048"])
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):  # signals keep their size from layer to layer, as in a trained network
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+    torch.save(network.state_dict(), path)
     return path

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features
+from tread_bench.measure.quality.statistics import features_to_statistics
+from tread_bench.measure.quality.statistics_file import Statistics, load_statistics
 
 COUNT, BATCH, SHARD = 2450, 250, 1000  # two shards and a half
 
@@ -128,6 +130,50 @@ def test_progress_counts_what_was_there(tmp_path: Path) -> None:
     seen.clear()
     stored(tmp_path, progress=seen.append)
     assert seen == [COUNT]
+
+
+def statistics_of(folder: Path, images: Images | None = None, **options: Any) -> Statistics:
+    return FeatureStore(folder).statistics(images or Images(), extractor(), **{"batch": BATCH, **options})
+
+
+def same_sums(found: Statistics, expected: Features) -> bool:
+    assert expected.spatial is not None
+    pairs = zip(found, (expected.pooled, expected.spatial), strict=True)
+    sums = [(one, features_to_statistics(of)) for one, of in pairs if one is not None]
+    return all(torch.equal(a.mean, b.mean) and torch.equal(a.covariance, b.covariance) for a, b in sums)
+
+
+def test_sums_are_those_of_the_features_and_found_without_them(tmp_path: Path) -> None:
+    expected = images_to_features(Images().batches(BATCH), extractor(), spatial=True)
+    first = statistics_of(tmp_path, spatial=True)
+    for name in Features._fields:
+        (entry(tmp_path) / f"{name}.npy").unlink()
+    again, seen = Images(), list[int]()
+    found = statistics_of(tmp_path, again, spatial=True, progress=seen.append)
+    assert same_sums(first, expected)
+    assert same_sums(found, expected)
+    assert found.spatial is not None
+    assert (found.pooled.num_kept, again.read, seen) == (0, [], [COUNT])
+
+
+def test_sums_of_spatial_features_are_added_when_they_are_requested(tmp_path: Path) -> None:
+    assert statistics_of(tmp_path).spatial is None
+    expected = images_to_features(Images().batches(BATCH), extractor(), spatial=True)
+    found = statistics_of(tmp_path, spatial=True)
+    assert found.spatial is not None
+    assert same_sums(found, expected)
+
+
+def test_damaged_sums_are_summed_again(tmp_path: Path) -> None:
+    expected = images_to_features(Images().batches(BATCH), extractor(), spatial=True)
+    statistics_of(tmp_path)
+    path = entry(tmp_path) / "statistics.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    again = Images()
+    assert same_sums(statistics_of(tmp_path, again), expected)
+    assert again.read == []
+    assert load_statistics(path, path.parent.name) is not None  # written anew
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -122,7 +122,7 @@ def test_a_short_training_reaches_most_of_the_accuracy(digits: DataSource) -> No
     assert train_classifier(digits, iterations=200, seed=3)[1] > 0.94
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_training_the_shipped_network_again(tmp_path: Path) -> None:
     again = train_and_save(DigitsData(), tmp_path / "digits.safetensors", iterations=1000, seed=0)
     assert again["held_out_accuracy"] > 0.97

@@ -160,6 +160,21 @@ def test_features_that_are_not_finite_refuse_the_network_and_not_the_evaluation(
     assert networks == [] and "NaN" in row.refused
 
 
+def test_a_metric_of_statistics_alone_opens_no_features_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = write_grey(tmp_path / "mine.npz", 0), write_grey(tmp_path / "real.npz", 1)
+    first = measured(request(*sets, ("fid",), "digits-classifier"))
+
+    def opened(*_: object, **__: object) -> None:
+        raise FloatingPointError("features were opened")
+
+    monkeypatch.setattr("tread_bench.measure.set_evaluation.FeatureStore.features", opened)
+    assert measured(request(*sets, ("fid",), "digits-classifier")) == first
+    _, (row,) = evaluate_sets(request(*sets, ("inception_score",), "digits-classifier"), lambda *_: None)
+    assert row.refused == "features were opened"
+
+
 def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_work(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
     np.savez(tmp_path / "mine.npz", arr_0=pixels)
@@ -261,9 +276,9 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     odd = folder("odd", {5: "dog", 7: "bat"}, 0)
 
     # Those that the samples have, by name; numbers are the places of names only where there are as many.
-    assert list(measured(asked(fewer, real))[1]["per_class_fid"].parts) == ["1", "2"]
+    assert list(measured(asked(fewer, real))[1]["per_class_fid"].parts) == ["dog", "owl"]
     by_number = measured(asked(real, numbered))[1]["per_class_fid"]
-    assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["0", "1", "2"]
+    assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))

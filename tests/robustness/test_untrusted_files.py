@@ -26,9 +26,9 @@ from tread_bench.cell.checkpoint import load_latest
 from tread_bench.core.errors import UserError
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.parquet.source import read_parquet
-from tread_bench.measure.quality import reference
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
+from tread_bench.measure.quality.statistics_file import load_statistics
 from tread_bench.measure.sets.reference import open_reference
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.runner.folder import RunFolder
@@ -129,7 +129,7 @@ def record_of(path):
 
 
 def cached_reference(path):
-    return reference._load(path, "x")
+    return load_statistics(path, "x")
 
 
 def pixels_of(path):

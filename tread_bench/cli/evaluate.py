@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from tread_bench.cell.numerics import machine, usable_device, versions
+from tread_bench.cell.numerics import keep_freed_memory, machine, usable_device, versions
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.counting import Report, counted
 from tread_bench.cli.page_folder import check_page_folder, make_page_folder
@@ -113,6 +113,7 @@ class Opened:
 
 def show_evaluation(request: EvaluateRequest, as_json: bool) -> int:
     """Evaluate, write the document and its page, print the figures; the exit status. Raises UserError."""
+    keep_freed_memory()
     with counted(Console(stderr=True)) as report:
         opened = open_request(request, report)
         out = request.out or _default_out(opened)
@@ -260,6 +261,7 @@ def _each_once(
     found: dict[str, Options] = {}
     problems: list[str] = []
     for entry in entries:
+        # Its name.
         settings = {"name": entry} if isinstance(entry, str) else entry
         name = settings.get("name") if isinstance(settings, Mapping) else None
         if not isinstance(name, str):
@@ -268,6 +270,8 @@ def _each_once(
         if name in found:
             problems.append(f"{option}: {name} is given twice; give it once")
             continue
+
+        # Its settings.
         try:
             family = find(name)
             found[name] = options_of(name, {key: value for key, value in settings.items() if key != "name"})

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from tread_bench.cell.run import weights_sha256
+from tread_bench.cli.counting import Report
 from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.identity import canonical_json
@@ -23,7 +24,6 @@ from tread_bench.measure.sets.samples import SampleSet
 from tread_bench.suite.plan import digest
 
 WORK = "samples"  # name of the work whose progress is reported
-Report = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class GeneratedStore:
             "row": sampled.job.request.row,
             "iteration": sampled.iteration,
             "seed": sampled.seed,
-            "weights_sha256": _weights_sha256(sampled.network),
-            "weak_weights_sha256": _weights_sha256(sampled.weak[1]) if sampled.weak else None,
+            "weights_sha256": weights_sha256(sampled.network),
+            "weak_weights_sha256": weights_sha256(sampled.weak[1]) if sampled.weak else None,
             "ema": sampled.cell.metrics.ema,
             "pixels": sampled.cell.metrics.pixels,
             "sampling": sampled.cell.sampling.model_dump(mode="json"),
@@ -123,11 +123,3 @@ class GeneratedStore:
             make_below(self.root, path.parent)
             self.sampled.write_npz(path, lambda done, of: self.report(WORK, done, of))
         return NpzStore.open(Npz(path))
-
-
-def _weights_sha256(network: nn.Module) -> str:
-    found = hashlib.sha256()
-    for name, tensor in sorted(network.state_dict().items()):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
-    return found.hexdigest()

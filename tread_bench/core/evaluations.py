@@ -46,7 +46,7 @@ class EvaluatedNetwork(Part):
 
 
 class FitPoint(Part):
-    """A figure of the first so many images."""
+    """A figure of a subset of so many images."""
 
     images: PositiveInt
     value: float

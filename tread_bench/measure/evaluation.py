@@ -26,7 +26,7 @@ from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
-from tread_bench.measure.quality.features import Extractor, choose_extractor, device_effect
+from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, choose_extractor, device_effect
 from tread_bench.measure.quality.fingerprint import protocol
 from tread_bench.measure.quality.generation import (
     check_classes,
@@ -41,7 +41,6 @@ from tread_bench.measure.sets.reference import open_reference
 from tread_bench.model.network import Network
 from tread_bench.suite.plan import SAMPLES_KEPT
 
-EFFECT_IMAGES = 8  # that show what the device does to features
 REAL_SHOWN = 10  # training latents in their grid
 REAL_SIDE = 64  # most pixels of their side, so that a page can embed them
 

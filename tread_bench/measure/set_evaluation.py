@@ -1,4 +1,4 @@
-"""A set of images against a reference: metrics on the features of several networks, by the code that judges cells."""
+"""A set of images against a reference: metrics on features of several networks, by the code that evaluates cells."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptio
 from tread_bench.core.weights_folder import is_published
 from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
-from tread_bench.measure.quality.features import Extractor, device_effect, open_extractor
+from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor
 from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
+from tread_bench.measure.quality.statistics_file import Statistics
 from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.labels import array_sha256
 from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet, matched_labels
 
 Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
-_EFFECT_IMAGES = 8  # that show what the device does to features
 _READ = 250  # images at a time, for metrics that read them
-_SUMMED = 1000  # features at a time
 KEPT = 50_000  # most reference images whose features are compared one by one, but for metrics that read their classes
+_ONE_BY_ONE = frozenset({Needs.FEATURES, Needs.LOGITS})  # needs that sums do not meet
 OF_NETWORK = frozenset({Needs.LOGITS, Needs.SPATIAL})  # needs that are outputs which not every network has
 
 
@@ -215,6 +215,8 @@ def _on_network(
         if isinstance(found, str):
             rows[metric.family.name] = refused_rows(metric.family, network, found)
             continue
+        if Needs.LABELS in metric.family.needs:
+            found = {name: replace(estimate, parts=seen.by_class(estimate.parts)) for name, estimate in found.items()}
         rows[metric.family.name] = [
             _row(
                 metric.family,
@@ -240,7 +242,7 @@ def _on_network(
         dims=extractor.dims,
         distance=network.distance,
         protocol=details(*metrics),
-        device_effect=device_effect(extractor, samples.picture(_EFFECT_IMAGES)),
+        device_effect=device_effect(extractor, samples.picture(EFFECT_IMAGES)),
     )
     return about, rows
 
@@ -364,6 +366,13 @@ class _Seen:
             return matched_labels(samples, images)
         return samples.labels, images.labels
 
+    def by_class(self, parts: Mapping[str, float]) -> dict[str, float]:
+        """Figures of classes by name, where the classes of a set have names, else by label."""
+        samples, images = self.request.samples, self.request.reference.images
+        names = (None if images is None else images.classes) or samples.classes or ()
+        of_labels = {str(label): name for label, name in enumerate(names)}
+        return {of_labels.get(part, part): value for part, value in parts.items()}
+
     def wrong_statistics(self, metric: MetricFamily) -> str:
         """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
         for need, features, dims in (
@@ -400,31 +409,28 @@ class _Seen:
                 return None if found is None else found.to(self.extractor.device)
         return None
 
-    def _statistics(
-        self, images: SampleSet, name: str, needs: Iterable[Needs], most: int | None = None
-    ) -> tuple[FeatureStatistics, FeatureStatistics | None]:
-        """Statistics of pooled features with these themselves, and of spatial ones where they are read.
+    def _statistics(self, images: SampleSet, name: str, needs: Iterable[Needs], most: int | None = None) -> Statistics:
+        """Statistics of pooled features, with these themselves where they are read one by one, and of spatial ones
+        where they are read.
 
         Features of more than `most` images stay mapped from their file instead of going to the device.
         """
+        # The features, where they are read one by one.
+        store = FeatureStore()
+        spatial, batch = Needs.SPATIAL in needs, self.request.batch
         work = f"features of {name} ({self.network} on {self.request.device})"
-        found = FeatureStore().features(
-            images,
-            self.extractor,
-            spatial=Needs.SPATIAL in needs,
-            batch=self.request.batch,
-            progress=lambda done: self.report(work, done, images.count),
-        )
-        device = self.extractor.device
-        sums = _sums(found.pooled, device)
-        kept = found.pooled.to(device) if most is None or images.count <= most else found.pooled
-        statistics = FeatureStatistics.restored(sums.count, sums.total, sums.outer, kept, found.logits)
-        return statistics, None if found.spatial is None else _sums(found.spatial, device)
 
+        def progress(done: int) -> None:
+            self.report(work, done, images.count)
 
-def _sums(features: Tensor, device: torch.device) -> FeatureStatistics:
-    """Of features (n, d) in a file, which go to the device in parts."""
-    return features_to_statistics(part.to(device) for part in features.split(_SUMMED))
+        if not _ONE_BY_ONE & set(needs):
+            return store.statistics(images, self.extractor, spatial=spatial, batch=batch, progress=progress)
+        found = store.features(images, self.extractor, spatial=spatial, batch=batch, progress=progress)
+        kept = found.pooled if most is not None and images.count > most else found.pooled.to(self.extractor.device)
+
+        # Their sums.
+        sums = store.statistics(images, self.extractor, spatial=spatial, batch=batch)
+        return Statistics(sums.pooled.keeping(kept, found.logits), sums.spatial)
 
 
 def _tensor(labels: NDArray[np.int64] | None) -> Tensor | None:

@@ -2,7 +2,7 @@
 
 A set's folder holds a .npy of each output, (n, d) float32, and `shards.json` with the hashes of their shards. A shard
 is listed after it has been flushed to disk, so a process that dies loses only the one that it was working on. What is
-found is hashed again, and a shard that is damaged is computed again.
+found is hashed again, and a shard that is damaged is computed again. Sums over all features stand beside them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError, read_json, replacing, write_json
 from tread_bench.core.outputs import open_plain
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
+from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
+from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
 
 SHARD_IMAGES = 1000  # at least, in whole batches: a minute or two of Inception on one CPU core
 _INDEX = "shards.json"
+_STATISTICS = "statistics.safetensors"
+_SUMMED = 1000  # features at a time
 
 Hashes = dict[str, str]  # of a shard, by output
 
@@ -85,6 +89,37 @@ class FeatureStore:
         with one_at_a_time(f"features-{key}"):
             return _Entry(self.folder / key, images, extractor, batch, spatial).completed(progress)
 
+    def statistics(
+        self,
+        images: ImageStream,
+        extractor: Extractor,
+        *,
+        spatial: bool = False,
+        batch: int | None = None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Statistics:
+        """Sums over the features of all images, on the extractor's device, without these features.
+
+        They are stored, too: where they are found, no feature is read. Arguments and errors are those of `features`.
+        """
+        # What is there.
+        batch = batch or extractor.batch
+        key = _key(images, extractor, batch)
+        path = self.folder / key / _STATISTICS
+        device = extractor.device
+        found = load_statistics(path, key)
+        if found is not None and (found.spatial is not None or not spatial):
+            progress(images.count)
+            return found.to(device)
+
+        # What is not.
+        features = self.features(images, extractor, spatial=spatial, batch=batch, progress=progress)
+        of_spatial = None if features.spatial is None else _sums(features.spatial, device)
+        found = Statistics(_sums(features.pooled, device), of_spatial)
+        with one_at_a_time(f"features-{key}"):
+            save_statistics(found, path, key)
+        return found
+
     def bytes_used(self) -> int:
         """Size of all that is stored, on disk."""
         sizes = 0
@@ -92,6 +127,11 @@ class FeatureStore:
             with suppress(OSError):
                 sizes += path.lstat().st_blocks * 512  # files have their whole length from the start
         return sizes
+
+
+def _sums(features: Tensor, device: torch.device) -> FeatureStatistics:
+    """Of features (n, d) in a file, which go to the device in parts."""
+    return features_to_statistics(part.to(device) for part in features.split(_SUMMED))
 
 
 def _key(images: ImageStream, extractor: Extractor, batch: int) -> str:

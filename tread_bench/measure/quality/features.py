@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.extractors import ExtractorOptions
 
+EFFECT_IMAGES = 8  # that show what the device does to features
 _BATCH_ON_THE_CPU, _BATCH_ON_A_GPU = 8, 128  # images; docs/performance.md has the figures of the first
 
 

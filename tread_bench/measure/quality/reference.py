@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import OutputError
 from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
 from tread_bench.measure.quality.samples import ImageRecords
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
+from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
 from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
 DRAWN_BY = 2020  # seed, as of KID's subsets
 _BATCH = 250
-_PREFIXES = ("", "spatial_")  # of the tensors in a file
 _IN_THIS_PROCESS: dict[str, Reference] = {}
 
 
@@ -77,13 +71,6 @@ class Reference:
     def num_kept(self) -> int:
         """Number of images whose features can be read one by one."""
         return self.statistics.num_kept if self.statistics is not None else 0
-
-
-class Statistics(NamedTuple):
-    """Of the features of a set of images, and of its spatial ones where the network has them."""
-
-    pooled: FeatureStatistics
-    spatial: FeatureStatistics | None = None
 
 
 def reference_of(data: DataSource, extractor: Extractor) -> Reference:
@@ -159,10 +146,10 @@ class _RealImages:
 def _cached(images: RealImages, extractor: Extractor, key: str, kept: NDArray[np.int64]) -> Statistics:
     path = cache_folder("reference") / f"{key}.safetensors"
     with one_at_a_time(key):
-        statistics = _load(path, key)
+        statistics = load_statistics(path, key)
         if statistics is None:
             statistics = statistics_of(images, extractor, kept)
-            _save(statistics, path, key)
+            save_statistics(statistics, path, key)
     return statistics
 
 
@@ -199,43 +186,3 @@ def _evenly(count: int) -> NDArray[np.int64]:
 def drawn(count: int, most: int) -> NDArray[np.int64]:
     """That many images, or all of fewer: of a file, whose order may be that of classes, or follow them in turn."""
     return np.sort(np.random.default_rng(DRAWN_BY).permutation(count)[:most])
-
-
-def _save(statistics: Statistics, path: Path, key: str) -> None:
-    tensors = {}
-    for prefix, part in zip(_PREFIXES, statistics, strict=True):
-        if part is not None:
-            tensors[f"{prefix}count"] = torch.tensor(part.count)
-            tensors[f"{prefix}total"] = part.total
-            tensors[f"{prefix}outer"] = part.outer
-    tensors["features"] = statistics.pooled.features
-    with suppress(OSError, OutputError):  # a cache that cannot be written costs time, not results
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, save(tensors, {"key": key, "content": _content_hash(tensors)}))
-
-
-def _load(path: Path, key: str) -> Statistics | None:
-    """None where there is no such file, or where its content is not what was written."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            about = file.metadata() or {}
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (OSError, SafetensorError):
-        return None
-    if about.get("key") != key or about.get("content") != _content_hash(tensors):
-        return None
-    found = []
-    for prefix, features in zip(_PREFIXES, (tensors["features"], torch.empty(0)), strict=True):
-        if f"{prefix}count" in tensors:
-            count, total, outer = (tensors[f"{prefix}{name}"] for name in ("count", "total", "outer"))
-            found.append(FeatureStatistics.restored(int(count), total, outer, features))
-    return Statistics(*found)
-
-
-def _content_hash(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        digest.update(f"{name} {tuple(tensors[name].shape)}".encode())
-        digest.update(tensors[name].contiguous().numpy().data)
-    return digest.hexdigest()

@@ -199,11 +199,12 @@ class OpenMetric:
 
         # Too few images, or too few of a class.
         behind = {
-            Needs.FEATURES: _count(real),
+            Needs.FEATURES: real.statistics.num_kept if real.statistics is not None else 0,
             Needs.STATISTICS: real.moments.count if real.moments is not None else None,
             Needs.SPATIAL: real.spatial.count if real.spatial is not None else None,
         }
-        return too_few(self.options, _count(generated), behind) or too_few_of_a_class(
+        samples = generated.statistics.count if generated.statistics is not None else 0
+        return too_few(self.options, samples, behind) or too_few_of_a_class(
             self.family.min_per_class(self.options), generated.labels, real.labels
         )
 
@@ -260,11 +261,6 @@ def too_few_of_a_class(least: int, generated: Tensor | None, real: Tensor | None
             if found < least:
                 return f"class {label} has {found} {whose}: it needs {least} or more of each class"
     return ""
-
-
-def _count(kept: ImageRecords) -> int:
-    """Number of images whose features can be read."""
-    return kept.statistics.num_kept if kept.statistics is not None else 0
 
 
 def _as_estimate(figure: float | Estimate) -> Estimate:

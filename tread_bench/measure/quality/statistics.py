@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -69,7 +70,7 @@ class FeatureStatistics:
             self._half.add_((features_BD.T @ features_BD).tril())
         else:
             upper = self._half.numpy().T  # in Fortran's order, so BLAS adds in place
-            self._half = torch.from_numpy(dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True).T)
+            dsyrk(1.0, features_BD.numpy().T, beta=1.0, c=upper, overwrite_c=True)
         if len(chosen := features[kept]):
             self._features.append(chosen.clone())  # a view would hold the whole batch
         if logits is not None:
@@ -80,6 +81,13 @@ class FeatureStatistics:
         if self._buffer is None or len(self._buffer) < len(features) or self._buffer.device != features.device:
             self._buffer = torch.empty(features.shape, dtype=torch.float64, device=features.device)
         return self._buffer[: len(features)].copy_(features)
+
+    def keeping(self, features: Tensor, logits: Tensor | None) -> FeatureStatistics:
+        """The same sums, with these features (m, d) and logits in place of those that were kept."""
+        with_them = copy.copy(self)
+        with_them._features = [features]
+        with_them._logits = [] if logits is None else [logits]
+        return with_them
 
     @classmethod
     def restored(
@@ -93,6 +101,13 @@ class FeatureStatistics:
         statistics._features = [features] if len(features) else []
         statistics._logits = [] if logits is None else [logits]
         return statistics
+
+    def to(self, device: torch.device) -> FeatureStatistics:
+        """The same on that device; where it is there, this one."""
+        if self.total.device == device:
+            return self
+        sums, kept = (self.total.to(device), self.outer.to(device)), self.features.to(device)
+        return self.restored(self.count, *sums, kept, self.logits if self.has_logits else None)
 
     def merge(self, other: FeatureStatistics) -> FeatureStatistics:
         """The statistics of both, with this one's kept features first."""

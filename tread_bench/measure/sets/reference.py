@@ -114,6 +114,7 @@ def open_reference(text: str | Path, data_root: Path | None = None) -> Reference
     Source of the names: Dhariwal and Nichol 2021, guided_diffusion, evaluations/evaluator.py; Karras et al. 2024, EDM2,
     calculate_metrics.py.
     """
+    # Settings, a folder or a file.
     text = str(text)
     path = Path(text)
     if is_settings(text):
@@ -125,6 +126,8 @@ def open_reference(text: str | Path, data_root: Path | None = None) -> Reference
         if text.lower().endswith(_SUITE_SUFFIXES):
             return _of_data(data_of(text, data_root=data_root), path.stem)
         return _of_npz(Npz(path))
+
+    # A name.
     if text in data_sources():
         return _of_data(data_of(f"{{name: {text}}}"))
     if text in shipped_suites():

@@ -133,12 +133,16 @@ def matched_labels(
     """
     if samples.labels is None or reference.labels is None:
         return samples.labels, reference.labels
+
+    # Both have names.
     if samples.classes is not None and reference.classes is not None:
         places = {name: place for place, name in enumerate(reference.classes)}
         if lacking := [name for name in samples.classes if name not in places]:
             there = few(reference.classes, _SHOWN)
             raise UserError(f"the reference has no class {few(lacking, _SHOWN)}; it has {there}")
         return np.array([places[name] for name in samples.classes])[samples.labels], reference.labels
+
+    # One has: the other's numbers must be the places of its names.
     names = samples.classes or reference.classes
     if names is not None:
         numbers = np.unique(reference.labels if reference.classes is None else samples.labels)

@@ -44,8 +44,10 @@ def statistics_to_fid(samples: Moments, reference: Moments) -> float:
     fewer, more = (one.covariance for one in sorted((samples, reference), key=_num_images))
     if not all(torch.isfinite(values).all() for values in (first, second, fewer, more)):
         raise FloatingPointError("a mean or covariance is NaN or infinite; a covariance takes two images or more")
-    trace = trace_of_root(matrix_root(fewer), more)
-    return at_least_zero(float((first - second).square().sum() + fewer.trace() + more.trace()) - 2 * trace)
+    separate = float((first - second).square().sum() + fewer.trace() + more.trace())
+    root = matrix_root(fewer)
+    del fewer  # a matrix less at the peak of memory
+    return at_least_zero(separate - 2 * trace_of_root(root, more))
 
 
 def features_to_fid(samples: Tensor, reference: Tensor) -> float:
@@ -92,8 +94,13 @@ def matrix_root(covariance: Tensor) -> Tensor:
 
 def trace_of_root(root: Tensor, covariance: Tensor) -> float:
     """tr (F F^T C)^(1/2) of a root F (d, rank) and a covariance C (d, d)."""
+    return float(torch.linalg.eigvalsh(_product(root, covariance)).clamp(min=0).sqrt().sum())
+
+
+def _product(root: Tensor, covariance: Tensor) -> Tensor:
+    """F^T C F (rank, rank), without the asymmetry of its rounding."""
     product = root.T @ covariance @ root
-    return float(torch.linalg.eigvalsh((product + product.T) / 2).clamp(min=0).sqrt().sum())
+    return (product + product.T).div_(2)
 
 
 def at_least_zero(distance: float) -> float:

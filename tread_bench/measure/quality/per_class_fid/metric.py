@@ -44,11 +44,15 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
     """
     if wrong := too_few_of_a_class(2, labels, reference_labels):
         raise ValueError(wrong)
+
+    # The distance of each class.
     parts, images = {}, {}
     for label in map(str, labels.unique().tolist()):
         of_class = samples[labels == int(label)], reference[reference_labels == int(label)].to(samples.device)
         parts[label] = features_to_fid(*of_class)
         images[label] = min(map(len, of_class))
+
+    # Their mean.
     warning = _few_images(images, samples.shape[1])
     return Estimate(value=sum(parts.values()) / len(parts), parts=parts, warning=warning)
 
