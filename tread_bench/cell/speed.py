@@ -36,7 +36,7 @@ from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
-PROFILED_STEPS = 3  # at most, and no more than take about
+PROFILED_STEPS = 3  # at most, no more than half of the pairs, and no more than take about
 PROFILED_MS = 1000
 
 
@@ -120,7 +120,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     after = read_gpu()
 
     # Where a step's time goes.
-    steps = min(PROFILED_STEPS, max(1, round(PROFILED_MS / median(times.reference_ms))))
+    steps = min(PROFILED_STEPS, max(1, min(timing.pairs // 2, round(PROFILED_MS / median(times.reference_ms)))))
     parts = step_parts(routed_steps, routed.device, steps)
     dense_parts = step_parts(dense_steps, dense.device, steps)
 
