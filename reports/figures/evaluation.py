@@ -108,7 +108,7 @@ def _classes(row: EvaluatedFigure, title: str) -> Picture:
         table=[(name, number(value, places)) for name, value in ordered],
         description=f"{title} of each class. " + "; ".join(f"{name}: {number(v, places)}" for name, v in shown),
         caption="The samples of each class against the reference images of that class, the highest first. With few "
-        "images in a class these figures are biased, upwards and all alike; compare them with each other alone."
+        "images in a class these figures are biased, upwards and all alike; compare them only with each other."
         + some * bool(left_out),
     )  # fmt: skip
 
