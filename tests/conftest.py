@@ -60,6 +60,14 @@ def no_process_is_left() -> Iterator[None]:
     end_what_is_warm()
 
 
+@pytest.fixture(autouse=True)
+def own_precision() -> Iterator[None]:
+    """Commands that a test runs in its process set the precision of float32 products, as cells do: not for the next."""
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_float32_matmul_precision("highest")
+
+
 @pytest.fixture
 def mamba_ssm_oracle(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
     """Import a module of mamba-ssm anywhere: its package imports a CUDA extension that the references do not use."""

@@ -20,7 +20,14 @@ SMALL = {
 }
 
 
-MINUTES = ("harness/cell", "harness/report", "harness/status", "harness/placing-local", "harness/placing-ray")
+MINUTES = (
+    "fid/time",
+    "harness/cell",
+    "harness/report",
+    "harness/status",
+    "harness/placing-local",
+    "harness/placing-ray",
+)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def trainer_parameters(trainer):
     return ((name, p) for name, p in trainer.network.backbone.named_parameters() if p.requires_grad)
 
 
-@pytest.mark.parametrize("training", [embedded, pytest.param(dit_s2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("training", [embedded, pytest.param(dit_s2, marks=pytest.mark.endurance)])
 def test_the_plain_dit_has_our_loss_and_our_gradients(training):
     losses, pairs, rest = loss_and_gradients(training())
     torch.testing.assert_close(*losses, rtol=1e-5, atol=0)

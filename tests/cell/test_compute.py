@@ -404,8 +404,12 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "backbone"),
-    [(ROUTED, "DiS"), (NEIGHBOURS["layer_skip"], "DiT")],
-    ids=["tread", "layer_skip"],
+    [
+        pytest.param(DENSE, "DiT", id="dense-DiT"),
+        pytest.param(ROUTED, "DiT", id="tread-DiT", marks=pytest.mark.endurance),
+        pytest.param(ROUTED, "DiS", id="tread-DiS", marks=pytest.mark.endurance),
+        pytest.param(NEIGHBOURS["layer_skip"], "DiT", id="layer_skip-DiT", marks=pytest.mark.endurance),
+    ],
 )
 def test_the_default_backend_gives_the_same_losses(cell, backbone):
     plain, compiled = (losses(make_trainer(cell, FAMILIES[backbone], compile=c)) for c in (False, True))
@@ -513,10 +517,8 @@ def step():
     blocks = [torch.ones(9 * 2**20) for _ in range(3)]  # of 36 MiB: glibc by itself keeps none of more than 32
 
 
-for _ in range(4):  # until each block has its place
-    step()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(4):
+for _ in range(int(sys.argv[2])):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     step()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
@@ -525,8 +527,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no mallopt")
 def test_a_process_reuses_the_memory_that_its_steps_free():
     pages = {}
-    for whose in ("kept", "returned"):
-        command = [sys.executable, "-c", _PAGES_OF_STEPS, whose]
+    for whose, steps in (("kept", 20), ("returned", 3)):  # each block finds its place after some steps
+        command = [sys.executable, "-c", _PAGES_OF_STEPS, whose, str(steps)]
         pages[whose] = int(subprocess.run(command, capture_output=True, check=True).stdout)
     if not pages["returned"]:
         pytest.skip("this system counts no page faults")

@@ -41,6 +41,7 @@ def write_vae(folder: Path, kind: str = "AutoencoderKL", seed: int = 0, **settin
         }
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = getattr(diffusers, kind)(**settings).eval()
+        # As it is opened: torch multiplies by a matrix that requires gradients in another way, even without them.
+        model = getattr(diffusers, kind)(**settings).eval().requires_grad_(False)
     model.save_pretrained(folder)
     return model

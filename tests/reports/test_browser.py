@@ -9,6 +9,8 @@ from synthetic_studies import STUDIES
 
 from tests.browser_view import DESKTOP, PHONE, fits, set_scheme
 
+OF_ALL_KINDS = ("equal_cost", "guidance", "methods", "train_inference_gap")  # tables and pictures that others repeat
+
 
 @pytest.fixture
 def opened(browser, run_dir):
@@ -180,8 +182,10 @@ def test_axe_finds_nothing(opened, axe_violations, scheme):
     assert axe_violations(opened, scheme) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name in OF_ALL_KINDS else pytest.mark.endurance) for name in STUDIES],
+)
 def test_the_pages_of_the_studies_are_accessible_and_fit(browser, axe_violations, study_page, name):
     browser.get(study_page(name).as_uri())
     for scheme in ("light", "dark"):

@@ -123,8 +123,10 @@ def resumed(root, cell_id):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "at_each_write",
-    [lambda n: [ERRORS[n % len(ERRORS)]], pytest.param(lambda n: ERRORS, marks=pytest.mark.endurance)],
-    ids=["errors in turn", "every error"],
+    [
+        pytest.param(lambda n: [ERRORS[n // 2 % len(ERRORS)]] * (n % 2), id="errors in turn at every other write"),
+        pytest.param(lambda n: ERRORS, id="every error", marks=pytest.mark.endurance),
+    ],
 )
 def test_a_cell_survives_a_failure_of_the_disk_at_every_write(begun, cell_id, tmp_path, monkeypatch, at_each_write):
     monkeypatch.setattr(heartbeat, "EVERY_S", float("inf"))  # a slow cell writes no more often than a fast one

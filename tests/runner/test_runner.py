@@ -26,7 +26,7 @@ from tread_bench.runner.runner import run
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
 
-TOY = toy_suite(iterations=40, checkpoint_every=5, seeds=1)
+TOY = toy_suite(iterations=40, checkpoint_every=5, seeds=1, pairs=0)
 
 
 def begin(*arguments: object, **environment: str) -> subprocess.Popen[str]:
@@ -79,7 +79,10 @@ def test_a_killed_cell_goes_on_and_ends_bit_for_bit_as_an_undisturbed_one(toy, f
 @pytest.mark.parametrize(
     ("number", "limits", "reason"),
     [
-        (signal.SIGKILL, "{retries: 0}", "the process was killed by SIGKILL: by a user, or by the kernel because"),
+        pytest.param(
+            *(signal.SIGKILL, "{retries: 0}", "the process was killed by SIGKILL: by a user, or by the kernel because"),
+            marks=pytest.mark.endurance,
+        ),
         (signal.SIGSEGV, "{retries: 3}", "crash in native code (SIGSEGV)"),
     ],
 )
@@ -115,7 +118,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_w
         capture_output=True,
         text=True,
         timeout=300,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30)),
     )
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")
@@ -150,15 +153,16 @@ def test_of_two_runners_on_one_folder_one_is_refused_and_the_other_undisturbed(t
 def test_a_run_goes_on_under_other_numerics_only_where_asked_to_and_its_records_say_so(toy, tmp_path):
     """A processor with other instructions, as torch sees it."""
     old = {"ATEN_CPU_CAPABILITY": "default"}
-    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, **old)
+    timed = ("--set", "timing.pairs=2")
+    runner = begin("run", toy, "--out", tmp_path, "--workers", 1, *timed, **old)
     wait_for(lambda: any(tmp_path.glob("cells/routed-*/checkpoints/*.sha256")))
     runner.terminate()
     runner.communicate(timeout=60)
-    refused = tread_bench("run", toy, "--out", tmp_path)
+    refused = tread_bench("run", toy, "--out", tmp_path, *timed)
     assert refused.returncode == 2
     assert "cpu_capability was 'DEFAULT', is " in refused.stderr
     assert "--accept-other-numerics" in refused.stderr
-    done = tread_bench("run", toy, "--out", tmp_path, "--accept-other-numerics")
+    done = tread_bench("run", toy, "--out", tmp_path, *timed, "--accept-other-numerics")
     assert done.returncode == 0, done.stderr
     dense, routed = (record(tmp_path, row)["conditions"] for row in ("dense", "routed"))
     assert dense["cpu_capability"] == "DEFAULT"  # it had been trained when the runner was ended

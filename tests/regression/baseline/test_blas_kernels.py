@@ -37,17 +37,23 @@ def records(run: Path) -> dict[Path, dict]:
     return {path: json.loads(path.read_text()) for path in sorted(run.glob("cells/*/record.json"))}
 
 
+@pytest.fixture(scope="module")
+def accepted(runs):
+    """A baseline of the run with Haswell's kernels."""
+    done = tread_bench("check", runs / "Haswell", "--baseline", runs / "baseline.json", "--accept")
+    assert done.returncode == 0, done.stderr
+    return runs / "baseline.json"
+
+
 def check(runs, run):
     return tread_bench("check", runs / run, "--baseline", runs / "baseline.json", "--json")
 
 
 @pytest.mark.slow
-def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fails(runs):
+def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fails(runs, accepted):
     kids = [[r["evaluations"][-1]["kid"] for r in records(runs / core).values()] for core in CORES]
     assert kids[0] != kids[1], "the kernels change no digit: this test shows nothing"
-    accepted = tread_bench("check", runs / "Haswell", "--baseline", runs / "baseline.json", "--accept")
-    assert accepted.returncode == 0, accepted.stderr
-    assert '"blas_kernels": "Haswell"' in (runs / "baseline.json").read_text()
+    assert '"blas_kernels": "Haswell"' in accepted.read_text()
     done = check(runs, "SkylakeX")
     assert done.returncode == 0, done.stdout
     told = [f["reason"] for f in json.loads(done.stdout)["findings"] if f["figure"] == "bits"]
@@ -55,12 +61,25 @@ def test_a_run_under_other_kernels_passes_and_one_with_a_flipped_weight_bit_fail
     assert told and set(told) <= {"equal bits", within}, "FID reads NumPy's BLAS for sums alone, KID is not compared"
 
     path, record = next(iter(records(runs / "SkylakeX").items()))
+    path.write_text(json.dumps(with_fid(record, 1 + 1e-12)))
+    done = check(runs, "SkylakeX")
+    assert done.returncode == 0, done.stdout
+    assert within in [f["reason"] for f in json.loads(done.stdout)["findings"] if f["figure"] == "bits"]
+    path.write_text(json.dumps(with_fid(record, 1 + 1e-8)))
+    assert check(runs, "SkylakeX").returncode == 1
+
     path.write_text(json.dumps({**record, "final_weights_sha256": flipped(runs / "SkylakeX", record["cell"])}))
     done = check(runs, "SkylakeX")
     assert done.returncode == 1, done.stdout
     failed = [f["reason"] for f in json.loads(done.stdout)["findings"] if f["verdict"] == "fail"]
     assert failed == ["final weights: different bits under the same build, CPU capability and threads"]
     path.write_text(json.dumps(record))
+
+
+def with_fid(record: dict, factor: float) -> dict:
+    """The record with its last FID times that."""
+    *before, last = record["evaluations"]
+    return {**record, "evaluations": [*before, {**last, "fid": last["fid"] * factor}]}
 
 
 def flipped(run: Path, cell: str) -> str:
@@ -74,8 +93,8 @@ def flipped(run: Path, cell: str) -> str:
     return weights_sha256(network.backbone)
 
 
-@pytest.mark.slow
-def test_a_run_goes_on_under_other_kernels_and_its_records_say_so(runs, tmp_path):
+@pytest.mark.endurance
+def test_a_run_goes_on_under_other_kernels_and_its_records_say_so(runs, accepted):
     suite, run = runs / "toy.yaml", runs / "SkylakeX"
     (path, before), *_ = records(run).items()
     (path.parent / "outcome.json").unlink()

@@ -42,7 +42,7 @@ def assert_ends_are_told(ends: dict[str, Ended]) -> None:
 
 
 @needs_submitit
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_submitit_s_own_processes_end_as_the_local_executor_tells(tmp_path):
     assert_ends_are_told(ends_of(Slurm(tmp_path / "slurm", cluster="local"), tmp_path / "log"))
 
@@ -77,7 +77,9 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
     suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
     far = subprocess.Popen(
-        command("run", suite, "--out", out, "--executor", "slurm"), text=True, stderr=subprocess.PIPE
+        command("run", suite, "--out", out, "--executor", "slurm", "--set", "timing.pairs=0"),
+        text=True,
+        stderr=subprocess.PIPE,
     )
     wait_for(lambda: list(out.glob("cells/*/checkpoints/*.sha256")), seconds=200)
     running = ["squeue", "--me", "--array", "--noheader", "--states=R", "--format=%i"]
