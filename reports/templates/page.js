@@ -85,7 +85,7 @@ function reveal() {
 if (form) {
   form.hidden = false;
   form.addEventListener("change", () => { filter(); keep(); });
-  form.addEventListener("reset", () => setTimeout(() => { filter(); keep(); }));
+  form.querySelector("button").addEventListener("click", () => { form.reset(); filter(); keep(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   filter();
 }

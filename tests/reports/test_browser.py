@@ -8,6 +8,7 @@ import pytest
 from synthetic_studies import STUDIES
 
 from tests.browser_view import DESKTOP, PHONE, fits, set_scheme
+from tests.command_line import wait_for
 
 OF_ALL_KINDS = ("equal_cost", "guidance", "methods", "train_inference_gap")  # tables and pictures that others repeat
 
@@ -118,7 +119,7 @@ def test_filters_select_rows_cells_and_marks_and_the_address_holds_them(opened, 
 
     # A link within the page keeps the choice; the address opens on it; without it everything is there.
     opened.find_element("css selector", "nav a[href='#cells']").click()
-    assert opened.current_url.endswith("#cells?method=tread&seed=3")
+    wait_for(lambda: opened.current_url.endswith("#cells?method=tread&seed=3"), seconds=20)
     opened.get("about:blank")
     opened.get(address.replace("#", "#row-2:8@0.5"))
     assert len(visible(opened, "tr[data-method]")) == 6
