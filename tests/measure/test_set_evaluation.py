@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from tread_bench.core.config.metrics import in_protocol
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.core.extractors import find_extractor
 from tread_bench.measure import set_evaluation
-from tread_bench.measure.quality.features import open_extractor
+from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
+from tread_bench.measure.quality.features import Features, open_extractor
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import NetworkChoice, SetRequest, evaluate_sets, foreseen_refusals
@@ -175,6 +177,22 @@ def test_a_metric_of_statistics_alone_opens_no_features_a_second_time(
     assert row.refused == "features were opened"
 
 
+def test_features_are_read_once_and_their_sums_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets = write_grey(tmp_path / "mine.npz", 0), write_grey(tmp_path / "real.npz", 1)
+    read = list[ImageStream]()
+
+    def counted(store: FeatureStore, images: ImageStream, *rest: Any, **more: Any) -> Features:
+        read.append(images)
+        return features(store, images, *rest, **more)
+
+    features = FeatureStore.features
+    monkeypatch.setattr("tread_bench.measure.set_evaluation.FeatureStore.features", counted)
+    measured(request(*sets, ("fid", "precision_recall"), "digits-classifier"))
+    assert len(read) == 2
+    measured(request(*sets, ("fid",), "digits-classifier"))
+    assert len(read) == 2
+
+
 def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_work(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
     np.savez(tmp_path / "mine.npz", arr_0=pixels)
@@ -281,6 +299,9 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
+    unread: Any = None
+    own = set_evaluation._Seen(unread, "digits-classifier", asked(odd, real), lambda *_: None)
+    assert own.by_class({"0": 1.0, "1": 2.0}) == {"bat": 1.0, "dog": 2.0}  # numbers are then the samples' own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
 

@@ -348,7 +348,7 @@ class _Seen:
 
     def classes(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
         """What the protocol says of classes that the metrics read: how many samples have which, and the reference's."""
-        labels, of_reference = self._labels
+        labels, of_reference, _ = self._labels
         found = {}
         if labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
             found["classes_sha256"] = array_sha256(np.sort(labels))
@@ -357,20 +357,21 @@ class _Seen:
         return found
 
     @cached_property
-    def _labels(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None]:
-        """Of the samples and of the reference, under one numbering where they have the same classes."""
+    def _labels(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, Sequence[str]]:
+        """Of the samples and of the reference, under one numbering where they have the same classes; and the names of
+        the samples' classes in that numbering, where they have names.
+        """
         samples, images = self.request.samples, self.request.reference.images
+        own_names = samples.classes or ()
         if images is None:
-            return samples.labels, None
+            return samples.labels, None, own_names
         with suppress(UserError):  # metrics that compare classes are refused
-            return matched_labels(samples, images)
-        return samples.labels, images.labels
+            return *matched_labels(samples, images), images.classes or own_names
+        return samples.labels, images.labels, own_names
 
     def by_class(self, parts: Mapping[str, float]) -> dict[str, float]:
-        """Figures of classes by name, where the classes of a set have names, else by label."""
-        samples, images = self.request.samples, self.request.reference.images
-        names = (None if images is None else images.classes) or samples.classes or ()
-        of_labels = {str(label): name for label, name in enumerate(names)}
+        """Figures of the samples' classes by name, where classes have names, else by label."""
+        of_labels = {str(label): name for label, name in enumerate(self._labels[2])}
         return {of_labels.get(part, part): value for part, value in parts.items()}
 
     def wrong_statistics(self, metric: MetricFamily) -> str:
@@ -429,7 +430,7 @@ class _Seen:
         kept = found.pooled if most is not None and images.count > most else found.pooled.to(self.extractor.device)
 
         # Their sums.
-        sums = store.statistics(images, self.extractor, spatial=spatial, batch=batch)
+        sums = store.statistics(images, self.extractor, spatial=spatial, batch=batch, features=found)
         return Statistics(sums.pooled.keeping(kept, found.logits), sums.spatial)
 
 

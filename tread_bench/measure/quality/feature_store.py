@@ -97,10 +97,16 @@ class FeatureStore:
         spatial: bool = False,
         batch: int | None = None,
         progress: Callable[[int], None] = lambda done: None,
+        features: Features | None = None,
     ) -> Statistics:
         """Sums over the features of all images, on the extractor's device, without these features.
 
-        They are stored, too: where they are found, no feature is read. Arguments and errors are those of `features`.
+        They are stored, too: where they are found, no feature is read.
+
+        Args:
+            features: of these images, from `features`, where they have been read already.
+
+        The other arguments and the errors are those of `features`.
         """
         # What is there.
         batch = batch or extractor.batch
@@ -113,7 +119,8 @@ class FeatureStore:
             return found.to(device)
 
         # What is not.
-        features = self.features(images, extractor, spatial=spatial, batch=batch, progress=progress)
+        if features is None:
+            features = self.features(images, extractor, spatial=spatial, batch=batch, progress=progress)
         of_spatial = None if features.spatial is None else _sums(features.spatial, device)
         found = Statistics(_sums(features.pooled, device), of_spatial)
         with one_at_a_time(f"features-{key}"):
