@@ -405,8 +405,7 @@ def test_compiling_goes_with_checkpointing_micro_batches_and_autocast(counter):
 @pytest.mark.parametrize(
     ("cell", "backbone"),
     [
-        pytest.param(DENSE, "DiT", id="dense-DiT"),
-        pytest.param(ROUTED, "DiT", id="tread-DiT", marks=pytest.mark.endurance),
+        pytest.param(ROUTED, "DiT", id="tread-DiT"),
         pytest.param(ROUTED, "DiS", id="tread-DiS", marks=pytest.mark.endurance),
         pytest.param(NEIGHBOURS["layer_skip"], "DiT", id="layer_skip-DiT", marks=pytest.mark.endurance),
     ],

@@ -124,7 +124,7 @@ def resumed(root, cell_id):
 @pytest.mark.parametrize(
     "at_each_write",
     [
-        pytest.param(lambda n: [ERRORS[n // 2 % len(ERRORS)]] * (n % 2), id="errors in turn at every other write"),
+        pytest.param(lambda n: [ERRORS[n % len(ERRORS)]], id="errors in turn"),
         pytest.param(lambda n: ERRORS, id="every error", marks=pytest.mark.endurance),
     ],
 )

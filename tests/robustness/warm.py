@@ -208,4 +208,4 @@ if __name__ == "__main__":
     if asked := serve():
         become(asked)
         run_command()
-    os._exit(0)  # as they do
+    os._exit(0)  # without the destructors of torch and Numba, which cost time

@@ -118,7 +118,7 @@ def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_w
         capture_output=True,
         text=True,
         timeout=300,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
     )
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")

@@ -22,8 +22,8 @@ from tread_bench.core.plugins import named
 from tread_bench.core.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor, Features
 
-IMAGES = 8
-BATCHES = (1, 3)
+IMAGES = 24
+BATCHES = (1, 7)
 RELATIVE, ABSOLUTE = 1e-4, 1e-5  # convolutions choose their algorithm by the size of the batch
 
 

@@ -80,9 +80,12 @@ def protocol_details(
         samples: what is known of how they were made; empty: nothing.
         compared: the reference images whose features are compared one by one, in words.
     """
+    # What the metrics say of themselves: those of a standard cell under their names, others together.
     standard = standard_metrics()
     stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
     further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
+
+    # All of it.
     return {
         "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
         "feature_network": extractor.name,

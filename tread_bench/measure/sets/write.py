@@ -49,11 +49,14 @@ def write_samples_npz(
 
     Source of the format: Dhariwal and Nichol 2021, guided_diffusion, scripts/image_sample.py.
     """
+    # Refuse before anything is written.
     if labels is not None:
         labels = np.ascontiguousarray(labels, np.int64)
         if labels.shape != (count,):
             raise ValueError(f"labels of shape {labels.shape} for {count} images; give one for each, (count,)")
     _check_space(path, count * int(np.prod(shape)))
+
+    # The images, one batch after the other.
     channels, height, width = shape
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         archive.comment = SAMPLES_MARK
@@ -70,6 +73,8 @@ def write_samples_npz(
                 progress(done, count)
             if done != count:
                 raise ValueError(f"{done} images were given where {count} were expected")
+
+        # Their classes.
         if labels is not None:
             with _member(archive, LABELS, labels.shape, np.dtype(np.int64)) as member:
                 member.write(labels.tobytes())
