@@ -92,7 +92,16 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
     driver = shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("no chromium with chromedriver on this machine")
+    from tests.command_line import wait_for
+
     started = []
+
+    class Browser(webdriver.Chrome):  # type: ignore[name-defined, misc]
+        def get(self, url: str) -> None:
+            """Return once the page is complete: the driver itself may return while it is loading."""
+            super().get(url)
+            script = "return document.readyState === 'complete' && location.href.split('#')[0] === arguments[0]"
+            wait_for(lambda: self.execute_script(script, url.partition("#")[0]), seconds=60)
 
     def start() -> Any:
         options = webdriver.ChromeOptions()
@@ -102,7 +111,7 @@ def open_browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         for argument in (*quiet, "--disable-background-networking", f"--user-data-dir={profile}"):
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        started.append(webdriver.Chrome(options=options, service=webdriver.ChromeService(driver)))
+        started.append(Browser(options=options, service=webdriver.ChromeService(driver)))
         return started[-1]
 
     yield start
