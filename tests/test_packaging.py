@@ -82,6 +82,7 @@ def test_a_run_from_the_wheel_ends_with_its_page(unpacked: Path, tmp_path: Path)
     assert (tmp_path / "run" / "index.html").is_file()
 
 
+@pytest.mark.slow
 def test_folders_of_the_same_names_are_not_in_the_way(unpacked: Path, tmp_path: Path) -> None:
     for name in ("backbones", "reports", "suites"):
         (tmp_path / name).mkdir()

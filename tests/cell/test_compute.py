@@ -523,6 +523,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library has no mallopt")
 def test_a_process_reuses_the_memory_that_its_steps_free():
     pages = {}

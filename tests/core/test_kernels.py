@@ -54,6 +54,7 @@ def test_an_unknown_name_is_named_with_those_that_exist(kind):
         resolve_kernels({kind: "fast"}, "cpu")
 
 
+@pytest.mark.slow
 def test_numba_is_imported_by_the_backbones_that_use_it_alone():
     script = """
 import sys

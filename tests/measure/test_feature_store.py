@@ -324,6 +324,7 @@ print(peak_mib() - before)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "share"), [("stored", 0.5), ("in memory", 1.3)])
 def test_memory_stays_bounded(way: str, share: float, tmp_path: Path) -> None:
     done = python(MEMORY, way, tmp_path)

@@ -66,6 +66,7 @@ def test_a_table_holds_every_digit(made):
         assert lines[label]["Δ FID, low"] == (repr(difference.low) if difference else "")
 
 
+@pytest.mark.slow
 def test_the_same_export_again_replaces_its_own_files_alone(made):
     run, paper = made
     before = {path.name: path.read_bytes() for path in paper.iterdir()}

@@ -183,6 +183,7 @@ def test_what_a_run_keeps_is_at_most_what_was_estimated_and_a_third_of_it_at_lea
     assert measured <= estimated <= 3 * measured
 
 
+@pytest.mark.slow
 def test_a_run_that_the_disk_has_no_room_for_is_refused_before_it_trains(toy, tmp_path, monkeypatch):
     plan = load_plan(toy)
     usage = namedtuple("usage", "total used free")

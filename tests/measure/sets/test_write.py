@@ -121,6 +121,7 @@ assert sum(len(images) for images in compressed.batches(10)) == 400
 """
 
 
+@pytest.mark.slow
 def test_a_set_larger_than_memory_is_written_and_read(tmp_path):
     one = images(1, (256, 256))  # pixels that do not compress
     np.savez_compressed(tmp_path / "compressed.npz", arr_0=np.broadcast_to(one, (400, 256, 256, 3)))

@@ -86,6 +86,7 @@ def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
     assert "does not see the folder" in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, tmp_path):
     tasks = [Task(key, "builtins:exec", (HOLD_THE_GIL,), tmp_path / key) for key in "ab"]
     events = Local(2)(tasks)
