@@ -6,6 +6,7 @@ import gc
 import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -580,6 +581,22 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
     with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):
         reference_of_set(file, extractor)
+
+
+def test_statistics_of_a_file_are_doubted_beside_weights_that_are_not_published(
+    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = reference_of(digits, extractor)
+    of_file = replace(own, published=own.records.moments)
+    cell = Cell.model_validate({**CELL, "metrics": {"num_samples": 128}})
+    found = {}
+    for is_published in (False, None, True):
+        monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda _, it=is_published: it)
+        for reference in (own, of_file):
+            found[is_published, reference is of_file] = protocol(cell, extractor, reference)
+    doubted = [key for key, (_, details) in found.items() if "not the published ones" in details.get("caution", "")]
+    assert doubted == [(False, True)]
+    assert len({fingerprint for fingerprint, _ in found.values()}) == 1
 
 
 def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:

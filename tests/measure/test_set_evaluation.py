@@ -332,7 +332,7 @@ def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that
         (True, with_statistics, False),
         (False, asked, False),
     ):
-        monkeypatch.setattr("tread_bench.measure.set_evaluation.is_published", lambda options, it=is_published: it)
+        monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda options, it=is_published: it)
         _, rows, _ = measured(reference)
         assert ("not the published ones" in "".join(rows["fid"].warnings)) == is_doubted
         assert "not the published ones" not in "".join(rows["precision"].warnings)

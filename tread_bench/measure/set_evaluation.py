@@ -18,11 +18,15 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
-from tread_bench.core.weights_folder import is_published
 from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor
-from tread_bench.measure.quality.fingerprint import below_protocol, protocol_details, protocol_fingerprint
+from tread_bench.measure.quality.fingerprint import (
+    below_protocol,
+    doubtful_weights,
+    protocol_details,
+    protocol_fingerprint,
+)
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
@@ -282,11 +286,8 @@ def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest)
     # The weights behind statistics that came with the reference.
     stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)}
     is_stored = any(name in request.reference.stored for need, name in stored.items() if need in reads)
-    if is_stored and is_published(network.options) is False:
-        yield (
-            f"the weights of {network.name} are not the published ones: the reference's statistics must be of the same "
-            "weights, or these distances mean nothing"
-        )
+    if is_stored and (warning := doubtful_weights(network.options)):
+        yield warning
 
 
 def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -> Mapping[str, Estimate] | str:

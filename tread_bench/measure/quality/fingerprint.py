@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
+from tread_bench.core.weights_folder import is_published
 from tread_bench.measure.quality.generation import lacking_in_reference
 
 if TYPE_CHECKING:
-    from tread_bench.core.config.metrics import Metrics
     from tread_bench.core.config.suite import Cell
     from tread_bench.core.data_sources import Factor
+    from tread_bench.core.extractors import ExtractorOptions
     from tread_bench.core.metrics import MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
@@ -35,7 +36,8 @@ def protocol(
     """The fingerprint of a cell's figures, and its details for the page.
 
     Guidance is not part of it: samples are compared across guidance. The details also hold a `caution` where there are
-    few samples, and what is `not_measured`, with its reason; they follow from the rest and are not part of it either.
+    few samples or doubtful weights, and what is `not_measured`, with its reason; they follow from the rest and are not
+    part of it either.
     """
     metrics = cell.metrics
     lacking = metrics.not_measured(cell.data)
@@ -48,7 +50,9 @@ def protocol(
             measured.append(metric)
     generated = how_generated(cell, decoder)
     details = protocol_details(extractor, reference, measured, metrics.num_samples, generated, reference.compared)
-    notes = _caution(metrics, measured, extractor.dims) | ({"not_measured": not_measured} if not_measured else {})
+    notes = _caution(cell, measured, extractor.dims, reference)
+    if not_measured:
+        notes |= {"not_measured": not_measured}
     return protocol_fingerprint(**details), details | notes
 
 
@@ -139,8 +143,9 @@ def _stated(given: Factor, found: Any) -> Any:
     return list(given) if isinstance(given, tuple) else given
 
 
-def _caution(metrics: Metrics, measured: Sequence[MetricOptions], dims: int) -> dict[str, str]:
-    """What to know of figures of few samples."""
+def _caution(cell: Cell, measured: Sequence[MetricOptions], dims: int, reference: Reference) -> dict[str, Any]:
+    """What to know of figures of few samples, and of statistics that came with the reference."""
+    metrics = cell.metrics
     messages = []
     if metrics.num_samples < 2 * dims:
         messages.append(
@@ -148,7 +153,21 @@ def _caution(metrics: Metrics, measured: Sequence[MetricOptions], dims: int) -> 
         )
     if metrics.follows_published and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
         messages.append(warning)
+    if reference.published is not None and (warning := doubtful_weights(metrics.network(cell.data))):
+        messages.append(warning)
     return {"caution": "; ".join(messages)} if messages else {}
+
+
+def doubtful_weights(network: ExtractorOptions) -> str:
+    """A warning beside statistics that came with a reference; empty unless the network's weights are known not to be
+    the published ones.
+    """
+    if is_published(network) is not False:
+        return ""
+    return (
+        f"the weights of {network.name} are not the published ones: the reference's statistics must be of the same "
+        "weights, or these distances mean nothing"
+    )
 
 
 def below_protocol(measured: Iterable[MetricFamily], num_samples: int) -> str:
