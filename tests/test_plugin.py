@@ -53,7 +53,7 @@ SHOWN = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the plug-ins' distributions are installed into, without a network."""
     folder = tmp_path_factory.mktemp("site")
@@ -92,7 +92,7 @@ print(json.dumps({name: [str(violation) for violation in violations] for name, v
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def violations(installed: Path) -> dict[str, list[str]]:
     """What the contracts' checks find in each plug-in."""
     return json.loads(run_with(installed, "-c", CHECKED))
@@ -106,7 +106,7 @@ def run_with(installed: Path, *command: object) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """Gives the standard output of commands that find the plug-ins, in forks of a process that has torch."""
     with pytest.MonkeyPatch.context() as patched:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 import pytest
 
 from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
+from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import finished_run, toy_suite, write_suite
 from tread_bench.cli.display import Lines
 from tread_bench.core.cell_costs import cell_cost
@@ -113,13 +113,8 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
     suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
-    done = subprocess.run(
-        command("run", suite, "--out", out, "--workers", 1),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (8 * 2**30, 8 * 2**30)),
-    )
+    assert MEMORY_BYTES < 250_000 * 16 * 512 * 4  # one activation, and what a command of these tests may have
+    done = tread_bench("run", suite, "--out", out, "--workers", 1)
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")
     assert (failed["status"], failed["attempts"]) == ("failed", ["failed"])
