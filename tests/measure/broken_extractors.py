@@ -29,6 +29,7 @@ def with_change(change):
     return build
 
 
+of_one_size = open_digits_classifier
 cropped = with_change(lambda features, logits: (features[:, 1:], logits))
 in_float64 = with_change(lambda features, logits: (features.double(), logits))
 without_logits = with_change(lambda features, logits: (features, None))

@@ -48,12 +48,14 @@ BROKEN = {
     "draws": {"determinism"},
     "of_another_name_each_time": {"determinism"},
     "named_in_words": {"identity"},
+    "of_one_size": {"sizes"},
 }
+ALSO_SAID = {"of_one_size": {"resizes": True}}  # in the description
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_check_finds_what_it_is_there_for(name):
-    broken = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}")
+    broken = replace(DIGITS, builder=f"tests.measure.broken_extractors:{name}", **ALSO_SAID.get(name, {}))
     assert {violation.check for violation in check_extractor(broken, shape=GREY)} == BROKEN[name]
 
 
@@ -117,6 +119,7 @@ def announced_as(monkeypatch, **changes):
         ({"ships": "yes"}, "its ships must be a bool, not 'yes'"),
         ({"files": ()}, "its files must be a Callable, not ()"),
         ({"has_spatial": None}, "its has_spatial must be a bool, not None"),
+        ({"resizes": 1}, "its resizes must be a bool, not 1"),
         ({"distance": None}, "its distance must be a str, not None"),
         ({"published": []}, "its published must be a tuple, not []"),
         ({"published": ("weights.pth",)}, "its published must be a tuple of tread_bench.Published"),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 from torch_fidelity import FeatureExtractorInceptionV3
 
@@ -63,13 +64,16 @@ def ours(extractor: Extractor) -> Features:
 def resized(pixels: Tensor, size: int = 299) -> Tensor:
     """TensorFlow 1's ResizeBilinear: output i reads the input at i * side / size, without half pixels."""
     x = pixels.double().numpy()
-    side = x.shape[-1]
+    (low, high, part), (left, right, share) = (_neighbours(side, size) for side in x.shape[-2:])
+    rows = x[:, :, low] * (1 - part[:, None]) + x[:, :, high] * part[:, None]
+    return torch.from_numpy(rows[..., left] * (1 - share) + rows[..., right] * share).float()
+
+
+def _neighbours(side: int, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The two inputs that each output lies between, and the share of the second."""
     at = np.arange(size) * np.float32(side / size)
     low = np.floor(at).astype(int)
-    high = np.minimum(low + 1, side - 1)
-    part = at - low
-    rows = x[:, :, low] * (1 - part[:, None]) + x[:, :, high] * part[:, None]
-    return torch.from_numpy(rows[..., low] * (1 - part) + rows[..., high] * part).float()
+    return low, np.minimum(low + 1, side - 1), at - low
 
 
 def conv(w: Weights, name: str, x: Tensor, stride: int = 1, padding: Any = 0) -> Tensor:
@@ -141,6 +145,13 @@ def test_one_pass_gives_what_the_graph_gives(count: int, extractor: Extractor, w
     found = extractor.features(random_images(count), spatial=True)
     expected = restated(weights, random_images(count))
     assert [tuple(one.shape) for one in found] == [(count, 2048), (count, 1008), (count, 2023)]
+    for name, one, other in zip(Features._fields, found, expected, strict=True):
+        assert difference(one, other) < CLOSE, name
+
+
+def test_images_that_are_not_square_are_resized_alike(extractor: Extractor, weights: Weights) -> None:
+    wide = random_images(FEW)[:, :, :25]
+    found, expected = extractor.features(wide, spatial=True), restated(weights, wide)
     for name, one, other in zip(Features._fields, found, expected, strict=True):
         assert difference(one, other) < CLOSE, name
 

@@ -72,6 +72,7 @@ class ExtractorFamily:
             mistake in these files; None: a cell that reads them finds it.
         has_spatial: whether its network, called with `spatial=True`, returns a third output: features that keep the
             places in the image, as sFID compares them.
+        resizes: whether its network takes images of any height and width, and not square ones alone.
         distance: title of the Fréchet distance of its features; a network that its builder calls otherwise has "FID".
         published: files of weights that `find_weights` looks for, the best known first.
         stored_as: arrays of mean and covariance of its features in an .npz file of reference statistics.
@@ -86,6 +87,7 @@ class ExtractorFamily:
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
     check_files: str | None = None
     has_spatial: bool = False
+    resizes: bool = False
     distance: str = "FID"
     published: tuple[Published, ...] = ()
     stored_as: tuple[str, str] | None = None
@@ -110,7 +112,7 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
         or wrong_builder(extractor.builder)
         or ("" if extractor.check_files is None else wrong_builder(extractor.check_files, "check_files"))
         or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
-        or wrong_traits(extractor, has_spatial=bool, distance=str, published=tuple)
+        or wrong_traits(extractor, has_spatial=bool, resizes=bool, distance=str, published=tuple)
     )
     if wrong:
         return wrong

@@ -106,6 +106,17 @@ def check_batches(subject: ExtractorSubject) -> Iterator[str]:
                 yield f"{name} in batches of {size} differ from those in one batch by up to {furthest:g}"
 
 
+def check_sizes(subject: ExtractorSubject) -> Iterator[str]:
+    """If its description says that it resizes images, those that are not square have features too."""
+    if not subject.family.resizes:
+        return
+    wide = torch.cat([subject.pixels, subject.pixels], dim=-1)[:2]
+    features = subject.extractor.features(wide, subject.has_spatial).pooled
+    expected = (2, subject.extractor.dims)
+    if tuple(features.shape) != expected or not features.isfinite().all():
+        yield f"expected finite features {expected} of images twice as wide as high; saw {_seen(features)}"
+
+
 def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
     """Features are the same bit for bit if computed again, also by a second instance, whose identity is the same."""
     torch.manual_seed(0)
@@ -135,14 +146,15 @@ def _pairs(whole: Features, parts: list[Features]) -> Iterator[tuple[str, Tensor
             yield name, one, torch.cat(split)
 
 
-def _seen(logits: Tensor | None) -> str:
-    return "None" if logits is None else f"{logits.dtype} {tuple(logits.shape)}"
+def _seen(output: Tensor | None) -> str:
+    return "None" if output is None else f"{output.dtype} {tuple(output.shape)}"
 
 
 EXTRACTOR_CHECKS: tuple[Callable[[ExtractorSubject], Iterator[str]], ...] = (
     check_features,
     check_content,
     check_batches,
+    check_sizes,
     check_determinism,
     check_identity,
 )

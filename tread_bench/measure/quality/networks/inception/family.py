@@ -24,6 +24,7 @@ INCEPTION = ExtractorFamily(
     ships=False,
     files=weights_file,
     check_files="tread_bench.measure.quality.networks.inception.extractor:weights_problems",
+    resizes=True,
     has_spatial=True,
     stored_as=("mu", "sigma"),  # ADM, pytorch-fid, EDM2's "fid"
     spatial_stored_as=("mu_s", "sigma_s"),  # ADM's sFID
