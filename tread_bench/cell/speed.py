@@ -36,7 +36,7 @@ from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
-PROFILED_STEPS = 3  # at most, no more than half of the pairs, and no more than take about
+PROFILED_STEPS = 3  # at most
 PROFILED_MS = 1000
 
 
@@ -105,6 +105,11 @@ def time_backbone(
     return {**timed, **numerics.model_dump(mode="json")}
 
 
+def profiled_steps(pairs: int, step_ms: float) -> int:
+    """How many steps run under the profiler: one or more, at most half as many as pairs, and about a second's worth."""
+    return max(1, min(PROFILED_STEPS, pairs // 2, round(PROFILED_MS / step_ms)))
+
+
 def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     """Step times of `routed`, interleaved with those of `dense`; then where they go, and the loop of `routed` alone."""
     # The machine, by a fixed computation.
@@ -120,7 +125,7 @@ def time_pair(dense: Trainer, routed: Trainer, timing: Timing) -> TimingFigures:
     after = read_gpu()
 
     # Where a step's time goes.
-    steps = min(PROFILED_STEPS, max(1, min(timing.pairs // 2, round(PROFILED_MS / median(times.reference_ms)))))
+    steps = profiled_steps(timing.pairs, median(times.reference_ms))
     parts = step_parts(routed_steps, routed.device, steps)
     dense_parts = step_parts(dense_steps, dense.device, steps)
 
