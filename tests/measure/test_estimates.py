@@ -136,6 +136,15 @@ def test_classes_of_fewer_images_than_features_are_warned_about(counts, fewest):
     assert found.warning == (expected if fewest else "")
 
 
+def test_classes_are_called_by_their_names_everywhere():
+    (samples, labels), reference = with_labels(9, 0), with_labels(9, 1)
+    found = features_to_per_class_fid(samples, labels, *reference, ("cat", "dog", "owl"))
+    assert list(found.parts) == ["cat", "dog", "owl"] and "images of class cat" in found.warning
+    without = reference[0][reference[1] < 2], reference[1][reference[1] < 2]
+    with pytest.raises(ValueError, match="class owl has 0 reference images"):
+        features_to_per_class_fid(samples, labels, *without, ("cat", "dog", "owl"))
+
+
 def test_samples_under_each_others_labels_are_far_in_each_class_alone():
     samples, labels = with_labels(300, 0)
     reference, reference_labels = with_labels(300, 1)

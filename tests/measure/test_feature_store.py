@@ -21,7 +21,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features
 from tread_bench.measure.quality.statistics import features_to_statistics
-from tread_bench.measure.quality.statistics_file import Statistics, load_statistics
+from tread_bench.measure.quality.statistics_file import Statistics
 
 COUNT, BATCH, SHARD = 2450, 250, 1000  # two shards and a half
 
@@ -173,7 +173,32 @@ def test_damaged_sums_are_summed_again(tmp_path: Path) -> None:
     again = Images()
     assert same_sums(statistics_of(tmp_path, again), expected)
     assert again.read == []
-    assert load_statistics(path, path.parent.name) is not None  # written anew
+    assert path.read_bytes() == content  # written anew
+
+
+def test_sums_under_other_kernels_are_summed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    statistics_of(tmp_path)
+    before = (entry(tmp_path) / "statistics.safetensors").read_bytes()
+    monkeypatch.setattr("tread_bench.measure.quality.feature_store.blas_kernels", lambda: "Other")
+    again = Images()
+    statistics_of(tmp_path, again)
+    assert again.read == [] and (entry(tmp_path) / "statistics.safetensors").read_bytes() != before
+
+
+def test_sums_with_spatial_ones_are_not_replaced_by_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes that sum at once, one may request less than the other has stored meanwhile."""
+    features = FeatureStore.features
+
+    def overtaken(store: FeatureStore, *arguments: Any, **options: Any) -> Features:
+        monkeypatch.undo()
+        statistics_of(tmp_path, spatial=True)
+        return features(store, *arguments, **options)
+
+    monkeypatch.setattr(FeatureStore, "features", overtaken)
+    assert statistics_of(tmp_path).spatial is None
+    (entry(tmp_path) / "pooled.npy").unlink()
+    again = Images()
+    assert statistics_of(tmp_path, again, spatial=True).spatial is not None and again.read == []
 
 
 def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:

@@ -24,6 +24,7 @@ from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
+from tread_bench.core.metrics import Needs
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
@@ -190,6 +191,16 @@ def test_batches_are_added_in_place_and_leave_nothing() -> None:
     assert statistics._half is before[1] and statistics.count == 101 * 32
 
 
+def test_statistics_that_keep_other_features_are_apart() -> None:
+    first = FeatureStatistics(8)
+    first.add(gaussian(32, 8, 0))
+    sums = first.count, first.total.clone(), first.outer
+    other = first.keeping(gaussian(4, 8, 1), None)
+    assert torch.equal(other.features, gaussian(4, 8, 1)) and torch.equal(other.outer, sums[2])
+    other.add(gaussian(32, 8, 2))
+    assert first.count == sums[0] and torch.equal(first.total, sums[1]) and torch.equal(first.outer, sums[2])
+
+
 @pytest.mark.parametrize(("network", "tolerance"), [(ClassifierFeatures, 2e-6), (DoubleFeatures, 1e-10)])
 def test_the_whole_path_agrees_with_torch_fidelity(
     network: type[ClassifierFeatures],
@@ -239,6 +250,7 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
     metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
     got = evaluate_images([fake], extractor, reference, metrics, 10)
     near_0 = {"kid": 1e-6}  # a difference of nearly equal sums, so it has an absolute tolerance
+    assert abs(expected[KEYS["kid"]]) > 100 * near_0["kid"]
     for key, theirs in KEYS.items():
         assert got[key] == pytest.approx(expected[theirs], rel=1e-5, abs=near_0.get(key, 0.0)), key
 
@@ -587,7 +599,7 @@ def test_statistics_of_a_file_are_doubted_beside_weights_that_are_not_published(
     extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = reference_of(digits, extractor)
-    of_file = replace(own, published=own.records.moments)
+    of_file = replace(own, published=own.records.moments, stated=frozenset({Needs.STATISTICS}))
     cell = Cell.model_validate({**CELL, "metrics": {"num_samples": 128}})
     found = {}
     for is_published in (False, None, True):

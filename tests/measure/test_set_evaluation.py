@@ -20,9 +20,16 @@ from tread_bench.core.extractors import find_extractor
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
 from tread_bench.measure.quality.features import Features, open_extractor
+from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
-from tread_bench.measure.set_evaluation import NetworkChoice, SetRequest, evaluate_sets, foreseen_refusals
+from tread_bench.measure.set_evaluation import (
+    NetworkChoice,
+    SetRequest,
+    evaluate_sets,
+    foreseen_refusals,
+    network_problem,
+)
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import open_samples
 
@@ -193,6 +200,21 @@ def test_features_are_read_once_and_their_sums_stored(tmp_path: Path, monkeypatc
     assert len(read) == 2
 
 
+def test_only_networks_that_resize_take_images_that_are_not_square(tmp_path: Path, inception_weights: Path) -> None:
+    pixels = random_images(COUNT, seed=0).permute(0, 2, 3, 1).numpy()
+    for name, images in (("wide", pixels[:, :25]), ("square", pixels)):
+        np.savez(tmp_path / f"{name}.npz", arr_0=images)
+    sets = open_samples(tmp_path / "wide.npz"), open_reference(str(tmp_path / "square.npz"))
+    trained = find_extractor("trained-classifier").options(weights=str(DIGITS_WEIGHTS))
+    found = network_problem(trained, *sets)
+    assert found.startswith("images of 40x25 pixels; feature network trained-classifier takes square ones; ")
+    inception = find_extractor("inception").options(weights=str(inception_weights))
+    assert network_problem(inception, *sets) == ""
+    asked = request(str(tmp_path / "wide.npz"), str(tmp_path / "square.npz"), ("fid",), "inception")
+    _, rows, _ = measured(replace(asked, networks=[NetworkChoice(inception)]))
+    assert (rows["fid"].value or 0) > 0
+
+
 def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_work(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 1), np.uint8)
     np.savez(tmp_path / "mine.npz", arr_0=pixels)
@@ -299,9 +321,9 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
-    unread: Any = None
-    own = set_evaluation._Seen(unread, "digits-classifier", asked(odd, real), lambda *_: None)
-    assert own.by_class({"0": 1.0, "1": 2.0}) == {"bat": 1.0, "dog": 2.0}  # numbers are then the samples' own
+    network: Any = None
+    seen = set_evaluation._Seen(network, "digits-classifier", asked(odd, real), lambda *_: None)
+    assert seen._labels[2] == ["bat", "dog"]  # numbers are then the samples' own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
 
@@ -357,3 +379,5 @@ def test_a_gpu_gives_the_same_figures(tmp_path: Path, inception_weights: Path, h
         tolerance = {"abs": 2 / 40} if name in ("precision", "recall") else {"rel": 1e-4}
         assert found[name].value == pytest.approx(row.value, **tolerance)
         assert found[name].fingerprint == row.fingerprint
+    _, again, _ = measured(request(samples, reference, ("fid", "sfid"), "inception", "cuda", **settings))
+    assert {name: row.value for name, row in again.items()} == {name: found[name].value for name in ("fid", "sfid")}

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
-import numpy  # noqa: F401  (loads the BLAS that `blas_kernels` finds)
 import torch
 import torch.nn.functional as F
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import threadpool_limits
 
-from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics
+from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics, blas_kernels
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.data_sources import DataOptions
 from tread_bench.core.documents import Choices, RunPlan
@@ -101,12 +100,6 @@ def machine(device: str) -> dict[str, str]:
         BLAS_KERNELS: blas_kernels(),
         "torch": str(torch.__version__),  # a plain string: its own class would make the runner import torch
     }
-
-
-def blas_kernels() -> str:
-    """The kernels of NumPy's BLAS here: "SkylakeX", or the library's name where it does not report them."""
-    used = ThreadpoolController().select(user_api="blas").info()
-    return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"
 
 
 def as_here(plan: RunPlan) -> RunPlan:

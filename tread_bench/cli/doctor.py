@@ -15,12 +15,12 @@ from rich.table import Table
 from tread_bench.cell.numerics import (
     TF32_CAPABILITY,
     autocast_problem,
-    blas_kernels,
     cpu_name,
     resolve_numerics,
     versions,
 )
 from tread_bench.cli.console import stdout_console
+from tread_bench.core.conditions import blas_kernels
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics

@@ -131,3 +131,14 @@ def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
     keys = sorted({key for one in flat for key in one})
     values = {key: sorted({str(one.get(key)) for one in flat}) for key in keys}
     return {key: some for key, some in values.items() if len(some) > 1}
+
+
+def blas_kernels() -> str:
+    """The kernels of NumPy's and SciPy's BLAS in this process: "SkylakeX", or the library's name where it does not
+    report them.
+    """
+    import numpy  # noqa: F401  (loads the BLAS)
+    from threadpoolctl import ThreadpoolController
+
+    used = ThreadpoolController().select(user_api="blas").info()
+    return ", ".join(sorted({library.get("architecture") or library["internal_api"] for library in used})) or "unknown"

@@ -46,7 +46,7 @@ class EvaluatedNetwork(Part):
 
 
 class FitPoint(Part):
-    """A figure of a subset of so many images."""
+    """The figure of a random subset of that many images."""
 
     images: PositiveInt
     value: float

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, printable
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
 from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
@@ -27,7 +27,7 @@ from tread_bench.measure.quality.fingerprint import (
     protocol_details,
     protocol_fingerprint,
 )
-from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn
+from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stated_needs
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics
@@ -100,7 +100,7 @@ def network_problem(options: ExtractorOptions, samples: SampleSet, reference: Re
     files = [file for _, file in family.files(options)]
     problems: list[str] = []
     for channels, height, width in dict.fromkeys(one.shape for one in (samples, reference.images) if one is not None):
-        if height != width:
+        if height != width and not family.resizes:
             problems.append(f"images of {width}x{height} pixels; feature network {family.name} takes square ones")
         elif family.check_files is not None:
             problems += messages_of(family.check_files, (options, (channels, height)), files)
@@ -219,8 +219,6 @@ def _on_network(
         if isinstance(found, str):
             rows[metric.family.name] = refused_rows(metric.family, network, found)
             continue
-        if Needs.LABELS in metric.family.needs:
-            found = {name: replace(estimate, parts=seen.by_class(estimate.parts)) for name, estimate in found.items()}
         rows[metric.family.name] = [
             _row(
                 metric.family,
@@ -231,7 +229,7 @@ def _on_network(
                 fingerprint=fingerprint,
                 warnings=[
                     _titled(one, network)
-                    for one in (*_warnings(metric.family, network, request), found[figure.name].warning)
+                    for one in (*_warnings(metric.family, network, request, reference), found[figure.name].warning)
                     if one
                 ],
             )
@@ -273,7 +271,7 @@ def _compared(reference: ReferenceSet) -> str:
     return f"{KEPT} for KID, precision and recall, drawn by seed {DRAWN_BY}; all for FID per class"
 
 
-def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest) -> Iterator[str]:
+def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest, reference: Reference) -> Iterator[str]:
     """What to know of a metric's figures."""
     # The numbers of images.
     if warning := below_protocol([metric], request.samples.count):
@@ -284,9 +282,7 @@ def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest)
         yield f"{titles} from {KEPT:,} of the {images.count:,} reference images, chosen at random"
 
     # The weights behind statistics that came with the reference.
-    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)}
-    is_stored = any(name in request.reference.stored for need, name in stored.items() if need in reads)
-    if is_stored and (warning := doubtful_weights(network.options)):
+    if reads & reference.stated and (warning := doubtful_weights(network.options)):
         yield warning
 
 
@@ -345,7 +341,9 @@ class _Seen:
         """The samples, with what is read of them."""
         samples = self.request.samples
         statistics, spatial = self._statistics(samples, "samples", needs)
-        return ImageRecords(statistics, partial(samples.batches, _READ), _tensor(self._labels[0]), spatial)
+        labels, _, class_names = self._labels
+        batches = partial(samples.batches, _READ)
+        return ImageRecords(statistics, batches, _tensor(labels), spatial, class_names=class_names)
 
     def classes(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
         """What the protocol says of classes that the metrics read: how many samples have which, and the reference's."""
@@ -363,17 +361,12 @@ class _Seen:
         the samples' classes in that numbering, where they have names.
         """
         samples, images = self.request.samples, self.request.reference.images
-        own_names = samples.classes or ()
+        own_names = [printable(name) for name in samples.classes or ()]
         if images is None:
             return samples.labels, None, own_names
         with suppress(UserError):  # metrics that compare classes are refused
-            return *matched_labels(samples, images), images.classes or own_names
+            return *matched_labels(samples, images), [printable(name) for name in images.classes or ()] or own_names
         return samples.labels, images.labels, own_names
-
-    def by_class(self, parts: Mapping[str, float]) -> dict[str, float]:
-        """Figures of the samples' classes by name, where classes have names, else by label."""
-        of_labels = {str(label): name for label, name in enumerate(self._labels[2])}
-        return {of_labels.get(part, part): value for part, value in parts.items()}
 
     def wrong_statistics(self, metric: MetricFamily) -> str:
         """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
@@ -394,14 +387,15 @@ class _Seen:
         spatial = self._stored(spatial_name(self.network), self.extractor.spatial_dims)
 
         # What is read of its images.
-        stated = {need for need, one in ((Needs.STATISTICS, published), (Needs.SPATIAL, spatial)) if one is not None}
+        stated = stated_needs(published, spatial)
         images = reference.images
         if images is None or not needs - stated:
-            return Reference(reference.sha256, None, spatial, published)
+            return Reference(reference.sha256, None, spatial, published, stated=stated)
         statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
         labels = _tensor(self._labels[1])
         batches = partial(images.batches, _READ)
-        return Reference(reference.sha256, statistics, spatial or own_spatial, published, labels, batches)
+        both = statistics, spatial or own_spatial
+        return Reference(reference.sha256, *both, published, labels, batches, stated=stated)
 
     def _stored(self, features: str, dims: int | None) -> Gaussian | None:
         """Statistics that came with the reference, where they can be the network's."""

@@ -18,23 +18,25 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import scipy
 import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.conditions import blas_kernels
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError, read_json, replacing, write_json
 from tread_bench.core.outputs import open_plain
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
-from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
+from tread_bench.measure.quality.statistics import ROWS, FeatureStatistics, features_to_statistics
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
 
 SHARD_IMAGES = 1000  # at least, in whole batches: a minute or two of Inception on one CPU core
 _INDEX = "shards.json"
 _STATISTICS = "statistics.safetensors"
-_SUMMED = 1000  # features at a time
+_SUMS = 1  # version of how they are added up
 
 Hashes = dict[str, str]  # of a shard, by output
 
@@ -113,7 +115,8 @@ class FeatureStore:
         key = _key(images, extractor, batch)
         path = self.folder / key / _STATISTICS
         device = extractor.device
-        found = load_statistics(path, key)
+        of_sums = _key_of_sums(key, device)
+        found = load_statistics(path, of_sums)
         if found is not None and (found.spatial is not None or not spatial):
             progress(images.count)
             return found.to(device)
@@ -124,7 +127,9 @@ class FeatureStore:
         of_spatial = None if features.spatial is None else _sums(features.spatial, device)
         found = Statistics(_sums(features.pooled, device), of_spatial)
         with one_at_a_time(f"features-{key}"):
-            save_statistics(found, path, key)
+            there = load_statistics(path, of_sums)  # by another process, meanwhile
+            if there is None or there.spatial is None:
+                save_statistics(found, path, of_sums)
         return found
 
     def bytes_used(self) -> int:
@@ -138,7 +143,7 @@ class FeatureStore:
 
 def _sums(features: Tensor, device: torch.device) -> FeatureStatistics:
     """Of features (n, d) in a file, which go to the device in parts."""
-    return features_to_statistics(part.to(device) for part in features.split(_SUMMED))
+    return features_to_statistics(part.to(device) for part in features.split(ROWS))
 
 
 def _key(images: ImageStream, extractor: Extractor, batch: int) -> str:
@@ -146,6 +151,12 @@ def _key(images: ImageStream, extractor: Extractor, batch: int) -> str:
     preprocessing = f"uint8, grey repeated, float32, batch {batch}"
     content = (images.sha256, images.count, extractor.sha256, preprocessing, machine_of(extractor.device))
     return hashlib.sha256(repr(content).encode()).hexdigest()
+
+
+def _key_of_sums(key: str, device: torch.device) -> str:
+    """Of the features, and what changes last bits of sums over them."""
+    blas = (scipy.__version__, blas_kernels()) if device.type == "cpu" else ()
+    return hashlib.sha256(repr((key, _SUMS, blas)).encode()).hexdigest()
 
 
 class _Entry:

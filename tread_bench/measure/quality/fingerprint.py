@@ -153,7 +153,8 @@ def _caution(cell: Cell, measured: Sequence[MetricOptions], dims: int, reference
         )
     if metrics.follows_published and (warning := below_protocol([m.family for m in measured], metrics.num_samples)):
         messages.append(warning)
-    if reference.published is not None and (warning := doubtful_weights(metrics.network(cell.data))):
+    reads_stated = any(metric.family.needs_of_real & reference.stated for metric in measured)
+    if reads_stated and (warning := doubtful_weights(metrics.network(cell.data))):
         messages.append(warning)
     return {"caution": "; ".join(messages)} if messages else {}
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tread_bench.core.cache import cache_folder, one_at_a_time
 from tread_bench.core.errors import UserError
+from tread_bench.core.metrics import Needs
 from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
@@ -46,6 +47,7 @@ class Reference:
         labels: (m,) int64, one for each feature that was kept; None: there are none.
         batches: its images, uint8 (B, C, H, W), in order; None: there are none.
         compared: which features were kept, in words, for the protocol.
+        stated: what is read of statistics in a file, and not of the reference's images.
     """
 
     sha256: str
@@ -55,6 +57,7 @@ class Reference:
     labels: Tensor | None = None
     batches: Callable[[], Iterator[Tensor]] | None = None
     compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
+    stated: frozenset[Needs] = frozenset()
 
     @property
     def records(self) -> ImageRecords:
@@ -105,7 +108,7 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
                 f"{chosen.name}: has statistics of {stored}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
-        return Reference(chosen.sha256, None, spatial, published)
+        return Reference(chosen.sha256, None, spatial, published, stated=stated_needs(published, spatial))
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
     images = _RealImages(chosen.images)
@@ -117,7 +120,15 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     labels = chosen.images.labels
     of_kept = None if labels is None else torch.from_numpy(labels[kept])
     batches = partial(images.batches, _BATCH)
-    return Reference(chosen.sha256, found.pooled, spatial or found.spatial, published, of_kept, batches, compared)
+    stated = stated_needs(published, spatial)
+    own = found.pooled, spatial or found.spatial
+    return Reference(chosen.sha256, *own, published, of_kept, batches, compared, stated)
+
+
+def stated_needs(published: Moments | None, spatial: Moments | None) -> frozenset[Needs]:
+    """What metrics read of statistics that a file states, of features and of spatial ones."""
+    stated = {Needs.STATISTICS: published, Needs.SPATIAL: spatial}
+    return frozenset(need for need, moments in stated.items() if moments is not None)
 
 
 def reference_problems(path: str) -> Iterator[str]:

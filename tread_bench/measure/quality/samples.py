@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,11 +20,14 @@ class ImageRecords:
     """What is kept of a set of images, batch by batch.
 
     Args:
-        statistics: of features, and the features and logits themselves; None: only what was `published` is known.
+        statistics: of features, and the features and logits that metrics read one by one; None: only what was
+            `published` is known.
         batches: the images, uint8 (B, C, H, W), in order; None: not kept.
-        labels: int64, one for each feature that was kept; None: there are none.
+        labels: int64, one for each image, or of those whose features are kept where that is a part; None: there are
+            none.
         spatial: of features that keep their place in the image; None: the feature network has none.
         published: mean and covariance of the features as a file states them, in place of those of `statistics`.
+        class_names: name of each class, by its label; empty: they have numbers alone.
     """
 
     statistics: FeatureStatistics | None
@@ -32,6 +35,7 @@ class ImageRecords:
     labels: Tensor | None = None
     spatial: Moments | None = None
     published: Moments | None = None
+    class_names: Sequence[str] = ()
 
     @property
     def moments(self) -> Moments | None:
@@ -116,6 +120,11 @@ class Samples:
         labels = self._needed(Needs.LABELS).labels
         assert labels is not None
         return labels
+
+    @property
+    def class_names(self) -> Sequence[str]:
+        """Name of each class, by its label; empty: they have numbers alone."""
+        return self._needed(Needs.LABELS).class_names
 
     def batches(self) -> Iterator[Tensor]:
         """The images, uint8 (B, C, H, W), in order, however many at a time."""
@@ -205,7 +214,7 @@ class OpenMetric:
         }
         samples = generated.statistics.count if generated.statistics is not None else 0
         return too_few(self.options, samples, behind) or too_few_of_a_class(
-            self.family.min_per_class(self.options), generated.labels, real.labels
+            self.family.min_per_class(self.options), generated.labels, real.labels, generated.class_names
         )
 
     def estimates(self, generated: ImageRecords, real: ImageRecords) -> dict[str, Estimate]:
@@ -244,13 +253,21 @@ def too_few(metric: MetricOptions, samples: int, reference: Mapping[Needs, int |
     return ""
 
 
-def too_few_of_a_class(least: int, generated: Tensor | None, real: Tensor | None) -> str:
+def class_name(label: int, names: Sequence[str]) -> str:
+    """Return what a class is called: its name, or its label where it has none."""
+    return names[label] if label < len(names) else str(label)
+
+
+def too_few_of_a_class(
+    least: int, generated: Tensor | None, real: Tensor | None, class_names: Sequence[str] = ()
+) -> str:
     """Return, in words, which class of the generated images has fewer than `least` in a set; empty if none has.
 
     Args:
         least: number of images of a class; 0: labels do not matter.
         generated: labels (n,) int64.
         real: labels (m,) int64.
+        class_names: by label; empty: there are none.
     """
     if not least or generated is None or real is None:
         return ""
@@ -259,7 +276,8 @@ def too_few_of_a_class(least: int, generated: Tensor | None, real: Tensor | None
     for label, count in zip(classes.tolist(), counts.tolist(), strict=True):
         for found, whose in ((count, "samples"), (real_counts.get(label, 0), "reference images")):
             if found < least:
-                return f"class {label} has {found} {whose}: it needs {least} or more of each class"
+                name = class_name(label, class_names)
+                return f"class {name} has {found} {whose}: it needs {least} or more of each class"
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -84,7 +83,10 @@ class FeatureStatistics:
 
     def keeping(self, features: Tensor, logits: Tensor | None) -> FeatureStatistics:
         """The same sums, with these features (m, d) and logits in place of those that were kept."""
-        with_them = copy.copy(self)
+        with_them = FeatureStatistics(len(self.total), self.total.device)
+        with_them.count = self.count
+        with_them.total.copy_(self.total)
+        with_them._half.copy_(self._half)
         with_them._features = [features]
         with_them._logits = [] if logits is None else [logits]
         return with_them
@@ -93,17 +95,17 @@ class FeatureStatistics:
     def restored(
         cls, count: int, total: Tensor, outer: Tensor, features: Tensor, logits: Tensor | None = None
     ) -> FeatureStatistics:
-        """From sums, kept features and logits that were stored; none is copied."""
+        """From sums, kept features and logits that were stored; features and logits are not copied."""
         statistics = cls(len(total))
         statistics.count = count
         statistics.total = total
-        statistics._half = outer.tril()
+        statistics._half = outer.double().tril()
         statistics._features = [features] if len(features) else []
         statistics._logits = [] if logits is None else [logits]
         return statistics
 
     def to(self, device: torch.device) -> FeatureStatistics:
-        """The same on that device; where it is there, this one."""
+        """The same with sums and kept features on that device; logits stay where they are."""
         if self.total.device == device:
             return self
         sums, kept = (self.total.to(device), self.outer.to(device)), self.features.to(device)
@@ -160,7 +162,7 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-_ROWS = 1000  # features that are added at a time
+ROWS = 1000  # features that are added at a time
 
 
 def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatistics:
@@ -173,7 +175,7 @@ def features_to_statistics(features: Tensor | Iterable[Tensor]) -> FeatureStatis
         FloatingPointError: a feature is NaN or infinite.
         ValueError: there are no features.
     """
-    batches = features.split(_ROWS) if isinstance(features, Tensor) else features
+    batches = features.split(ROWS) if isinstance(features, Tensor) else features
     statistics: FeatureStatistics | None = None
     for batch in batches:
         if statistics is None:

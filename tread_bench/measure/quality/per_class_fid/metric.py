@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
 from tread_bench.core.metrics import Estimate
 from tread_bench.measure.quality.fid.metric import features_to_fid
 from tread_bench.measure.quality.per_class_fid.family import PerClassFidOptions
-from tread_bench.measure.quality.samples import Samples, too_few_of_a_class
+from tread_bench.measure.quality.samples import Samples, class_name, too_few_of_a_class
 
 
 class DistanceWithinClasses:
@@ -19,14 +19,17 @@ class DistanceWithinClasses:
         pass
 
     def __call__(self, generated: Samples, real: Samples) -> dict[str, Estimate]:
-        found = features_to_per_class_fid(generated.features, generated.labels, real.features, real.labels)
+        sets = generated.features, generated.labels, real.features, real.labels
+        found = features_to_per_class_fid(*sets, generated.class_names)
         return {"per_class_fid": found}
 
 
-def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor, reference_labels: Tensor) -> Estimate:
+def features_to_per_class_fid(
+    samples: Tensor, labels: Tensor, reference: Tensor, reference_labels: Tensor, class_names: Sequence[str] = ()
+) -> Estimate:
     """Fréchet distance of the samples of each class to the reference's images of that class, and their mean.
 
-    The classes are those of the samples. Each of the estimate's `parts` is a class, by its label, with its distance.
+    The classes are those of the samples. Each of the estimate's `parts` is a class, by its name, with its distance.
 
     A class of no more than d images has a covariance without full rank: the estimate then has a warning.
 
@@ -35,6 +38,7 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
         labels: (n,) int64.
         reference: features (m, d) float32, perhaps on another device than the samples'.
         reference_labels: (m,) int64.
+        class_names: by label, no two alike; empty: classes are called by their labels.
 
     Raises:
         FloatingPointError: a feature is NaN or infinite.
@@ -42,15 +46,16 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
 
     Source: Miyato and Koyama 2018, section 5.1.
     """
-    if wrong := too_few_of_a_class(2, labels, reference_labels):
+    if wrong := too_few_of_a_class(2, labels, reference_labels, class_names):
         raise ValueError(wrong)
 
     # The distance of each class.
     parts, images = {}, {}
-    for label in map(str, labels.unique().tolist()):
-        of_class = samples[labels == int(label)], reference[reference_labels == int(label)].to(samples.device)
-        parts[label] = features_to_fid(*of_class)
-        images[label] = min(map(len, of_class))
+    for label in labels.unique().tolist():
+        of_class = samples[labels == label], reference[reference_labels == label].to(samples.device)
+        name = class_name(label, class_names)
+        parts[name] = features_to_fid(*of_class)
+        images[name] = min(map(len, of_class))
 
     # Their mean.
     warning = _few_images(images, samples.shape[1])
@@ -59,7 +64,7 @@ def features_to_per_class_fid(samples: Tensor, labels: Tensor, reference: Tensor
 
 def _few_images(images: Mapping[str, int], dims: int) -> str:
     """A warning where a class has no more images, in the set that has fewer, than features have numbers."""
-    label = min(images, key=lambda label: images[label])
-    if images[label] > dims:
+    fewest = min(images, key=lambda name: images[name])
+    if images[fewest] > dims:
         return ""
-    return f"FID per class from {images[label]} images of class {label}, no more than {dims} features: biased upwards"
+    return f"FID per class from {images[fewest]} images of class {fewest}, no more than {dims} features: biased upwards"
