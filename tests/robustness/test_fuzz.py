@@ -9,6 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 import pytest
 import yaml
@@ -46,10 +47,9 @@ class Tally:
         self.path.write_bytes(content)
         seconds, found = timed(self.path, overrides)
         if seconds >= LIMIT_S:  # a slow file is slow twice, a busy machine need not be
-            slower = max(1.0, yardstick_s() / YARDSTICK_S)
-            seconds = min(seconds, timed(self.path, overrides)[0]) / slower
+            seconds = min(seconds, timed(self.path, overrides)[0])
         self.slowest = max(self.slowest, (seconds, content))
-        assert seconds < LIMIT_S, f"{seconds:.2f} s"
+        assert seconds < LIMIT_S or seconds < LIMIT_S * slowness(), f"{seconds:.2f} s"
         if isinstance(found, SuiteError):
             check_problems(self.path, content, found.problems, overrides)
             self.refused += 1
@@ -73,12 +73,15 @@ def timed(path, overrides):
     return time.process_time() - start, found
 
 
-def yardstick_s() -> float:
-    """Processor seconds of work like that of planning, objects of Python, the same whatever is tested."""
-    start = time.process_time()
-    cells = [{"row": str(n), "values": [n, n + 1]} for n in range(100_000)]
-    copy.deepcopy(cells[:10_000])
-    return time.process_time() - start
+def slowness() -> float:
+    """How many times as long Python takes here and now as where the limit was set: at least 1, and no more than 3."""
+    seconds = []
+    for _ in range(5):
+        start = time.process_time()
+        cells = [{"row": str(n), "values": [n, n + 1]} for n in range(100_000)]
+        copy.deepcopy(cells[:10_000])
+        seconds.append(time.process_time() - start)
+    return min(max(1.0, median(seconds) / YARDSTICK_S), 3.0)
 
 
 def check_problems(path, content, problems, overrides):

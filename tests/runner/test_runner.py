@@ -113,7 +113,7 @@ def test_a_cell_that_dies_for_good_keeps_its_row_and_the_other_is_what_it_would_
 def test_a_cell_that_runs_out_of_memory_keeps_its_row_and_the_other_is_what_it_would_have_been(toy, finished, tmp_path):
     out, suite = tmp_path / "run", tmp_path / "greedy.yaml"
     suite.write_text(TOY.replace("rows:\n", "rows:\n  greedy: {training.batch: 250000, backbone.hidden: 512}\n"))
-    assert MEMORY_BYTES < 250_000 * 16 * 512 * 4  # one activation, and what a command of these tests may have
+    assert MEMORY_BYTES < 250_000 * 16 * 512 * 4  # what a command of these tests may have, and one activation
     done = tread_bench("run", suite, "--out", out, "--workers", 1)
     assert done.returncode == 1, done.stderr
     failed = record(out, "greedy")

@@ -77,7 +77,7 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
     suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
     far = subprocess.Popen(
-        command("run", suite, "--out", out, "--executor", "slurm", "--set", "timing.pairs=0"),
+        command("run", suite, "--out", out, "--executor", "slurm", "--set", "timing.pairs=2"),
         text=True,
         stderr=subprocess.PIPE,
     )
