@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
-import subprocess
-import sys
+from contextlib import closing
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ import torch
 from timm.models.vision_transformer import Block
 from torch import nn
 
+from tests.robustness.warm import Warm
 from tread_bench import RoutedNetwork, TokenOrder
 from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
 from tread_bench.core.families import BackboneSpec, Family
@@ -655,7 +654,7 @@ def test_the_readme_s_training_loop_runs_and_learns():
 
 
 @pytest.mark.slow
-def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path):
+def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path, monkeypatch):
     (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
     (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending.md"))
     (tmp_path / "my_backbone-1.dist-info").mkdir()
@@ -665,10 +664,10 @@ def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path):
     suite = (CHECKOUT / "tests" / "plugin" / "backbone" / "snake.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(suite.replace("{name: Snake, depth: 4, hidden: 32}", "{name: Mine}"))
 
-    command = [sys.executable, "-m", "tread_bench", "run", "mine.yaml", "--out", "run", "--set", "timing.pairs=0"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with closing(Warm(with_torch=True)) as warm:
+        done = warm("run", "mine.yaml", "--out", "run", "--set", "timing.pairs=0", cwd=tmp_path, limit_s=200)
+    assert done.status == 0, str(done)
     with (tmp_path / "run" / "results.csv").open(encoding="utf-8") as file:
         rows = {row["method"]: row for row in csv.DictReader(file)}
     assert {method: (row["status"], row["tokens_kept"]) for method, row in rows.items()} == {

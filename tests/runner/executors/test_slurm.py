@@ -74,10 +74,11 @@ def test_on_slurm_ends_are_told_alike_and_what_it_refuses_is_one_message(node, t
 @needs_submitit
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path):
+@pytest.mark.parametrize("pairs", [0, pytest.param(2, marks=pytest.mark.endurance)])
+def test_a_suite_on_slurm_is_the_same_bit_for_bit_though_a_job_is_queued_again(node, tmp_path, pairs):
     suite, out = write_suite(tmp_path, TWO_CELLS), tmp_path / "far"
     far = subprocess.Popen(
-        command("run", suite, "--out", out, "--executor", "slurm", "--set", "timing.pairs=2"),
+        command("run", suite, "--out", out, "--executor", "slurm", "--set", f"timing.pairs={pairs}"),
         text=True,
         stderr=subprocess.PIPE,
     )
