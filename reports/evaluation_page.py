@@ -24,7 +24,7 @@ class Grid:
     Args:
         png: a PNG of them.
         images: how many it shows.
-        side: height of one in the grid, in pixels.
+        side: the longer side of one in the grid, in pixels.
     """
 
     png: bytes
@@ -151,7 +151,7 @@ def _shown(title: str, one: EvaluatedSet, grid: Grid | None) -> dict[str, Any]:
 
 
 def _of_grid(one: EvaluatedSet, grid: Grid) -> str:
-    scaled = one.shape is not None and grid.side < one.shape[1]
+    scaled = one.shape is not None and grid.side < max(one.shape[1:])
     return f"the first {grid.images}" + (f", scaled to {grid.side} pixels" if scaled else "")
 
 

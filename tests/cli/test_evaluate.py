@@ -17,6 +17,7 @@ from PIL import Image
 import tread_bench
 from tests.toy_suite import METRICS, finished_run, toy_suite, write_suite
 from tread_bench.cli.app import app
+from tread_bench.cli.evaluate import _grid
 from tread_bench.cli.run_samples import GeneratedStore
 from tread_bench.cli.sample import SampledCell
 from tread_bench.core.config.suite import Cell
@@ -26,6 +27,7 @@ from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fingerprint import protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
+from tread_bench.measure.sets.samples import open_samples
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "evaluate.md"
 DIGITS = ["--network", "digits-classifier"]
@@ -314,3 +316,10 @@ def test_samples_of_a_run_are_generated_once_and_are_those_of_its_metrics(
     before = file.stat().st_mtime_ns
     assert evaluate(*command, "--out", "out") == 0 and file.stat().st_mtime_ns == before
     assert evaluate(*command, "--num", 32) == 0 and len([*Path("run/samples").rglob("*.npz")]) == 2
+
+
+@pytest.mark.parametrize(("height", "width", "side"), [(8, 520, 57), (520, 8, 57), (96, 256, 64), (8, 8, 8)])
+def test_images_of_any_shape_have_a_grid(tmp_path: Path, height: int, width: int, side: int) -> None:
+    np.savez(tmp_path / "mine.npz", arr_0=np.zeros((3, height, width, 3), np.uint8))
+    grid = _grid(open_samples(tmp_path / "mine.npz"))
+    assert (grid.images, grid.side) == (3, side)

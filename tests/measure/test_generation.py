@@ -42,7 +42,7 @@ from tread_bench.measure.quality.networks.inception.extractor import open_incept
 from tread_bench.measure.quality.precision_recall.family import PRECISION_RECALL
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set, statistics_of
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
-from tread_bench.measure.quality.statistics import FeatureStatistics
+from tread_bench.measure.quality.statistics import FeatureStatistics, features_to_statistics
 from tread_bench.measure.quality.statistics_file import load_statistics
 from tread_bench.measure.sets.reference import open_reference
 
@@ -541,6 +541,7 @@ def test_images_of_a_file_take_the_place_of_those_of_the_data(
     images = digits.train.uint8(np.arange(len(digits.train))).permute(0, 2, 3, 1).numpy()
     file = reference_file(tmp_path / "reference.npz", arr_0=images, arr_1=digits.train.classes)
     given = reference_of_set(open_reference(file), extractor)
+    assert given.stated == set()
     own = reference_of(digits, extractor)
     metrics = [*opened(), *(OpenMetric.of(options) for options in Metrics(also="per_class_fid").also)]
     found = [evaluate_images([noisy], extractor, one, metrics, 10) for one in (given, own)]
@@ -583,6 +584,7 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     file = open_reference(reference_file(tmp_path / "statistics.npz", **arrays))
     network = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
     given = reference_of_set(file, network)
+    assert given.stated == {Needs.STATISTICS}
     fid = OpenMetric.of(Metrics().of_samples[0])
     found = evaluate_images([noisy], network, given, [fid], 10)["fid"]
     assert found == pytest.approx(
@@ -596,19 +598,24 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
 
 
 def test_statistics_of_a_file_are_doubted_beside_weights_that_are_not_published(
-    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch
+    extractor: Extractor, digits: DataSource, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    own = reference_of(digits, extractor)
-    of_file = replace(own, published=own.records.moments, stated=frozenset({Needs.STATISTICS}))
+    named = Extractor("inception", extractor.network, "0" * 64, extractor.dims)
+    images = digits.train.uint8(np.arange(200)).permute(0, 2, 3, 1).numpy()
+    sums = features_to_statistics(torch.randn(200, extractor.dims))
+    arrays = {"arr_0": images, "mu": sums.mean.numpy(), "sigma": sums.covariance.numpy()}
+    of_file = reference_of_set(open_reference(reference_file(tmp_path / "r.npz", **arrays)), named)
+    assert of_file.stated == {Needs.STATISTICS} and of_file.num_kept == 200
+    own = replace(of_file, published=None, stated=frozenset())
     cell = Cell.model_validate({**CELL, "metrics": {"num_samples": 128}})
     found = {}
     for is_published in (False, None, True):
         monkeypatch.setattr("tread_bench.measure.quality.fingerprint.is_published", lambda _, it=is_published: it)
         for reference in (own, of_file):
-            found[is_published, reference is of_file] = protocol(cell, extractor, reference)
+            found[is_published, reference is of_file] = protocol(cell, named, reference)
     doubted = [key for key, (_, details) in found.items() if "not the published ones" in details.get("caution", "")]
     assert doubted == [(False, True)]
-    assert len({fingerprint for fingerprint, _ in found.values()}) == 1
+    assert len({fingerprint for (_, is_of_file), (fingerprint, _) in found.items() if is_of_file}) == 1
 
 
 def test_what_moves_no_figure_leaves_the_fingerprint(extractor: Extractor, digits: DataSource) -> None:

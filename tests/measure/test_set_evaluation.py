@@ -323,7 +323,7 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert reason == "the reference has no class bat; it has cat, dog, owl"
     network: Any = None
     seen = set_evaluation._Seen(network, "digits-classifier", asked(odd, real), lambda *_: None)
-    assert seen._labels[2] == ["bat", "dog"]  # numbers are then the samples' own
+    assert seen._classes[2:] == (["bat", "dog"], ["cat", "dog", "owl"])  # numbers are then each set's own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
 

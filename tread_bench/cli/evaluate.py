@@ -419,10 +419,11 @@ def _grid(images: SampleSet) -> Grid:
 
     height, width = images.shape[1:]
     factor = math.ceil(max(height, width) / _GRID_SIDE)
-    rows = max(1, min(_GRID_ROWS, _GRID_PIXELS // (COLUMNS * (height // factor) * (width // factor))))
+    kernel = min(factor, height), min(factor, width)
+    rows = max(1, min(_GRID_ROWS, _GRID_PIXELS // (COLUMNS * (height // kernel[0]) * (width // kernel[1]))))
     pixels = images.picture(COLUMNS * rows)
-    pooled = F.avg_pool2d(pixels.float(), factor).round().to(torch.uint8)
-    return Grid(png=grid_png(pooled), images=len(pooled), side=pooled.shape[-2])
+    pooled = F.avg_pool2d(pixels.float(), kernel).round().to(torch.uint8)
+    return Grid(png=grid_png(pooled), images=len(pooled), side=max(pooled.shape[-2:]))
 
 
 def _print(evaluation: SetEvaluation, out: Path) -> None:

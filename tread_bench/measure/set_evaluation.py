@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -328,6 +328,20 @@ def _titled(text: str, network: NetworkChoice) -> str:
     return text.replace("FID", network.distance)
 
 
+class _Classes(NamedTuple):
+    """Labels (n,) of the images of both sets, None where there are none, and the names that these stand for."""
+
+    labels: NDArray[np.int64] | None
+    reference_labels: NDArray[np.int64] | None
+    names: Sequence[str]
+    reference_names: Sequence[str]
+
+
+def _names(images: SampleSet) -> list[str]:
+    """Of a set's classes, by label, for people; empty: they have numbers alone."""
+    return [printable(name) for name in images.classes or ()]
+
+
 @dataclass(frozen=True)
 class _Seen:
     """The two sets as one network sees them."""
@@ -341,13 +355,12 @@ class _Seen:
         """The samples, with what is read of them."""
         samples = self.request.samples
         statistics, spatial = self._statistics(samples, "samples", needs)
-        labels, _, class_names = self._labels
-        batches = partial(samples.batches, _READ)
-        return ImageRecords(statistics, batches, _tensor(labels), spatial, class_names=class_names)
+        batches, labels = partial(samples.batches, _READ), _tensor(self._classes.labels)
+        return ImageRecords(statistics, batches, labels, spatial, class_names=self._classes.names)
 
     def classes(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
         """What the protocol says of classes that the metrics read: how many samples have which, and the reference's."""
-        labels, of_reference, _ = self._labels
+        labels, of_reference = self._classes.labels, self._classes.reference_labels
         found = {}
         if labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
             found["classes_sha256"] = array_sha256(np.sort(labels))
@@ -356,17 +369,17 @@ class _Seen:
         return found
 
     @cached_property
-    def _labels(self) -> tuple[NDArray[np.int64] | None, NDArray[np.int64] | None, Sequence[str]]:
-        """Of the samples and of the reference, under one numbering where they have the same classes; and the names of
-        the samples' classes in that numbering, where they have names.
-        """
+    def _classes(self) -> _Classes:
+        """Of both sets, under one numbering and the same names where they have the same classes."""
         samples, images = self.request.samples, self.request.reference.images
-        own_names = [printable(name) for name in samples.classes or ()]
+        own_names = _names(samples)
         if images is None:
-            return samples.labels, None, own_names
+            return _Classes(samples.labels, None, own_names, ())
         with suppress(UserError):  # metrics that compare classes are refused
-            return *matched_labels(samples, images), [printable(name) for name in images.classes or ()] or own_names
-        return samples.labels, images.labels, own_names
+            labels, reference_labels = matched_labels(samples, images)
+            names = _names(images) or own_names
+            return _Classes(labels, reference_labels, names, names)
+        return _Classes(samples.labels, images.labels, own_names, _names(images))
 
     def wrong_statistics(self, metric: MetricFamily) -> str:
         """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
@@ -392,10 +405,14 @@ class _Seen:
         if images is None or not needs - stated:
             return Reference(reference.sha256, None, spatial, published, stated=stated)
         statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
-        labels = _tensor(self._labels[1])
-        batches = partial(images.batches, _READ)
-        both = statistics, spatial or own_spatial
-        return Reference(reference.sha256, *both, published, labels, batches, stated=stated)
+        classes = self._classes
+        return Reference(
+            *(reference.sha256, statistics, spatial or own_spatial, published),
+            labels=_tensor(classes.reference_labels),
+            batches=partial(images.batches, _READ),
+            stated=stated,
+            class_names=classes.reference_names,
+        )
 
     def _stored(self, features: str, dims: int | None) -> Gaussian | None:
         """Statistics that came with the reference, where they can be the network's."""

@@ -107,14 +107,13 @@ def check_batches(subject: ExtractorSubject) -> Iterator[str]:
 
 
 def check_sizes(subject: ExtractorSubject) -> Iterator[str]:
-    """If its description says that it resizes images, those that are not square have features too."""
+    """If its description says that it resizes images, those that are not square have the same outputs as others."""
     if not subject.family.resizes:
         return
-    wide = torch.cat([subject.pixels, subject.pixels], dim=-1)[:2]
-    features = subject.extractor.features(wide, subject.has_spatial).pooled
-    expected = (2, subject.extractor.dims)
-    if tuple(features.shape) != expected or not features.isfinite().all():
-        yield f"expected finite features {expected} of images twice as wide as high; saw {_seen(features)}"
+    wide = torch.cat([subject.pixels, subject.pixels], dim=-1)
+    for name, square, found in _pairs(subject.outputs, [subject.extractor.features(wide, subject.has_spatial)]):
+        if found.shape != square.shape or found.dtype != square.dtype or not found.isfinite().all():
+            yield f"expected finite {name} {_seen(square)} of images twice as wide as high; saw {_seen(found)}"
 
 
 def check_determinism(subject: ExtractorSubject) -> Iterator[str]:

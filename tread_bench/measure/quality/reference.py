@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -48,6 +48,7 @@ class Reference:
         batches: its images, uint8 (B, C, H, W), in order; None: there are none.
         compared: which features were kept, in words, for the protocol.
         stated: what is read of statistics in a file, and not of the reference's images.
+        class_names: name of each class, by its label; empty: they have numbers alone.
     """
 
     sha256: str
@@ -58,11 +59,13 @@ class Reference:
     batches: Callable[[], Iterator[Tensor]] | None = None
     compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
     stated: frozenset[Needs] = frozenset()
+    class_names: Sequence[str] = ()
 
     @property
     def records(self) -> ImageRecords:
         """As metrics see them."""
-        return ImageRecords(self.statistics, self.batches, self.labels, self.spatial, self.published)
+        kept = self.statistics, self.batches, self.labels, self.spatial, self.published
+        return ImageRecords(*kept, self.class_names)
 
     @property
     def count(self) -> int | None:

@@ -255,7 +255,7 @@ def too_few(metric: MetricOptions, samples: int, reference: Mapping[Needs, int |
 
 def class_name(label: int, names: Sequence[str]) -> str:
     """Return what a class is called: its name, or its label where it has none."""
-    return names[label] if label < len(names) else str(label)
+    return names[label] if 0 <= label < len(names) else str(label)
 
 
 def too_few_of_a_class(

@@ -98,7 +98,7 @@ class FeatureStatistics:
         """From sums, kept features and logits that were stored; features and logits are not copied."""
         statistics = cls(len(total))
         statistics.count = count
-        statistics.total = total
+        statistics.total = total.double().clone()
         statistics._half = outer.double().tril()
         statistics._features = [features] if len(features) else []
         statistics._logits = [] if logits is None else [logits]
