@@ -23,8 +23,8 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_plan, shipped_suites
 
-LIMIT_S = 1.0  # of processor time for one file, where the yardstick takes
-YARDSTICK_S = 0.12  # on an idle core of an AMD EPYC; with a neighbour on the core both take longer
+LIMIT_S = 1.0  # of processor time for one file, on a core where the loop of `slowness` takes
+YARDSTICK_S = 0.12  # as on an idle AMD EPYC; beside a busy neighbour both take longer
 LONGEST = 2000  # characters of one problem
 COUNTS = {"structured documents": 4000, "fragments of YAML": 2000, "shipped suites, damaged": 4000}
 SHARE = pytest.mark.parametrize(

@@ -37,7 +37,7 @@ from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most
 PROFILED_STEPS = 3  # at most
-PROFILED_MS = 1000
+PROFILED_MS = 1000  # that they take, about
 
 
 class Steps:
