@@ -250,7 +250,7 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
     metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
     got = evaluate_images([fake], extractor, reference, metrics, 10)
     near_0 = {"kid": 1e-6}  # a difference of nearly equal sums, so it has an absolute tolerance
-    assert abs(expected[KEYS["kid"]]) > 100 * near_0["kid"]
+    assert abs(expected[KEYS["kid"]]) > 1000 * near_0["kid"]
     for key, theirs in KEYS.items():
         assert got[key] == pytest.approx(expected[theirs], rel=1e-5, abs=near_0.get(key, 0.0)), key
 
