@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.colors import Normalize
 
-from tread_bench.core.statistics import LEVEL, Estimate, against_best
+from tread_bench.core.statistics import LEVEL, Estimate, against_best, mean_interval
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures.drawing import tones
@@ -26,10 +26,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Basis:
-    """Differences to the reference at one kind of equality."""
+    """FIDs and their differences to the reference at one kind of equality, by id of the row."""
 
     words: str
-    differences: dict[int, Difference]  # by id of the row
+    fids: dict[int, Estimate]
+    differences: dict[int, Difference]
     best: frozenset[int]  # ids of rows that are not distinguishable from the one of lowest FID
     caption: str
     suffix: str = ""  # of the name of its picture; "" for the first
@@ -82,6 +83,8 @@ def _at_cost(costs: Sequence[AtEqualCost], rows: Sequence[Row]) -> Basis:
         for one in compared
         if one.at_macs
     }
+    fids = {id(one.reference): one.reference.fid for one in compared}
+    fids |= {id(one.row): mean_interval(list(one.fids_at_macs.values())) for one in compared}
     if all(one.is_trained for one in compared):
         how = "each row was trained to the MACs of its reference. "
     else:
@@ -90,7 +93,7 @@ def _at_cost(costs: Sequence[AtEqualCost], rows: Sequence[Row]) -> Basis:
             "where the other’s curve of FID over training MACs is read between its points. "
         )
     return Basis(
-        "equal training cost", differences, _best_at_cost(compared),
+        "equal training cost", {row: fid for row, fid in fids.items() if fid}, differences, _best_at_cost(compared),
         f"At equal training cost: {how}{tones(rows)}",
     )  # fmt: skip
 
@@ -119,4 +122,5 @@ def _at_iterations(rows: Sequence[Row]) -> Basis:
         if row.is_among_lowest_fid:
             best.add(id(row))
     caption = f"At equal iterations. {tones(rows)}"
-    return Basis("equal iterations", differences, frozenset(best), caption, is_published=True)
+    fids = {id(row): row.fid for row in rows if row.fid}
+    return Basis("equal iterations", fids, differences, frozenset(best), caption, is_published=True)

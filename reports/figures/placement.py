@@ -16,9 +16,10 @@ from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
+from tread_bench.reports.figures.drawing import cells
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
-from tread_bench.reports.numbers import DASH, decimals, interval, number
+from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import (
     placement_difference,
     placement_note,
@@ -34,7 +35,7 @@ class _Line(NamedTuple):
     """One row of the picture."""
 
     row: Row
-    fid: Estimate
+    fid: Estimate | None  # at what the rows are compared at
     shown: Estimate | None  # the difference to dense where the run has any, else the FID itself
     text: str
     published: float | None
@@ -109,10 +110,10 @@ def _is_placed(row: Row) -> bool:
 
 
 def _line(row: Row, basis: Basis | None, places: int) -> _Line:
-    assert row.fid is not None
+    fid = basis.fids.get(id(row)) if basis else row.fid
     shown = basis.shown(row) if basis else row.fid
     text = _with_interval(row, shown, basis is not None, places)
-    return _Line(row, row.fid, shown, text, placement_difference(row) if basis and basis.is_published else None)
+    return _Line(row, fid, shown, text, placement_difference(row) if basis and basis.is_published else None)
 
 
 def _num_places(rows: Sequence[Row]) -> int:
@@ -137,12 +138,10 @@ def _with_interval(row: Row, estimate: Estimate | None, paired: bool, places: in
 
 
 def _numbers(line: _Line, basis: Basis | None, places: int) -> tuple[str, ...]:
-    own = (line.row.label, number(line.fid.mean, places), interval(line.fid, places))
+    own = (line.row.label, *cells(line.fid, places))
     if basis is None:
         return own
-    shown = line.shown
-    difference = (number(shown.mean, places, True), interval(shown, places, True)) if shown else (DASH, DASH)
-    return (*own, *difference, number(line.published, 2, True))
+    return (*own, *cells(line.shown, places, signed=True), number(line.published, 2, True))
 
 
 def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:

@@ -54,6 +54,20 @@ def test_each_basis_has_the_differences_and_the_tests_of_the_verdict(rows, costs
     assert all(words(one.at_macs, 2).startswith(table[one.row.label][3]) for one in costs)
 
 
+def test_the_fid_beside_a_difference_is_that_of_the_same_cost(rows, costs):
+    """Of rows that were trained to one cost, so that their FIDs differ by the difference."""
+    dense = named(rows)["dense"]
+    for name, basis in zip(("route_placement", "route_placement_iterations"), bases(rows, costs), strict=True):
+        table = {line[0]: line for line in drawn("equal_cost")[name].table}
+        assert table[dense.label][1] == f"{dense.fid.mean:.2f}"
+        for one in costs:
+            _, fid, interval, difference, *_ = table[one.row.label]
+            own = one.fids_at_macs if basis.words == "equal training cost" else one.row.scores["fid"]
+            assert float(fid) == pytest.approx(sum(own.values()) / 5, abs=0.005)
+            assert float(interval.split(" to ")[0]) < float(fid) < float(interval.split(" to ")[1])
+            assert float(difference.replace("−", "-")) == pytest.approx(float(fid) - dense.fid.mean, abs=0.011)
+
+
 def test_one_row_can_be_blue_at_equal_cost_and_orange_at_equal_iterations(rows, costs):
     at_cost, at_iterations = bases(rows, costs)
     row = named(rows)["2:8"]
