@@ -223,11 +223,13 @@ def _rows(runs: Sequence[Run]) -> Table:
     losses = decimals(loss.mean for _, row in members if (loss := row.metric("validation_loss")))
     lines = []
     for run, row in members:
-        reference = Entry("reference") if row.is_dense else _estimate(row.difference("fid"), fids, signed=True)
+        estimate = row.difference("fid")
+        is_reference = estimate is None and row.is_reference
+        difference = Entry("reference") if is_reference else _estimate(estimate, fids, signed=True)
         lines.append(
             [
                 Entry(row.name), Entry(run.name), Entry(row.group.backbone), Entry(_seeds(row)),
-                Entry(f"{row.group.iteration:,}", "", row.group.iteration), _estimate(row.fid, fids), reference,
+                Entry(f"{row.group.iteration:,}", "", row.group.iteration), _estimate(row.fid, fids), difference,
                 _estimate(row.metric("validation_loss"), losses), _ratio(row.speedup),
             ]
         )  # fmt: skip

@@ -55,7 +55,7 @@ class Row:
     both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
     `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
     distinguishes the row from the others of its architecture, and `reference_label` is that of its reference;
-    `architecture` is "" in a run of one. `dense_step_ms` is the median dense step of the whole run. A row of a smoke
+    `is_reference` says whether any row, itself included, names it as that. `architecture` is "" in a run of one. `dense_step_ms` is the median dense step of the whole run. A row of a smoke
     run has no test and no published figures beside it.
     """
 
@@ -65,6 +65,7 @@ class Row:
     architecture: str = ""
     short_label: str = ""
     reference_label: str = PLAINLY_DENSE.name
+    is_reference: bool = False
     scores: dict[str, dict[int, float]] = field(default_factory=dict)
     references: dict[str, dict[int, float]] = field(default_factory=dict)
     dense_step_ms: float | None = None
@@ -203,11 +204,13 @@ def _labelled(rows: Sequence[Row], cells: _Cells) -> list[Row]:
     """The rows with what they, and what they are compared with, are called."""
     labelled = with_labels(rows)
     labels = {(row.first.suite, row.name): row.short_label for row in labelled}
+    references = {cells.row_of_reference(row.first) for row in labelled}
     found = []
     for row in labelled:
         suite, name = cells.row_of_reference(row.first)
         label = labels.get((suite, name), name or PLAINLY_DENSE.name)
-        found.append(replace(row, reference_label=label))
+        is_reference = (row.first.suite, row.name) in references
+        found.append(replace(row, reference_label=label, is_reference=is_reference))
     return found
 
 

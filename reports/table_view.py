@@ -118,8 +118,7 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[
 
     def difference(row: Row) -> Shown:
         estimate = row.difference(metric)
-        is_compared_with = row.is_dense or row.short_label in references
-        is_reference = estimate is None and is_compared_with and not requested.is_guided(row.first)
+        is_reference = estimate is None and row.is_reference
         return Shown("reference") if is_reference else _estimate(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"

@@ -130,7 +130,7 @@ def _has_published(lines: Sequence[_Line]) -> bool:
 
 def _with_interval(row: Row, estimate: Estimate | None, paired: bool, places: int) -> str:
     if estimate is None:
-        return "reference" if row.is_dense else "no pair"
+        return "reference" if row.is_reference else "no pair"
     text = number(estimate.mean, places, signed=paired)
     if estimate.bounds is None:
         return text

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from synthetic_records import HOSTILE, NUMERICS, STUDY, VERSIONS, evaluation, record
 from synthetic_runs import write_run
-from synthetic_studies import equal_cost
+from synthetic_studies import equal_cost, guidance
 
 from tests.browser_view import DESKTOP, PHONE, fits
 from tests.command_line import tread_bench
@@ -398,6 +398,12 @@ def test_an_empty_cell_of_a_table_is_no_word_and_is_sorted_last(tmp_path):
     dense, *_, routed = (line.partition("</th>")[2] for line in lines if ">a<" in line)
     assert dense.endswith("<td>–</td></tr>") and "<td>reference</td>" in dense
     assert routed.count("data-key") == routed.count("<td")
+
+
+def test_a_guided_row_of_a_dense_network_has_a_difference_and_is_no_reference():
+    lines = compared([run("a", guidance(2))]).rows.rows
+    said = {line[0].text: line[6].text for line in lines}
+    assert said["dense-none-1"] == said["dense"] == "reference" and said["dense-cfg-1.5"].startswith("−")
 
 
 def test_the_star_after_a_changed_commit_is_explained(tmp_path):

@@ -332,6 +332,28 @@ def test_rows_under_guidance_are_told_apart_and_never_called_the_reference(rows)
     assert cell["Ideal"].text == "–"  # it trains nothing
 
 
+def test_picture_and_table_agree_on_what_the_reference_is():
+    """Where all rows are guided, and where routes are compared with a route."""
+    sampling = {"sampler": "euler", "steps": 12, "guidance": {"name": "cfg"}, "guidance_scale": 1.5}
+    guided = [made.asked(one, sampling=sampling) for one in study(2)]
+    assert {name for name, words in said_in_both(guided) if words == ("reference", "reference")} == {"dense"}
+
+    named = [one.model_copy(update={"reference": ""}) for one in study(2) if one.routes]
+    for one in named:
+        one.config["training"] |= {"budget": {"macs_of": "2:8"}} if one.row != "2:8" else {}
+    assert {name for name, words in said_in_both(named) if words == ("reference", "reference")} == {"2:8"}
+
+
+def said_in_both(records):
+    """(name, what the picture of placement and the table say of its difference) of each row."""
+    rows = comparison(records)
+    picture = drawn_alone(route_placement, rows)
+    words = dict(part.split(": ") for part in picture.description.partition(" interval. ")[2].split("; "))
+    view = comparison_view(rows)
+    place = [title for title, _ in view.headers].index("Δ FID")
+    return [(row.name, (words[row.label], shown[place].text)) for row, shown in view.rows]
+
+
 def test_the_gap_is_paired_with_the_same_seed_at_rate_0():
     table = {line[:2]: line for line in own("train_inference_gap").table}
     assert len(table) == 3 * len(made.GAMMAS)
