@@ -26,7 +26,7 @@ from synthetic_records import (
 
 from tread_bench.cli.run import _print_table
 from tread_bench.core.records import DataFile
-from tread_bench.reports.cautions import SMOKE_RUN
+from tread_bench.reports.cautions import SMOKE_RUN, disturbed_timing
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES
 from tread_bench.reports.tables import comparison
@@ -270,11 +270,27 @@ def test_a_caution_tells_of_data_that_were_not_the_same_for_all_cells(tmp_path, 
     assert ("/data/train.st had different contents for some of them" in page) is is_told
 
 
-@pytest.mark.parametrize(("control", "is_disturbed"), [(1.0, False), (1.02, False), (1.3, True), (0.8, True)])
-def test_a_dense_step_that_is_not_as_fast_as_itself_is_a_caution(control, is_disturbed, plan, tmp_path):
-    render([record("dense", "", 0, 17.0, control), record("2:8", "2:8@0.5", 0, 18.0)], plan, tmp_path)
+@pytest.mark.parametrize(
+    ("control", "is_disturbed"),
+    [
+        ((1.0, 0.99, 1.01), False),
+        ((1.02, 0.96, 1.05), False),
+        ((1.3, 1.29, 1.31), True),
+        ((0.8, 0.79, 0.81), True),
+        ((1.19, 0.98, 1.52), True),  # so wide that it shows nothing
+        ((1.0, 0.93, 1.01), True),
+    ],
+)
+def test_a_dense_step_that_is_not_surely_as_fast_as_itself_is_a_caution(control, is_disturbed, plan, tmp_path):
+    found = timing(1.0, 0).model_copy(
+        update=dict(zip(("speedup", "speedup_low", "speedup_high"), control, strict=True))
+    )
+    cells = [record("dense", "", 0, 17.0, timing=found), record("2:8", "2:8@0.5", 0, 18.0)]
+    render(cells, plan, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert ("dense, timed against itself, came out" in page) is is_disturbed
+    said = "dense {:.2f} ({:.2f} to {:.2f}). Something else used the machine".format(*control)
+    assert (said in page) is is_disturbed is ("timed against itself" in page)
+    assert not disturbed_timing(comparison(cells, is_smoke=True))  # whose speeds say nothing anyway
 
 
 @pytest.mark.parametrize(("share", "is_starved"), [(0.0, False), (0.004, False), (0.121, True)])
