@@ -29,10 +29,15 @@ def ratio(value: float) -> str:
     return number(value) if math.isfinite(value) else "not reached"
 
 
-def interval(estimate: Estimate, places: int = 2, signed: bool = False) -> str:
-    """low to high, or why there is none."""
+def interval(estimate: Estimate, places: int = 2, signed: bool = False, can_be_negative: bool = False) -> str:
+    """low to high, or why there is none; "up to high" where too few seeds bound what is not negative from below.
+
+    Without a sign it is of what cannot be negative, such as an FID, unless said otherwise.
+    """
     if estimate.bounds is None:
         return "one seed, no interval"
+    if not signed and not can_be_negative and estimate.bounds[0] < 0 <= estimate.mean:
+        return f"up to {number(estimate.bounds[1], places)}"
     return " to ".join(number(bound, places, signed) for bound in estimate.bounds)
 
 

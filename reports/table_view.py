@@ -12,7 +12,7 @@ from tread_bench.core.curves import Reached
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.columns import further_figures, title_of
-from tread_bench.reports.comparison import Row
+from tread_bench.reports.comparison import METRICS, Row
 from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
@@ -114,7 +114,7 @@ def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[
     references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
 
     def mean(row: Row) -> Shown:
-        return _estimate(row.metric(metric), places)
+        return _estimate(row.metric(metric), places, can_be_negative=metric not in METRICS)
 
     def difference(row: Row) -> Shown:
         estimate = row.difference(metric)
@@ -214,10 +214,10 @@ def _seeds(row: Row) -> Shown:
     return Shown(f"{done}" if done == planned else f"{done} of {planned}", "", done)
 
 
-def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> Shown:
+def _estimate(estimate: Estimate | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Shown:
     if estimate is None:
         return Shown(DASH)
-    below = "one seed" if estimate.low is None else interval(estimate, places, signed)
+    below = "one seed" if estimate.low is None else interval(estimate, places, signed, can_be_negative)
     return Shown(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
 
 

@@ -289,7 +289,11 @@ def smallest_difference(rows: Sequence[Row]) -> str:
         return ""
     if found.smallest is None:
         return "none of any size"
-    return f"{100 * found.smallest:.2g} %" if found.is_relative else f"{found.smallest:.2g} FID"
+    if not found.is_relative:
+        return f"{found.smallest:.2g} FID"
+    if found.smallest >= 1:
+        return f"more than that FID itself, at {number(1 + found.smallest, 1)} times the lowest"
+    return f"{100 * found.smallest:.2g} %"
 
 
 def detectable(sets: Sequence[tuple[str, Sequence[Row]]]) -> str:

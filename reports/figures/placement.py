@@ -19,7 +19,7 @@ from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import cells
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
-from tread_bench.reports.numbers import decimals, number
+from tread_bench.reports.numbers import decimals, interval, number
 from tread_bench.reports.published import (
     placement_difference,
     placement_note,
@@ -134,7 +134,9 @@ def _with_interval(row: Row, estimate: Estimate | None, paired: bool, places: in
     text = number(estimate.mean, places, signed=paired)
     if estimate.bounds is None:
         return text
-    return f"{text} [{', '.join(number(bound, places, signed=paired) for bound in estimate.bounds)}]"
+    if not paired:
+        return f"{text} [{interval(estimate, places)}]"
+    return f"{text} [{', '.join(number(bound, places, signed=True) for bound in estimate.bounds)}]"
 
 
 def _numbers(line: _Line, basis: Basis | None, places: int) -> tuple[str, ...]:

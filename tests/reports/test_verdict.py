@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from scipy import stats
 from synthetic_records import FAMILIES, architectures, evaluation, failed, of_family, record, selectors, study
 
 from tests.many_families import holm_of_each
-from tread_bench.core.statistics import LEVEL
+from tread_bench.core.statistics import LEVEL, Estimate
 from tread_bench.reports.architectures import side_by_side
+from tread_bench.reports.comparison import fids_against_best
 from tread_bench.reports.family_verdict import lead, scope, statements
+from tread_bench.reports.numbers import interval
+from tread_bench.reports.table_view import comparison_view
 from tread_bench.reports.tables import comparison
 from tread_bench.reports.verdict import answers, detectable, smallest_difference
 
@@ -97,6 +101,25 @@ def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_row
     assert ", significantly lower than that of every other route" in answers(rows(share + 0.002))[0].at_iterations
     assert smallest_difference(comparison(study(1))) == "none of any size"
     assert smallest_difference(comparison([record("dense", "", 0, 20.0)])) == detectable([]) == ""
+
+
+def test_what_two_seeds_cannot_say_is_not_said_in_impossible_figures():
+    records = rows_of(dense=[20, 22], a=[2, 5], b=[18, 25])
+    rows = comparison(records)
+    quality, _ = said(records)
+    assert "lowest FID: 4.00 (95 % interval up to 29.41, 2 seeds)" in quality
+    shown = {row.name: cells for row, cells in comparison_view(rows).rows}
+    assert shown["a"][1].below == "up to 29.41" and shown["a"][1].bounds[0] < 0
+    smallest = smallest_difference(rows)
+    assert re.fullmatch(r"more than that FID itself, at [\d.,]+ times the lowest", smallest)
+    assert float(smallest.split()[-4].replace(",", "")) == pytest.approx(1 + fids_against_best(rows).smallest, abs=0.05)
+
+
+def test_an_interval_of_what_may_be_negative_keeps_its_lower_end():
+    wide, below = Estimate(4.0, -21.4, 29.4, 2), Estimate(-0.1, -0.3, 0.1, 2)
+    assert interval(wide) == "up to 29.40" and interval(below) == "−0.30 to 0.10"
+    assert interval(wide, signed=True) == "−21.40 to +29.40"
+    assert interval(wide, can_be_negative=True) == "−21.40 to 29.40"
 
 
 def test_one_seed_settles_nothing():
