@@ -106,8 +106,8 @@ def lower_over_other_seeds(rows: Sequence[Row]) -> list[str]:
         lower = [row.label for row in group if _mean_fid(row) < _mean_fid(best)]
         if lower:
             messages.append(
-                f"{names(lower)} lacks seeds: the mean FID is below that of {best.label}, but paired over seeds it is "
-                "significantly above the lowest."
+                f"seeds are missing: the mean FID of {names(lower)} is below that of {best.label}, but adjusted for "
+                "them it is above."
             )
     return messages
 

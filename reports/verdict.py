@@ -105,13 +105,13 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
     # Which row, of how many, and how it was brought to equal cost.
     how = "" if one.is_trained else " (interpolated between evaluated points)"
     many = plural(len(compared), kind([other.row for other in compared]))
-    among = f", which has the lowest FID of {many}," if len(compared) > 1 else ""
-    subject = f"At equal training MACs{how}, {one.row.short_label}{among}"
-
-    # Its difference, how certain that is, and what could have been found.
     difference = one.at_macs
     assert difference is not None
     name = one.reference.short_label
+    among = f", which has the lowest FID of {many}{_though(difference, name)}," if len(compared) > 1 else ""
+    subject = f"At equal training MACs{how}, {one.row.short_label}{among}"
+
+    # Its difference, how certain that is, and what could have been found.
     size = number(abs(difference.mean), places)
     way = "below" if difference.mean < 0 else "above"
     if difference.bounds is None:
@@ -127,6 +127,11 @@ def at_equal_cost(one: AtEqualCost, compared: Sequence[AtEqualCost], places: int
         "unknown": f"is {size} FID {way} {name} ({evidence})",
     }[concluded(difference, one.at_macs_p)]
     return f"{subject} {said}{_at_time(one, places)}."
+
+
+def _though(difference: Estimate | None, reference: str) -> str:
+    """That the lowest FID of some rows is not the lowest: on the same seeds that of their reference is lower."""
+    return f", though above that of {reference}" if difference and difference.mean > 0 else ""
 
 
 def _power(smallest: float | None, places: int) -> str:
@@ -267,7 +272,8 @@ def _mean(best: Row, routed: Sequence[Row], places: int, when: str = "") -> str:
     if len(routed) == 1:
         return f"{when}{best.short_label} has an FID of {number(fid.mean, places)} ({sure})"
     among = f"{'of' if when else 'Of'} {plural(len(routed), kind(routed))}"
-    return f"{when}{among}, {best.short_label} has the lowest FID: {number(fid.mean, places)} ({sure})"
+    though = _though(best.difference("fid"), best.reference_label)
+    return f"{when}{among}, {best.short_label} has the lowest FID{though}: {number(fid.mean, places)} ({sure})"
 
 
 def runners_up(rows: Sequence[Row], routed: Sequence[Row]) -> str:

@@ -207,9 +207,18 @@ def test_a_row_that_lacks_seeds_is_compared_by_those_that_it_has():
              {"best": 0.0, "worse": 0.3, "lacking": 0.3, "near": 0.001}.items()}  # fmt: skip
     table["lacking"] = {seed: table["lacking"][seed] for seed in range(3)}
     found = against_best(table)
-    assert found.names[0] == "lacking" and set(found.best()) == {"best", "near"}
+    assert set(found.best()) == {"best", "near"} == {*found.names[:2]}
     single = against_best({**table, "lacking": {0: table["lacking"][0]}})
     assert set(single.best()) == {"best", "near"} and single.smallest == pytest.approx(found.smallest, rel=0.2)
+
+
+def test_rows_are_in_the_order_of_their_means_adjusted_for_the_seeds_that_one_lacks():
+    """Seed 2 is hard, and the row without it is no better than one with it."""
+    dense = {0: 10.0, 1: 10.2, 2: 22.0}
+    assert against_best({"route": {0: 10.4, 1: 10.5}, "dense": dense}).names == ("dense", "route")
+    assert against_best({"route": {2: 21.0}, "dense": dense}).names == ("route", "dense")
+    assert against_best({"b": dense, "a": dense}).names == ("b", "a")
+    assert against_best({"high": {8: 12.0, 9: 11.0}, "low": {0: 10.0}}).names == ("low", "high")  # not comparable
 
 
 def test_missing_scores_are_those_of_a_linear_model_without_them():

@@ -175,8 +175,10 @@ def test_a_mean_that_is_lowest_because_a_hard_seed_is_missing_is_not_called_the_
     assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
     render(records, {**plan, "cells": [one.cell for one in records]}, tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "0:8@0.5 lacks seeds: the mean FID is below that of dense" in page
-    assert "Of 2 routes, 2:8@0.5 has the lowest FID" in page
+    assert (
+        "seeds are missing: the mean FID of 0:8@0.5 is below that of dense, but adjusted for them it is above" in page
+    )
+    assert "Of 2 routes, 2:8@0.5 has the lowest FID, though above that of dense: 28.60" in page
 
 
 def test_a_record_that_cannot_be_read_is_named_and_neither_missing_nor_counted(plan, tmp_path):

@@ -85,6 +85,18 @@ def test_the_sentence_and_the_marks_of_the_table_name_the_same_rows():
     assert [row.name for row in rows if row.is_lowest_fid] == ["a"] and marked - {"a"} == named
 
 
+def test_a_route_of_two_seeds_is_not_called_the_lowest_where_dense_is_lower():
+    """The third seed is hard; what the route has is not enough to tell it from the others."""
+    records = rows_of(dense=[20, 24, 61], a=[20.1, 25], b=[22, 23.5, 64])
+    rows = comparison(records)
+    assert min(rows, key=lambda row: row.fid.mean).name == "a" and all(row.is_among_lowest_fid for row in rows)
+    assert [row.name for row in rows if row.is_lowest_fid] == ["dense"]
+    quality, _ = said(records)
+    assert quality.startswith("Of 2 routes, 2:8@0.5 has the lowest FID, though above that of dense: 23.05")
+    below, _ = said(rows_of(dense=[20, 24, 61], a=[19.9, 23], b=[22, 23.5, 64]))
+    assert below.startswith("Of 2 routes, 2:8@0.5 has the lowest FID: ")
+
+
 def test_the_smallest_difference_that_the_seeds_could_show_is_what_separates_rows():
     noise = [0.01, -0.02, 0.03, -0.01, -0.01]
 

@@ -156,9 +156,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 class AgainstBest:
     """Which of several rows may have the lowest expected value.
 
-    `names` is in the order of the rows' means, lowest first; `is_worse` (k, k) states whether row i is significantly
-    worse than row j. `smallest` is the smallest difference from the lowest that could have been significant, as a share
-    of the value if `is_relative`; None if no difference could have been.
+    `names` is in the order of the rows' means, lowest first, each adjusted for the seeds that its row lacks; `is_worse`
+    (k, k) states whether row i is significantly worse than row j. `smallest` is the smallest difference from the lowest
+    that could have been significant, as a share of the value if `is_relative`; None if no difference could have been.
     """
 
     names: tuple[str, ...]
@@ -187,11 +187,10 @@ def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
     Raises:
         ValueError: a value is not finite.
     """
-    means = {name: float(_sample(list(seeds.values()), at_least=1).mean()) for name, seeds in scores.items() if seeds}
-    names = tuple(sorted(means, key=means.__getitem__))
+    names = tuple(name for name, seeds in scores.items() if seeds)
+    means = np.array([_sample(list(scores[name].values()), at_least=1).mean() for name in names])
     rows, seeds, values = _observations(scores, names)
     k, is_relative = len(names), bool((values > 0).all())
-    nothing = AgainstBest(names, np.zeros((k, k), dtype=bool), None, is_relative)
 
     # The additive model: effects of rows and seeds, the hat matrix, and the degrees of freedom that each score leaves.
     design = np.hstack([np.equal.outer(rows, np.unique(rows)), np.equal.outer(seeds, np.unique(seeds))]).astype(float)
@@ -199,6 +198,11 @@ def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
     hat = design @ inverse
     left = 1 - np.diagonal(hat)
     freedom = round(float(left.sum()))
+
+    # The rows in the order of their means, each adjusted for the seeds that its row lacks.
+    order = np.argsort(means + (inverse @ (values - means[rows]))[:k].round(9), kind="stable")
+    names = tuple(names[place] for place in order)
+    nothing = AgainstBest(names, np.zeros((k, k), dtype=bool), None, is_relative)
     if k < 2 or freedom < 1:
         return nothing
     values = np.log(values) if is_relative else values
@@ -221,7 +225,9 @@ def against_best(scores: Mapping[str, Seeds]) -> AgainstBest:
     difference = effects[:, None] - effects
     is_worse = is_known & (difference >= least) & (difference > _NEGLIGIBLE)
     smallest = critical * math.sqrt(pooled * float(scale[is_known].min()))
-    return AgainstBest(names, is_worse, math.expm1(smallest) if is_relative else smallest, is_relative)
+    return AgainstBest(
+        names, is_worse[np.ix_(order, order)], math.expm1(smallest) if is_relative else smallest, is_relative
+    )
 
 
 _NEGLIGIBLE = 1e-9  # 0 up to rounding
