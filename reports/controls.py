@@ -64,7 +64,9 @@ def _by_chance(one: AtEqualCost, places: int) -> str:
         return f"{one.row.short_label}, {one.reference.short_label} with another seed, differs by {size} FID by chance."
     evidence = f"{interval(difference, places, signed=True)}, {plural(difference.n, 'pair')}"
     is_found = one.at_macs_p is not None and one.at_macs_p <= LEVEL
-    verdict = "; that it is significant is a false alarm, as at most 5 % of runs have" if is_found else ""
+    verdict = (
+        "; that it is significant is a false alarm, as at most 5 % of runs have under normal noise" if is_found else ""
+    )
     return (
         f"Chance: {one.row.short_label}, which is {one.reference.short_label} with other seeds, differs from it by "
         f"{size} FID ({evidence}){verdict}."

@@ -322,7 +322,10 @@ POWER = {
 
 @pytest.mark.parametrize(("rows", "seeds"), POWER)
 def test_error_and_power_of_the_comparison_with_the_best(rows, seeds):
-    """docs/methods/statistics.md says: the best is lost in at most 5 %, in 6 % where spreads differ up to fourfold."""
+    """docs/methods/statistics.md says: with normal residuals the best is lost in at most 5 %.
+
+    In 6 % where spreads differ up to fourfold.
+    """
     trials = 1500
 
     def at_most(share: float) -> float:

@@ -320,7 +320,9 @@ def test_what_each_control_rules_out():
 def test_a_significant_difference_by_chance_is_a_false_alarm():
     other_seeds = of_seeds("dense-b", {DENSE_END: 25.0}, group=1, noise=NOISE)
     (found,) = answers(comparison([*dense(), *budget_row(), *other_seeds]))
-    assert found.controls[0].endswith("that it is significant is a false alarm, as at most 5 % of runs have.")
+    assert found.controls[0].endswith(
+        "that it is significant is a false alarm, as at most 5 % of runs have under normal noise."
+    )
 
 
 def test_controls_alone_are_no_routes_and_have_no_price():

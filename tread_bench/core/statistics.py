@@ -263,7 +263,8 @@ def _critical_value(k: int, freedom: int, correlation: float) -> float:
 
     The first is Dunnett's (1955), one-sided: the maximum of k - 1 t variables of equal correlation. If the correlations
     differ, the smallest gives an upper bound (Slepian 1962). The second is the two-sided point of a single t, which is
-    larger for up to three rows: of two equally good rows, one is called the only best in at most 5 % of cases.
+    larger for up to three rows: of two equally good rows with normal residuals, one is called the only best in at most
+    5 % of cases.
     """
     z, weights = np.polynomial.hermite_e.hermegauss(64)
     u, shares = np.polynomial.legendre.leggauss(256)
