@@ -22,7 +22,7 @@ from tread_bench.core.problems import Problem, shortened
 from tread_bench.core.signals import ctrl_c
 
 _OWN = "tread-bench"  # name of this package's distribution
-_GROUPS = "tread_bench."  # common prefix of all entry point groups
+GROUPS = "tread_bench."  # common prefix of all entry point groups
 
 _log = logging.getLogger(__name__)  # warnings go to stderr unless the user has set a handler
 _installed = cache(entry_points)  # one look at what is installed serves every kind of plug-in
@@ -148,8 +148,8 @@ def find(name: str, among: Mapping[str, D], word: str) -> D:
 def _own_groups() -> tuple[str, ...]:
     """Return this package's entry point groups; warn, once, of others that start with our prefix."""
     installed = {point for distribution in metadata.distributions() for point in distribution.entry_points}
-    points = {point for point in installed if point.group.replace("-", "_").startswith(_GROUPS)}
-    own = sorted({point.group for point in points if point.group.startswith(_GROUPS) and _is_own(point)})
+    points = {point for point in installed if point.group.replace("-", "_").startswith(GROUPS)}
+    own = sorted({point.group for point in points if point.group.startswith(GROUPS) and _is_own(point)})
     for point in sorted(points, key=str):
         if point.group not in own:
             plugin = f"{point.name} = {point.value} of {_owner(point)}"
@@ -186,6 +186,11 @@ def wrong_builder(target: object, field: str = "builder") -> str:
     return f"its {field} must be the text 'module:attribute', not {shortened(target)}"
 
 
+def is_own(description: Description) -> bool:
+    """Return whether this package itself announces it."""
+    return description.source.startswith(f"{_OWN} ")
+
+
 def problems_found(description: Any, *arguments: Any) -> list[Problem]:
     """Return what a description's own `check` finds; if a third party's check fails, that is the problem."""
     try:
@@ -193,7 +198,7 @@ def problems_found(description: Any, *arguments: Any) -> list[Problem]:
         if others := [one for one in problems if not isinstance(one, Problem)]:
             raise TypeError(f"{shortened(others[0])} is not a tread_bench.Problem")
     except Exception as error:
-        if description.source.startswith(f"{_OWN} "):
+        if is_own(description):
             raise
         what = f"{description.name}: the check of its plug-in fails ({type(error).__name__}: {error})"
         return [Problem(f"{what}; fix or uninstall {description.source}")]
