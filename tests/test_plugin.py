@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from hatchling.build import build_wheel
 
 import tread_bench
 from tests import command_line
-from tests.robustness.warm import Warm
+from tests.robustness.warm import Attempt, Warm
 from tread_bench import (
     DataFamily,
     ExtractorFamily,
@@ -107,20 +108,25 @@ def run_with(installed: Path, *command: object) -> str:
 
 
 @pytest.fixture(scope="session")
-def told(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
-    """Gives the standard output of commands that find the plug-ins, in forks of a process that has torch."""
+def ended(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Attempt]]:
+    """Gives the ends of commands that find the plug-ins, in forks of a process that has torch."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(installed))
         warm = Warm(with_torch=True)
-    folder = tmp_path_factory.mktemp("commands")
+    yield partial(warm, cwd=tmp_path_factory.mktemp("commands"), limit_s=300)
+    warm.close()
+
+
+@pytest.fixture(scope="session")
+def told(ended: Callable[..., Attempt]) -> Callable[..., str]:
+    """Gives the standard output of such commands."""
 
     def output(*arguments: object) -> str:
-        done = warm(*arguments, cwd=folder, limit_s=300)
+        done = ended(*arguments)
         assert done.status == 0, str(done)
         return done.stdout
 
-    yield output
-    warm.close()
+    return output
 
 
 def test_it_is_listed_beside_the_package_s_own(installed: Path) -> None:
@@ -388,6 +394,52 @@ def test_a_method_runs_as_our_own(told: Callable[..., str], tmp_path: Path) -> N
     assert rows["mean_fill"]["tokens_kept"] == "8" and rows["mean_fill"]["params"] == rows["dense"]["params"]
     assert int(rows["mean_fill"]["forward_macs"]) < int(rows["dense"]["forward_macs"])
     assert "mean_fill 1:2@0.5" in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_figures_of_other_code_are_kept_apart(
+    installed: Path, ended: Callable[..., Attempt], told: Callable[..., str], tmp_path: Path
+) -> None:
+    command = ("run", METHOD / "mean_fill.yaml", "--out", tmp_path, "--set", "timing.pairs=0")
+    told(*command)
+    (filled,) = tmp_path.glob("cells/filled-*/record.json")
+    (dense,) = tmp_path.glob("cells/dense-*/record.json")
+    before = {path: path.read_bytes() for path in (filled, dense)}
+    code = json.loads(before[filled])["conditions"]["plugins"]
+    assert re.fullmatch(r"mean-fill 0\.1\.0 sha256:[0-9a-f]{16}", code["mean_fill"]) and len(code) == 1
+    assert "plugins" not in json.loads(before[dense])["conditions"]
+    assert json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["plugins"] == code
+    assert code["mean_fill"] in (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "nothing to do" in told(*command)
+
+    module = installed / "mean_fill" / "network.py"
+    written = module.read_bytes()
+    try:
+        # Another line of code, the same version: nothing is taken for its figures, and nothing is mixed.
+        module.write_bytes(written + b"# another line\n")
+        refused = ended(*command)
+        assert refused.status == 2 and {path: path.read_bytes() for path in before} == before
+        said = f"code of mean_fill was '{code['mean_fill']}', is 'mean-fill 0.1.0 sha256:"
+        assert said in refused.stderr and "--fresh --rows filled" in refused.stderr
+        assert "nothing to do" in told(*command, "--rows", "dense")
+        assert said in ended("sample", tmp_path, "--cell", "filled", "--num", 1).stderr
+        told("sample", tmp_path, "--cell", "dense", "--num", 1)
+        told("report", tmp_path)
+
+        # Kept on request, and other seeds of the same row are told apart on the page.
+        assert "nothing to do" in told(*command, "--accept-other-numerics")
+        told(*command, "--seeds", 2, "--accept-other-numerics")
+        assert filled.read_bytes() == before[filled]
+        page = (tmp_path / "index.html").read_text(encoding="utf-8")
+        assert "not all made under the same conditions" in page and "code of mean_fill: mean-fill" in page
+
+        # Or trained again, this row alone.
+        told(*command, "--fresh", "--rows", "filled", "--yes")
+        now = json.loads(filled.read_bytes())["conditions"]["plugins"]
+        assert now.keys() == code.keys() and now != code and dense.read_bytes() == before[dense]
+        assert "nothing to do" in told(*command)
+    finally:
+        module.write_bytes(written)
 
 
 def test_an_objective_is_listed_and_keeps_the_contract(installed: Path, violations: dict[str, list[str]]) -> None:

@@ -57,6 +57,18 @@ def test_a_record_that_was_begun_or_timed_under_others_spreads_by_itself():
     assert spread([NOW, changed(VERSIONS, "numpy", "2.1")]) == {"numpy": ["2.0", "2.1"]}
 
 
+def test_other_code_of_a_plug_in_is_told_and_cells_without_it_are_not_under_other_conditions():
+    old, new = (NOW.model_copy(update={"plugins": {"fill": code}}) for code in ("fill 1 sha256:a", "fill 1 sha256:b"))
+    assert differences(old, new) == ["code of fill was 'fill 1 sha256:a', is 'fill 1 sha256:b'"]
+    assert spread([NOW, old]) == {}
+    assert spread([NOW, old, new]) == {"code of fill": ["fill 1 sha256:a", "fill 1 sha256:b"]}
+
+
+def test_where_there_is_no_plug_in_nothing_is_written_of_them():
+    assert "plugins" not in NOW.model_copy(update={"plugins": {}}).model_dump(mode="json")
+    assert NOW.model_copy(update={"plugins": {"fill": "1"}}).model_dump(mode="json")["plugins"] == {"fill": "1"}
+
+
 def test_a_version_without_the_choice_of_adaln_used_modules():
     older, modules, operators = (
         Conditions(kernels={"scan": "torch"} | more) for more in ({}, {"adaln": "torch"}, {"adaln": "numba"})

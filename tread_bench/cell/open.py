@@ -13,7 +13,7 @@ from tread_bench.cell.build import build_network
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
-from tread_bench.core.conditions import differences
+from tread_bench.core.conditions import Conditions, differences
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.data_files import DataFiles
@@ -21,6 +21,7 @@ from tread_bench.core.documents import CellRequest, RunPlan, WeightsRef
 from tread_bench.core.files import StoreError
 from tread_bench.core.identity import Identity
 from tread_bench.core.initial_record import initial_record
+from tread_bench.core.plugin_code import code_by_row, code_of
 from tread_bench.core.records import DataFile, Record
 from tread_bench.core.redaction import this_host
 from tread_bench.data.open import open_data
@@ -52,14 +53,20 @@ class Job:
         Raises:
             StoreError: they are not those of the run, and the run does not accept others.
         """
-        plan = as_here(self.plan)
-        changed = differences(self.plan.conditions, plan.conditions)
+        plugins = code_by_row({self.id: self.cell})[self.id]
+        request = self.request.model_copy(update={"plugins": plugins})
+        here = replace(self, plan=as_here(self.plan), request=request)
+        changed = differences(self.conditions, here.conditions)
         if changed and not self.plan.accept_other_numerics:
             raise StoreError(
                 f"on {this_host()}, {'; '.join(changed)}, so this cell would not be comparable with the others: "
                 "run on equal machines, or with --accept-other-numerics; then every record says where it ran"
             )
-        return replace(self, plan=plan)
+        return here
+
+    @property
+    def conditions(self) -> Conditions:
+        return self.plan.conditions_of(self.request)
 
     @property
     def id(self) -> str:
@@ -119,9 +126,17 @@ class Job:
         """The cell that `source` (of cell.json) names, and its evaluated network with its kept weights, verified.
 
         Raises:
-            StoreError: its training was not finished, or its weights are not what was written.
+            StoreError: its training was not finished, its weights are not what was written, or plug-ins of its
+                network have changed since, unless the run accepts that.
         """
         found = self._source(source)
+        changed = found._changed_code()
+        if changed and not self.plan.accept_other_numerics:
+            again = f"tread-bench run with --fresh --rows {found.request.row}"
+            raise StoreError(
+                f"cell {found.id} was trained with other code ({'; '.join(changed)}), so another network would run its "
+                f"weights: install that code again, or train the row again by {again}"
+            )
         backbone = found.build(self.plan.numerics.kernels)
         network = Network(backbone, build_method(found.cell, backbone))
         found.load(source.iteration, network)
@@ -136,6 +151,14 @@ class Job:
         """The files that the cell that `source` names was trained on, by path."""
         found = self._source(source)._left()
         return found.data_files if found else {}
+
+    def _changed_code(self) -> list[str]:
+        """How the plug-ins of its network differ from those that it was trained with."""
+        cell, record = self.cell, self._left()
+        used = code_of([cell.backbone.family(), cell.method.family, cell.objective.family])
+        then = record.conditions.plugins if record else used
+        trained_with = {name: then[name] for name in used if name in then}
+        return differences(Conditions(plugins=trained_with), Conditions(plugins=used))
 
     def _source(self, source: WeightsRef) -> Job:
         return Job.open(Path(source.run) if source.run else self.folder.root, source.cell)

@@ -136,7 +136,7 @@ def _train(job: Job, trainer: Trainer, evaluator: Evaluator, tell: Tell) -> Hist
         job.identity,
         evaluate,
         progress,
-        conditions=job.plan.conditions,
+        conditions=job.conditions,
         keep=keep,
         files=job.files,
     )

@@ -59,7 +59,7 @@ def measure_speed(root: Path, cell_id: str) -> MeasuredSpeed:
     dense = job.trainer(dense_twin(job.cell))
     routed = job.trainer(unscheduled(job.cell))
     timing = time_pair(dense, routed, job.plan.timing)
-    return MeasuredSpeed(timing=timing, conditions=job.plan.conditions)
+    return MeasuredSpeed(timing=timing, conditions=job.conditions)
 
 
 def measure_memory(root: Path, cell_id: str) -> MeasuredMemory:
@@ -69,7 +69,7 @@ def measure_memory(root: Path, cell_id: str) -> MeasuredMemory:
     first = 0 if job.cell.schedule.until == 1 else job.cell.training.iterations  # past the end: as at the end
     with trainer.batches(count(first)) as batches:
         peak, kind = peak_memory(lambda: trainer.step(next(batches)), job.device)
-    return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.plan.conditions)
+    return MeasuredMemory(peak_memory_mib=peak, memory_kind=kind, conditions=job.conditions)
 
 
 def time_backbone(

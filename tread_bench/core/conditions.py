@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -32,6 +33,9 @@ _CHANGES_NO_FIGURE = ("matmul_relative_error", "device_count", "data_workers")
 BLAS_KERNELS = "blas_kernels"
 _ALWAYS_USED = ("adaln", "torch")  # the kernel of versions in which this choice did not exist
 LINEAR_ALGEBRA_TOLERANCE = 1e-9  # relative
+
+# Version and hash of third parties' code by package, as `plugin_code` finds them; not written where there is none.
+PluginCode = Annotated[dict[str, str], Field(exclude_if=operator.not_)]
 
 
 class Numerics(BaseModel):
@@ -77,6 +81,7 @@ class Conditions(Numerics):
     """Numerical choices and versions under which figures were measured."""
 
     versions: dict[str, str] = Field(default_factory=dict)
+    plugins: PluginCode = Field(default_factory=dict)
     begun_under: list[Conditions] = Field(default_factory=list)  # in a record: the conditions of its first steps
     timed_under: Conditions | None = None  # in a record: the conditions of its timing, if different
 
@@ -88,11 +93,12 @@ class Conditions(Numerics):
 
 def decisive(conditions: Conditions) -> dict[str, JsonValue]:
     """Return what changes figures by more than the last digits of linear algebra, flat; versions by package."""
-    without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "begun_under", "timed_under")
+    without = (*_CHANGES_NO_FIGURE, BLAS_KERNELS, "versions", "plugins", "begun_under", "timed_under")
     chosen = {name: value for name, value in conditions.stated().items() if name not in without}
     if conditions.kernels:
         chosen["kernels"] = {kind: name for kind, name in conditions.kernels.items() if (kind, name) != _ALWAYS_USED}
-    return chosen | {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
+    versions = {package: conditions.versions.get(package) for package in _FIGURES_DEPEND_ON}
+    return chosen | versions | {f"code of {name}": code for name, code in conditions.plugins.items()}
 
 
 def is_same_figure(name: str, a: float | None, b: float | None) -> bool:
@@ -126,11 +132,12 @@ def all_of(conditions: Conditions) -> list[Conditions]:
 
 
 def spread(found: Iterable[Conditions]) -> dict[str, list[str]]:
-    """Return every decisive condition that differs within `found`, with its values."""
-    flat = [decisive(one) for one in found]
-    keys = sorted({key for one in flat for key in one})
-    values = {key: sorted({str(one.get(key)) for one in flat}) for key in keys}
-    return {key: some for key, some in values.items() if len(some) > 1}
+    """Return every decisive condition that differs within `found`, with its values; cells need not have all of them."""
+    values: dict[str, set[str]] = {}
+    for one in found:
+        for key, value in decisive(one).items():
+            values.setdefault(key, set()).add(str(value))
+    return {key: sorted(some) for key, some in sorted(values.items()) if len(some) > 1}
 
 
 def blas_kernels() -> str:

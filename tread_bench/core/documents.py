@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from tread_bench.core.conditions import Conditions, RunNumerics
+from tread_bench.core.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import printable
@@ -106,13 +106,18 @@ class RunPlan(Document):
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
     numerics: RunNumerics
     versions: dict[str, str]
+    plugins: PluginCode = Field(default_factory=dict)  # as it was when a cell that uses it last began
     accept_other_numerics: bool = False
     files: dict[str, DataFile] = Field(default_factory=dict)
 
     @property
     def conditions(self) -> Conditions:
-        """The conditions of the run's cells, on machines like the one where the run began."""
+        """The conditions of all cells of the run, on machines like the one where the run began."""
         return Conditions.of(self.numerics, self.versions)
+
+    def conditions_of(self, cell: CellRequest) -> Conditions:
+        """The conditions of one cell, which has its own plug-ins."""
+        return self.conditions.model_copy(update={"plugins": cell.plugins})
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
@@ -144,6 +149,7 @@ class CellRequest(Document):
     backbone: str
     config: dict[str, JsonValue]
     sources: dict[Reads, WeightsRef] = Field(default_factory=dict)
+    plugins: PluginCode = Field(default_factory=dict)  # that it uses
 
     @cached_property
     def configuration(self) -> Cell:

@@ -28,7 +28,7 @@ def initial_record(request: CellRequest, plan: RunPlan, **fields: Any) -> Record
         "routes": format_routes(routes),
         "selector": cell.selector if routes else "",
         "num_blocks": family.num_blocks(spec),
-        "conditions": plan.conditions,
+        "conditions": plan.conditions_of(request),
         **{name: getattr(request, name) for name in _REQUESTED},
     }
     return Record(**{**known, **fields})

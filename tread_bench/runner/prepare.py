@@ -15,7 +15,7 @@ from uuid import uuid4
 import psutil
 
 from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.conditions import differences
+from tread_bench.core.conditions import Conditions, differences
 from tread_bench.core.config.files import files_of
 from tread_bench.core.data_files import check_unchanged, joined, look_at
 from tread_bench.core.data_sources import DataOptions
@@ -24,9 +24,10 @@ from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, 
 from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
 from tread_bench.core.outputs import refuse_irregular
+from tread_bench.core.plugin_code import code_by_row
 from tread_bench.core.records import DataFile
 from tread_bench.runner.executors.site import Site
-from tread_bench.runner.folder import RunFolder, write_document
+from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options
 from tread_bench.suite.plan import Plan, PlannedCell, checkpoint_bytes, disk_bytes
 
@@ -123,9 +124,44 @@ def _resolved_there(
     return found
 
 
+def refuse_other_code(cells: Sequence[PlannedCell], folder: RunFolder, forgotten: Mapping[str, Kept]) -> None:
+    """Raises StoreError where plug-ins have changed since they made what stays of cells."""
+    code = _code_of(cells)
+    rows: dict[str, None] = {}
+    changed: dict[str, None] = {}
+    for cell in cells:
+        now = code[cell.row_key]
+        before = _code_kept(cell.id, folder, forgotten) if now else None
+        if before is not None and (found := differences(Conditions(plugins=before), Conditions(plugins=now))):
+            rows[cell.row] = None
+            changed.update(dict.fromkeys(found))
+    if rows:
+        raise StoreError(
+            f"{folder.root} was made with other code of plug-ins ({'; '.join(changed)}), so its figures would not "
+            f"compare with new ones: train the rows again with --fresh --rows {','.join(rows)}, give another --out, "
+            "or --accept-other-numerics to keep what is there and have every record say so"
+        )
+
+
+def _code_of(cells: Iterable[PlannedCell]) -> dict[str, dict[str, str]]:
+    """The code of the plug-ins that cells use, by row key."""
+    return code_by_row({cell.row_key: cell.cell for cell in cells})
+
+
+def _code_kept(cell_id: str, folder: RunFolder, forgotten: Mapping[str, Kept]) -> dict[str, str] | None:
+    """The code that made the figures or checkpoints of a cell that stay; None: none stay."""
+    if forgotten.get(cell_id) is Kept.NOTHING:
+        return None
+    left = folder.outcome(cell_id) or folder.record(cell_id)
+    if left is not None and left.status == "done":
+        return left.conditions.plugins
+    goes_on = left is None or cell_id in forgotten
+    return folder.existing_request(cell_id).plugins if goes_on and folder.has_checkpoints(cell_id) else None
+
+
 def write_plan(
     plan: Plan,
-    missing: Iterable[PlannedCell],
+    missing: Sequence[PlannedCell],
     source: str,
     folder: RunFolder,
     choices: Choices,
@@ -143,6 +179,12 @@ def write_plan(
     for left in [file for place in (*trained, folder.root / "timings") for file in temporaries(place)]:
         left.unlink(missing_ok=True)
 
+    # The code that is used from here on; that of cells which are not missing stays as it was.
+    code = _code_of(missing)
+    plugins = dict(before.plugins) if before else {}
+    for used in code.values():
+        plugins |= used
+
     # The suite as it was read, the run, and each missing cell.
     write_atomically(folder.root / "suite.yaml", source)
     document = RunPlan(
@@ -158,12 +200,13 @@ def write_plan(
         hardware={"cpus": os.cpu_count(), "memory_mib": psutil.virtual_memory().total // MIB},
         numerics=choices.numerics,
         versions=choices.versions,
+        plugins=plugins,
         accept_other_numerics=choices.accept_other_numerics,
         files=dict(files or {}),
     )
     write_document(folder.plan_path, document)
     for cell in missing:
-        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell))
+        write_document(folder.made(cell.id) / "cell.json", _request(plan, cell, code[cell.row_key]))
 
 
 def references(plan: Plan) -> dict[str, str]:
@@ -171,7 +214,7 @@ def references(plan: Plan) -> dict[str, str]:
     return {cell.id: cell.reference for cell in plan.cells}
 
 
-def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
+def _request(plan: Plan, cell: PlannedCell, plugins: dict[str, str]) -> CellRequest:
     return CellRequest(
         cell=cell.id,
         suite=plan.suite.name,
@@ -181,6 +224,7 @@ def _request(plan: Plan, cell: PlannedCell) -> CellRequest:
         backbone=cell.cell.backbone.label,
         config=cell.cell.model_dump(mode="json"),
         sources=dict(cell.sources),
+        plugins=plugins,
     )
 
 

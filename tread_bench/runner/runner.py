@@ -25,6 +25,7 @@ from tread_bench.runner.prepare import (
     data_files,
     device_of,
     references,
+    refuse_other_code,
     resolve_choices,
     write_plan,
 )
@@ -72,6 +73,8 @@ def run(
         mine = options.shard.of_cells(chosen, _macs(chosen)) if options.shard else chosen
         folder.refuse_damaged({cell.id: cell.row_key for cell in mine})
         forgotten = _to_forget(mine, folder, options)
+        if not options.accept_other_numerics:
+            refuse_other_code(mine, folder, forgotten)
         missing = _missing(mine, plan, folder, options, forgotten)
         if not missing and _is_what_was_requested(folder.plan(), plan, options):
             folder.restore_suite(source)

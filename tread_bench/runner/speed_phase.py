@@ -46,7 +46,7 @@ def _time_row(
     key: str, example: str, plan: Plan, folder: RunFolder, site: Site, display: Display
 ) -> RowTiming | _Failure:
     """What the seeds of a row share, measured on its cell `example` and kept in the run folder."""
-    now = decisive(folder.existing_plan().conditions)
+    now = decisive(folder.existing_plan().conditions_of(folder.existing_request(example)))
     requested = TimingRequest(timing=plan.suite.timing, conditions=now)
     kept = folder.timing(key)
     if kept is not None and kept.asked == requested:
