@@ -269,7 +269,11 @@ def run(
         bool, typer.Option("--yes", help="let --fresh remove without asking", rich_help_panel=FORGETS)
     ] = False,
     accept_other_numerics: Annotated[
-        bool, typer.Option("--accept-other-numerics", help="continue after numerical choices changed; records say so")
+        bool,
+        typer.Option(
+            "--accept-other-numerics",
+            help="continue after numerical choices or code of plug-ins changed; records say so",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -65,7 +65,7 @@ def _third_parties(plugins: Iterable[Description]) -> frozenset[tuple[str, str]]
 
 
 def _code(third_parties: frozenset[tuple[str, str]]) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for source, builder in sorted(third_parties):
         name, _, _ = source.rpartition(" ")
         announced = {point.module for point in distribution(name).entry_points if point.group.startswith(GROUPS)}
