@@ -28,8 +28,6 @@ def files_of_page(folder: Path, drawn: Sequence[Picture]) -> list[Path]:
 def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
     """Write the pictures as SVG; remove those of `names` that an earlier call left and are no longer drawn.
 
-    PNG files beside them are of an older version of this program, and go too.
-
     Raises:
         OutputError: a picture, or the folder, is a link.
     """
@@ -44,7 +42,7 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
     # Remove those of an earlier call.
     current = {f"{picture.name}.svg" for picture in drawn}
     for path in folder.glob("*.*") if folder.is_dir() else ():
-        is_picture = path.suffix in (".svg", ".png") and path.stem.partition("-")[0] in names
+        is_picture = path.suffix == ".svg" and path.stem.partition("-")[0] in names
         if is_picture and path.name not in current and not path.is_symlink() and is_own(path):
             path.unlink()
 

@@ -123,7 +123,7 @@ def step_seconds(row: Row) -> float | None:
     """Seconds of a training step: the paired step time behind the speed-up, and the mean wait for a batch.
 
     None where steps were not timed, and for a schedule, which has two kinds of steps of which one was timed. A wait
-    that was not measured (records of older versions) counts as none.
+    that was not measured counts as none.
     """
     if row.step_ms is None or (row.spans and requested.scheduled(row.first)):
         return None

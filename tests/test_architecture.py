@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import os
 import shutil
 import subprocess
@@ -178,14 +177,6 @@ def test_a_type_error_in_a_folder_at_the_top_is_seen(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr
     assert all(f"tread_bench/{folder}/wrong.py:1" in done.stdout for folder in folders), done.stdout
-
-
-def test_old_names_give_the_same_modules_with_a_warning() -> None:
-    with pytest.warns(FutureWarning, match=r"tread_bench\.ops(\.routing)? has moved"):
-        old = importlib.import_module("tread_bench.ops.routing")
-    assert old is importlib.import_module("tread_bench.model.ops.routing")
-    with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("tread_bench.opsies")
 
 
 @pytest.mark.parametrize("module", LIGHT)

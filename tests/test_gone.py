@@ -22,13 +22,12 @@ from tread_bench.core.records import Record
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended, Started, Task, perform
 from tread_bench.runner.heartbeat import Heartbeat
-from tread_bench.runner.migrations import migrated
 from tread_bench.runner.options import Options
 from tread_bench.suite.load import load_plan
 
 CELL = "dense-s0-0123456789"
-OLD = Path(__file__).parent / "version_1" / "record.json"
-RECORD = Record.model_validate(migrated(json.loads(OLD.read_text()), "record", OLD)).model_copy(update={"cell": CELL})
+STORED = Path(__file__).parent / "stored" / "record.json"
+RECORD = Record.model_validate_json(STORED.read_text()).model_copy(update={"cell": CELL})
 ABOUT = {"schema_version": 3, "cell": CELL, "suite": "toy", "row": "dense", "seed": 0, "reference": CELL}
 CHOICES = Choices(numerics={"device": "cpu", "threads": 1, "device_count": 1}, versions={})
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tread_bench.core.old_names import redirect_old_names
-
 if TYPE_CHECKING:
     from tread_bench.api import Results, evaluate, load, run
     from tread_bench.core import draws
@@ -237,8 +235,6 @@ __all__ = [
     "walk",
     "write_samples_npz",
 ]
-
-redirect_old_names()
 
 
 def __getattr__(name: str) -> object:

@@ -38,7 +38,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.runner.folder import RunFolder
 
 DOCUMENTS = 2000
-STORED = Path(__file__).parents[1] / "version_1"
+STORED = Path(__file__).parents[1] / "stored"
 BASE = """\
 seeds: 1
 base:

@@ -14,7 +14,7 @@ from tests.run_folders import put
 from tread_bench.cell.checkpoint import checkpoints_in
 from tread_bench.runner.folder import Kept, RunFolder
 
-VERSION_1 = Path(__file__).parents[1] / "version_1"
+STORED = Path(__file__).parents[1] / "stored"
 STEP = "checkpoints/step-000000001.safetensors"
 
 
@@ -30,9 +30,9 @@ def folder(tmp_path) -> RunFolder:
     for name in (STEP, "log"):
         put(found.cell("done") / name, "{}")
     for name in ("cell.json", "record.json"):
-        content = json.loads((VERSION_1 / name).read_text())
+        content = json.loads((STORED / name).read_text())
         put(found.cell("done") / name, json.dumps({**content, "cell": "done"}))
-    shutil.copy(VERSION_1 / "plan.json", found.root)
+    shutil.copy(STORED / "plan.json", found.root)
     return found
 
 

@@ -21,14 +21,14 @@ from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
 
-VERSION_1 = Path(__file__).parents[1] / "version_1"
+STORED = Path(__file__).parents[1] / "stored"
 FREE = ("hardware", "evaluations.0.protocol_details", "asked.conditions", "git")  # any JSON may stand below
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Two finished cells, a row each, with the timing of the first."""
-    record, plan, about = (json.loads((VERSION_1 / f"{name}.json").read_text()) for name in ("record", "plan", "cell"))
+    record, plan, about = (json.loads((STORED / f"{name}.json").read_text()) for name in ("record", "plan", "cell"))
     cells = plan["cells"]
     for cell, row in zip(cells, ("dense", "tread-1:2"), strict=True):
         place = tmp_path / "run" / "cells" / cell
@@ -63,7 +63,7 @@ def documents(folder):
 
 def readers(folder):
     """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
-    first, second = (json.loads((VERSION_1 / "plan.json").read_text()))["cells"]
+    first, second = (json.loads((STORED / "plan.json").read_text()))["cells"]
     baseline, nowhere = folder.root.parent / "baseline.json", Outputs(None, None, as_json=True)
     request = SampleRequest(folder.root, second, None, {}, 1, None, None, None, None)
     return {

@@ -38,7 +38,7 @@ from tread_bench.reports.figures.pictures import NAMES
 from tread_bench.reports.tables import FORMATS, Entry, Table, results_frame
 
 CHECKOUT = Path(__file__).parents[2]
-PLAN = CHECKOUT / "tests" / "version_1" / "plan.json"
+PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -45,14 +44,6 @@ def test_a_run_that_goes_on_keeps_its_first_start_and_one_begun_afresh_does_not(
     write(tmp_path)
     write_json(tmp_path / "plan.json", read_json(tmp_path / "plan.json") | {"started": LONG_AGO.isoformat()})
     assert (write(tmp_path, fresh) == LONG_AGO) is not fresh
-
-
-def test_a_run_of_an_older_version_began_when_its_plan_was_last_written(tmp_path):
-    write(tmp_path)
-    path = tmp_path / "plan.json"
-    write_json(path, {key: value for key, value in read_json(path).items() if key != "started"})
-    os.utime(path, (LONG_AGO.timestamp(),) * 2)
-    assert write(tmp_path) == LONG_AGO
 
 
 @pytest.mark.parametrize("started", ["yesterday", 5, None, "2025-13-01"])

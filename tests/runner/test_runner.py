@@ -244,7 +244,7 @@ def test_clean_says_what_goes_and_asks_and_what_is_left_still_reports(toy, finis
 def test_clean_refuses_what_is_no_run_folder_and_one_in_use(tmp_path):
     refused = tread_bench("clean", tmp_path)
     assert (refused.returncode, "not a run folder" in refused.stderr) == (2, True)
-    shutil.copy(Path(__file__).parents[1] / "version_1" / "plan.json", tmp_path)
+    shutil.copy(Path(__file__).parents[1] / "stored" / "plan.json", tmp_path)
     with preparation.RunFolder(tmp_path).lock():
         refused = tread_bench("clean", tmp_path, "--yes")
     assert (refused.returncode, "in use" in refused.stderr) == (2, True)

@@ -63,19 +63,11 @@ def load_latest(folder: Path, owner: Identity) -> Checkpoint | None:
         if problem is None:
             with safe_open(path, "pt") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (not a mapping)
-                _check_owner(file.metadata(), path, owner)
+                owner.check(read_stamp(file.metadata()), path, iteration_of(path))
                 log.info("resuming from checkpoint %s", path.name)
                 return Checkpoint(tensors, json.loads(file.metadata()["state"]))
         log.warning("checkpoint %s is damaged (%s); trying the one before it", path.name, problem)
     return None
-
-
-def _check_owner(metadata: dict[str, str], path: Path, owner: Identity) -> None:
-    """Raises StrangerError."""
-    if stamp := read_stamp(metadata):
-        owner.check(stamp, path, iteration_of(path))
-    else:
-        log.warning("checkpoint %s does not name its cell, since an older version wrote it: accepted", path.name)
 
 
 def _damage(path: Path) -> str | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +16,6 @@ from pydantic import (
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    RootModel,
     ValidationError,
     model_validator,
 )
@@ -27,21 +24,10 @@ from pydantic_core import ErrorDetails
 from tread_bench.core.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.errors import printable
 from tread_bench.core.identity import Identity, compact_json
-from tread_bench.core.problems import dotted, shortened, validation_problems
+from tread_bench.core.problems import validation_problems
 from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
-DEEPEST = 50  # nesting of lists and objects
-LARGEST = 2**63  # exclusive bound of integers: tables hold 64 bits
-_NOT_ASKED: dict[str, JsonValue] = {
-    "backbone": {"name": "unknown"},
-    "training": {"iterations": 1},
-}  # a record may lack unread keys
-_DIGITS_AS_0, _BLANK = bytes.maketrans(b"123456789E", b"000000000e"), b" \t\n\r+"
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_LONG = b"0" * 19  # as many digits as 2**63 has
-_BEFORE_NUMBERS = (b"[", b",", b":", b"-")
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"
 Model = TypeVar("Model", bound=BaseModel)
@@ -93,15 +79,15 @@ class Choices(Document):
 class RunPlan(Document):
     """plan.json."""
 
-    schema_version: PositiveInt = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     suite: SuiteAbout
     smoke: bool = False
     stand_ins: list[str] = Field(default_factory=list)  # what of a smoke run is random, in place of missing files
     timing: Timing
     cells: list[str]
     references: dict[str, str]
-    rows: dict[str, tuple[str, int]] = Field(default_factory=dict)
-    started: Time = ""  # "": written by an older version
+    rows: dict[str, tuple[str, int]]
+    started: Time
     git: GitState | None = None
     hardware: dict[str, JsonValue] = Field(default_factory=dict)
     numerics: RunNumerics
@@ -121,8 +107,9 @@ class RunPlan(Document):
 
     @model_validator(mode="after")
     def _names_each_cell_once(self) -> RunPlan:
-        if len(set(self.cells)) < len(self.cells) or set(self.cells) != self.references.keys():
-            raise ValueError("cells and references must name the same cells, each once")
+        named = set(self.cells)
+        if len(named) < len(self.cells) or not named == self.references.keys() == self.rows.keys():
+            raise ValueError("cells, references and rows must name the same cells, each once")
         return self
 
 
@@ -140,7 +127,7 @@ class WeightsRef(Document):
 class CellRequest(Document):
     """cell.json."""
 
-    schema_version: PositiveInt = SCHEMA_VERSION
+    schema_version: Literal[2] = SCHEMA_VERSION
     cell: str
     suite: str
     row: str
@@ -170,7 +157,7 @@ class TimingRequest(Document):
 class RowTiming(Document):
     """timings/<row>.json: speed and memory of a row, shared by its seeds."""
 
-    row_key: str = ""  # "": written by an older version
+    row_key: str
     asked: TimingRequest
     timing: TimingFigures
     conditions: Conditions
@@ -191,13 +178,11 @@ class MeasuredMemory(Document):
     conditions: Conditions
 
 
-class OwnAttempts(Document):
+class Attempts(Document):
+    """attempts.json: how each interrupted attempt at a cell ended."""
+
     cell: str
     attempts: list[str]
-
-
-class Attempts(RootModel[OwnAttempts | list[str]]):
-    """attempts.json: how each interrupted attempt at a cell ended; a list, as older versions wrote it."""
 
 
 class Export(Part):
@@ -226,88 +211,53 @@ class Export(Part):
         return self
 
 
-def parsed(content: Any, model: type[Model]) -> Model | list[str]:
-    """Validate `content` (the result of `json.loads`) as such a document; return it, or all mistakes with their fields.
+def parsed(text: str | bytes, model: type[Model]) -> Model | list[str]:
+    """Validate the JSON of a document; return it, or all mistakes with their fields.
 
     Types are strict: a text is not a number, true is not a count, and 1.5 is not an integer.
     """
     try:
-        text = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError):  # NaN, infinity, half a surrogate pair, or endless nesting
-        text = b""
-    if not (text and _is_plain(text)) and (values := list(unfit_values(content))):
-        return values
-    try:
-        document = model.model_validate_json(text or json.dumps(content), strict=True)
+        document = model.model_validate_json(text, strict=True)
     except ValidationError as error:
         return _texts(error, model)
     return [*_config_problems_of(document)] or document
 
 
-def parsed_at_once(text: bytes, model: type[Model]) -> Model | None:
-    """Validate the JSON of a document in one pass, as `parsed` does; None where anything is wrong or odd in it."""
-    if not _is_plain(text):
-        return None
-    try:
-        document = model.model_validate_json(text, strict=True)
-    except ValidationError:
-        return None
-    return None if _config_problems_of(document) else document
-
-
 def _config_problems_of(document: BaseModel) -> Sequence[str]:
-    """Mistakes in the configurations of a document."""
+    """Mistakes in the configurations of a document.
+
+    Records may have keys of another version, and name plug-ins that are not installed here.
+    """
     match document:
         case Record():
-            return _record_problems(document)
+            return _config_problems(compact_json(document.config), allows_unknown=True)
         case CellRequest():
-            return _problems_of(document.config, tolerant=False)
+            return _config_problems(compact_json(document.config), allows_unknown=False)
         case Export():
-            found = ((place, _record_problems(record)) for place, record in enumerate(document.records))
+            found = ((place, _config_problems_of(record)) for place, record in enumerate(document.records))
             return [f"records.{place}.{problem}" for place, problems in found for problem in problems]
     return []
 
 
-def _record_problems(record: Record) -> Sequence[str]:
-    """Mistakes in a record's configuration, which may be of another version, or of plug-ins not installed here."""
-    return _problems_of(_NOT_ASKED | record.config, tolerant=True)
-
-
-def _problems_of(config: dict[str, JsonValue], *, tolerant: bool) -> Sequence[str]:
-    """Mistakes in a cell's configuration; if `tolerant`, keys and plug-ins that are unknown here are none."""
-    return _problems_of_text(compact_json(config), tolerant)
-
-
-@lru_cache(maxsize=4096)
-def _problems_of_text(text: str, tolerant: bool) -> Sequence[str]:
-    """All seeds of a row have the same configuration, and so have its request and its record."""
-    config = json.loads(text)
+@lru_cache(maxsize=4096)  # all seeds of a row have the same configuration, and so have its request and its record
+def _config_problems(config: str, *, allows_unknown: bool) -> Sequence[str]:
+    """Mistakes in a cell's configuration, which is given as JSON."""
     try:
-        return _config_problems(config, Cell.model_validate(config))
+        cell = Cell.model_validate_json(config)
     except ValidationError as error:
-        unknown = (found["type"] == "extra_forbidden" or _names_what_is_unknown(found) for found in error.errors())
-        return [] if tolerant and all(unknown) else _texts(error, Cell, ("config",))
-
-
-def _names_what_is_unknown(found: ErrorDetails) -> bool:
-    """Whether an error is the name of a plug-in that is not installed here."""
-    part = found["input"]
-    return found["type"] == "union_tag_invalid" and isinstance(part, dict) and isinstance(part["name"], str)
-
-
-def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:
-    return list(dict.fromkeys(problem.message.strip() for problem in validation_problems(error, model, above)))
-
-
-def _config_problems(config: dict[str, JsonValue], cell: Cell) -> list[str]:
-    """Why `config` is not a cell's configuration as this program writes it."""
-    return [*_other_kinds(config, cell.model_dump(mode="json"), ("config",)), *_size_problems(cell)]
+        is_unknown = all(_is_unknown(found) for found in error.errors())
+        return [] if allows_unknown and is_unknown else _texts(error, Cell, ("config",))
+    try:
+        cell.backbone.spec(cell.data)
+    except ValidationError as error:
+        return _texts(error, BaseModel, ("config", "backbone"))
+    except ValueError:  # a backbone that is not installed here
+        pass
+    return list(_other_kinds(json.loads(config), cell.model_dump(mode="json"), ("config",)))
 
 
 def _other_kinds(written: Any, full: Any, at: tuple[str | int, ...]) -> Iterator[str]:
     """Values in a short form of a suite instead of an object or list, and texts instead of numbers."""
-    if at == ("config", "sampling", "guidance") and isinstance(written, str):  # as version 1 wrote it
-        return
     if _kind(written) != _kind(full):
         yield f"{dotted(at)} {shortened(written)}: must be {_kind(full)}"
     elif isinstance(full, dict):
@@ -324,66 +274,13 @@ def _kind(value: Any) -> str:
     return {bool: "true or false", dict: "an object", list: "a list", str: "a text"}.get(type(value), "null")
 
 
-def _size_problems(cell: Cell) -> list[str]:
-    try:
-        cell.backbone.spec(cell.data)
-    except ValidationError as error:
-        return _texts(error, BaseModel, ("config", "backbone"))
-    except ValueError:  # a backbone that is not installed here
-        pass
-    return []
+def _is_unknown(found: ErrorDetails) -> bool:
+    """Whether an error is a key that this version does not know, or a plug-in that is not installed here."""
+    part = found["input"]
+    if found["type"] == "extra_forbidden":
+        return True
+    return found["type"] == "union_tag_invalid" and isinstance(part, dict) and isinstance(part["name"], str)
 
 
-def _is_plain(text: bytes) -> bool:
-    """Whether JSON surely has no unfit value, as far as what stands outside its texts shows; half a surrogate pair,
-    which stands inside one, is refused wherever JSON is read or encoded.
-    """
-    # What stands outside texts, with every digit as 0.
-    if b"\\" in text:
-        text = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    outside = b"".join(text.split(b'"')[::2]).translate(_DIGITS_AS_0, _BLANK)
-
-    # Numbers, then levels.
-    if b"N" in outside or b"I" in outside or b"e000" in outside:  # NaN, Infinity, or an exponent of three digits
-        return False
-    if _LONG in outside and any(before + _LONG in outside for before in _BEFORE_NUMBERS):
-        return False
-    brackets = outside.translate(None, _NO_BRACKETS)
-    for _ in range(DEEPEST // 2):  # each iteration removes one or two levels
-        if not brackets:
-            break
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return not brackets
-
-
-def unfit_values(content: Any) -> Iterator[str]:
-    """Yield what no document may hold: numbers that are not finite or too large, and texts that are not Unicode."""
-    left: list[tuple[tuple[str | int, ...], Any]] = [((), content)]
-    while left:
-        at, value = left.pop()
-        if isinstance(value, float) and not math.isfinite(value):
-            yield f"{_named(at)} {value}: must be a finite number"
-        elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
-            yield f"{_named(at)}: an integer of more than 64 bits"
-        elif isinstance(value, str) and not _is_unicode(value):
-            yield f"{_named(at)} {shortened(value)}: half a surrogate pair is not a character"
-        elif isinstance(value, dict | list) and len(at) >= DEEPEST:
-            yield f"{_named(at[:3])}: nested deeper than {DEEPEST} levels"
-        elif isinstance(value, dict):
-            if bad := [key for key in value if not _is_unicode(key)]:
-                yield f"{_named(at)} has the key {shortened(bad[0])}: half a surrogate pair is not a character"
-            left += [((*at, key), part) for key, part in reversed(value.items())]
-        elif isinstance(value, list):
-            left += [((*at, place), part) for place, part in reversed(list(enumerate(value)))]
-
-
-def _named(at: tuple[str | int, ...]) -> str:
-    return printable(dotted(at)) or "the document"
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _texts(error: ValidationError, model: type[BaseModel], above: tuple[str, ...] = ()) -> list[str]:
+    return list(dict.fromkeys(problem.message.strip() for problem in validation_problems(error, model, above)))

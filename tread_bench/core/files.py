@@ -11,14 +11,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from pydantic_core import from_json
 
 from tread_bench.core.documents import SHOWN, Model, parsed
-from tread_bench.core.errors import UserError, printable
+from tread_bench.core.errors import UserError
 from tread_bench.core.outputs import refuse_irregular
+from tread_bench.core.problems import shortened
 
 TEMPORARY = ".tread-bench-{}.tmp"
-TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp|\.step-\d+\.(safetensors|sha256)\.\w{8}\.tmp")  # second: old versions
+TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp")
 WAY_OUT = "restore it, or move it away and run its suite again"  # for a damaged document
 
 
@@ -107,9 +110,9 @@ def read_bytes(path: Path, way_out: str = WAY_OUT) -> bytes | None:
 def json_of(text: bytes, path: Path, way_out: str = WAY_OUT) -> Any:
     """Return the JSON that was read from `path`. Raises StoreError if it is damaged."""
     try:
-        content = json.loads(text.decode())
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} cannot be read as JSON ({printable(str(error))}); {way_out}") from None
+        content = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise StoreError(f"{path} cannot be read as JSON ({error}); {way_out}") from None
     if content is None:
         raise StoreError(f"{path} holds null, and must hold a document; {way_out}")
     return content
@@ -122,9 +125,38 @@ def read_plain(path: Path) -> bytes:
     return path.read_bytes()
 
 
+def read_document(path: Path, model: type[Model], way_out: str = WAY_OUT) -> Model | None:
+    """Return a stored document, or None if there is no file.
+
+    Raises:
+        StoreError: the file cannot be read, has another format version, or is not such a document.
+    """
+    text = read_bytes(path, way_out)
+    if text is None:
+        return None
+    content = json_of(text, path, way_out)
+    if "schema_version" in model.model_fields:
+        check_version(content, model, path)
+    return _fit(path, text, model, way_out)
+
+
+def check_version(content: Any, model: type[Model], path: Path) -> None:
+    """Raise StoreError if the `content` of `path` says another format version than the model has."""
+    (known,) = get_args(model.model_fields["schema_version"].annotation)
+    if isinstance(content, dict) and (version := content.get("schema_version", known)) != known:
+        raise StoreError(
+            f"{path} has format version {shortened(version)}, and this version of tread-bench reads {known}: open it "
+            "with the tread-bench that wrote it, or run its suite again in a new folder"
+        )
+
+
 def fit_document(path: Path, content: Any, model: type[Model], way_out: str = WAY_OUT) -> Model:
     """Validate the JSON `content` of `path` as a document. Raises StoreError with what is wrong."""
-    found = parsed(content, model)
+    return _fit(path, json.dumps(content), model, way_out)
+
+
+def _fit(path: Path, text: str | bytes, model: type[Model], way_out: str) -> Model:
+    found = parsed(text, model)
     if isinstance(found, list):
         more = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
         raise StoreError(f"{path}: {'; '.join(found[:SHOWN])}{more}; {way_out}")

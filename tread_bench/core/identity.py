@@ -85,7 +85,7 @@ def check_cell(owner: str | None, path: Path, cell_id: str, kind: str = "cell") 
 
 
 def stamp_of(path: Path) -> dict[str, str]:
-    """Return a safetensors file's stamp; {} if an older version wrote it, or it cannot be read. No torch."""
+    """Return a safetensors file's stamp; {} if it has none, or it cannot be read. No torch."""
     try:
         with safe_open(path, "np") as file:
             return read_stamp(file.metadata())

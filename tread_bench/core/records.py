@@ -22,7 +22,7 @@ from tread_bench.core.conditions import Conditions
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.routes import parse_routes
 
-SCHEMA_VERSION: Literal[2] = 2  # version of record.json, plan.json and cell.json; migrations.py reads older ones
+SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and cell.json
 Share = Annotated[float, Field(ge=0, le=1)]
 MemoryKind = Literal["allocator", "resident set"]
 StepPart = Literal["products", "attention", "scans", "moved tokens", "other operators", "optimiser", "host"]
@@ -135,7 +135,7 @@ class Evaluation(Part):
     protocol: str | None = None  # fingerprint; rows whose fingerprints differ are never ranked together
     protocol_details: dict[str, Any] = Field(default_factory=dict)
     samples: str | None = None  # path of the sample grid, relative to the cell's folder
-    samples_sha256: str = ""  # hash of that file; "": written by an older version
+    samples_sha256: str = ""  # hash of that file; "": there is none
     real_samples: str | None = None  # the same of decoded training latents, where samples are decoded
     real_samples_sha256: str = ""
 

@@ -11,13 +11,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from tread_bench.core.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
-from tread_bench.core.files import StoreError, fit_document, read_json, write_json
+from tread_bench.core.files import StoreError, check_version, fit_document, read_json, write_json
 from tread_bench.core.identity import cell_id
 from tread_bench.core.records import Record
 from tread_bench.core.redaction import Redaction
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
-from tread_bench.runner.migrations import known_version, migrated
 
 _FILES = {"samples", "samples_sha256", "real_samples", "real_samples_sha256"}  # which stay in the run folder
 _NOT_SENT = {"evaluations": {"__all__": _FILES}}
@@ -67,25 +66,17 @@ def write_export(path: Path, export: Export) -> None:
 
 
 def read_export(path: Path) -> Export:
-    """An export of this version or an older one.
+    """Return an export.
 
     Raises:
         UserError: it cannot be read, or is not an export; the message names the file and what is wrong in it.
     """
-    # Whether it is an export, and of which version.
+    # Whether it is an export, and of which versions.
     content = read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
         raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
-    known_version(content.get("schema_version"), EXPORT_VERSION, path, _WAY_OUT)
-
-    # Its parts have their own versions.
-    plan, records = content.get("plan"), content.get("records")
-    if isinstance(plan, dict):
-        content["plan"] = migrated(plan, "plan", path, _WAY_OUT)
-    if isinstance(records, list):
-        content["records"] = [
-            migrated(record, "record", path, _WAY_OUT) if isinstance(record, dict) else record for record in records
-        ]
+    check_version(content, Export, path)
+    check_version(content.get("plan"), RunPlan, path)
     return fit_document(path, content, Export, _WAY_OUT)
 
 

@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum, auto
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 from uuid import uuid4
 
 from pydantic import BaseModel
 
 from tread_bench.core import decoded
 from tread_bench.core.collector import collector_at_rest
-from tread_bench.core.documents import Attempts, CellRequest, OwnAttempts, RowTiming, RunPlan, parsed_at_once
+from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import (
     TEMPORARIES,
-    WAY_OUT,
     StoreError,
     files_in,
-    fit_document,
-    json_of,
-    read_bytes,
+    read_document,
     read_plain,
     write_atomically,
     write_json,
@@ -37,8 +34,7 @@ from tread_bench.core.files import (
 from tread_bench.core.identity import Identity, check_cell, compact_json
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
-from tread_bench.core.records import SCHEMA_VERSION, Record
-from tread_bench.runner.migrations import Kind, migrated
+from tread_bench.core.records import Record
 
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _REMOVED = ".removed"
@@ -174,12 +170,12 @@ class RunFolder:
 
     def plan(self) -> RunPlan | None:
         """plan.json, or None where there is none. Raises StoreError where it cannot be read."""
-        return read_document(self.plan_path, RunPlan, "plan")
+        return read_document(self.plan_path, RunPlan)
 
     def request(self, cell_id: str) -> CellRequest | None:
         """cell.json of a cell, or None. Raises UserError where it cannot be read or is another's."""
         path = self.cell(cell_id) / "cell.json"
-        request = read_document(path, CellRequest, "cell")
+        request = read_document(path, CellRequest)
         if request is not None:
             check_cell(request.cell, path, cell_id)
         return request
@@ -209,7 +205,7 @@ class RunFolder:
         path = self.timing_path(row_key)
         timing = read_document(path, RowTiming)
         if timing is not None:
-            check_cell(timing.row_key or row_key, path, row_key, "row")
+            check_cell(timing.row_key, path, row_key, "row")
         return timing
 
     def existing_plan(self) -> RunPlan:
@@ -229,9 +225,7 @@ class RunFolder:
         return f"{self.root}: a runner started here and was interrupted before it wrote its plan.json; run it again"
 
     def started(self, plan: RunPlan) -> datetime:
-        """When the run of this plan.json was first started; where it does not say so, when it was written."""
-        if not plan.started:
-            return datetime.fromtimestamp(self.plan_path.stat().st_mtime, UTC)
+        """Return when the run of this plan.json was first started."""
         return datetime.fromisoformat(plan.started).astimezone(UTC)
 
     def record(self, cell_id: str, request: CellRequest | None = None) -> Record | None:
@@ -251,7 +245,7 @@ class RunFolder:
 
     def _read_record(self, cell_id: str, name: str, request: CellRequest | None) -> Record | None:
         path = self.cell(cell_id) / name
-        record = read_document(path, Record, "record")
+        record = read_document(path, Record)
         if record is None:
             return None
         request = request or self.request(cell_id)
@@ -271,13 +265,11 @@ class RunFolder:
         found = read_document(path, Attempts)
         if found is None:
             return []
-        if isinstance(found.root, list):  # as older versions wrote it
-            return found.root
-        check_cell(found.root.cell, path, cell_id)
-        return found.root.attempts
+        check_cell(found.cell, path, cell_id)
+        return found.attempts
 
     def _write_attempts(self, cell_id: str, attempts: list[str]) -> None:
-        write_document(self.made(cell_id) / "attempts.json", OwnAttempts(cell=cell_id, attempts=attempts))
+        write_document(self.made(cell_id) / "attempts.json", Attempts(cell=cell_id, attempts=attempts))
 
     def begin_attempt(self, cell_id: str) -> None:
         """Note an attempt as lost with its runner, which holds until the runner or a record says otherwise."""
@@ -545,41 +537,6 @@ def _pictures_of(page: Path) -> list[str] | None:
 def write_document(path: Path, document: BaseModel) -> None:
     """Write the complete document as indented JSON."""
     write_json(path, document.model_dump(mode="json"))
-
-
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def read_document(path: Path, model: type[Model], kind: Kind | None = None) -> Model | None:
-    """A stored document as this version writes it, or None where there is no file.
-
-    Args:
-        model: its shape; kind: where documents of its kind say their version.
-
-    Raises:
-        UserError: the file cannot be read, or is not such a document; its message names file and fields.
-    """
-    # A sound document of this version, as nearly all are, is read in one pass.
-    text = read_bytes(path)
-    if text is None:
-        return None
-    document = parsed_at_once(text, model)
-    if document is not None and (kind is None or _says_this_version(document)):
-        return document
-
-    # What is older is brought up to this version, and what is wrong is named.
-    content = json_of(text, path)
-    if kind is not None:
-        if not isinstance(content, dict):
-            raise StoreError(f"{path} is not a JSON object; {WAY_OUT}")
-        content = migrated(content, kind, path)
-    return fit_document(path, content, model)
-
-
-def _says_this_version(document: BaseModel) -> bool:
-    """Whether a document says its version, and it is this one."""
-    is_said = "schema_version" in document.model_fields_set
-    return is_said and getattr(document, "schema_version", None) == SCHEMA_VERSION
 
 
 def trained_cells(root: Path) -> list[CellRequest]:

@@ -29,8 +29,8 @@ class Progress(BaseModel):
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
-    cell: str = ""  # "": written by an older version
-    config_sha256: str = ""
+    cell: str
+    config_sha256: str
     phase: str
     done: NonNegativeInt
     of: NonNegativeInt  # 0: not known yet
@@ -51,7 +51,7 @@ def read_progress(folder: RunFolder, cell_id: str) -> Progress | None:
         found = Progress.model_validate_json(read_plain(folder.cell(cell_id) / _NAME))
     except (OSError, ValidationError):
         return None
-    return found if found.cell in ("", cell_id) else None
+    return found if found.cell == cell_id else None
 
 
 class Heartbeat:

@@ -88,7 +88,7 @@ def status_of(folder: RunFolder) -> Status:
         return Status(suite=None, is_smoke=False, device=None, is_held=is_held)
     plan, now = folder.existing_plan(), time.time()
     with collector_at_rest():
-        looked = [_look(folder, cell_id, plan.rows.get(cell_id), now) for cell_id in plan.cells]
+        looked = [_look(folder, cell_id, plan.rows[cell_id], now) for cell_id in plan.cells]
 
     # What is left to do, and how long that may take.
     works = _works(folder, looked)
@@ -109,15 +109,14 @@ def status_of(folder: RunFolder) -> Status:
     )
 
 
-def _look(folder: RunFolder, cell_id: str, named: tuple[str, int] | None, now: float) -> CellStatus:
-    """`named` is its row and seed; None: the plan is an older version's, and cell.json gives them."""
+def _look(folder: RunFolder, cell_id: str, named: tuple[str, int], now: float) -> CellStatus:
+    """Return the state of a cell, whose row and seed are `named`."""
+    row, seed = named
     try:
         stored = _stored(folder, cell_id, _changed_ns(folder.cell(cell_id)))
         attempts = folder.attempts(cell_id)
     except UserError as error:
-        row, seed = named or (cell_id, None)
         return CellStatus(cell_id, row, seed, "unreadable", str(error))
-    row, seed = named or stored.named or (cell_id, None)
     looked = CellStatus(cell_id, row, seed, "waiting", attempts=len(attempts))
     if stored.status is not None:
         state: State = "trained" if not stored.has_record and stored.status == "done" else stored.status
@@ -140,7 +139,6 @@ def _is_heard_elsewhere(progress: Progress | None, silent_s: float) -> bool:
 class _Stored:
     """What is needed here of a cell's documents."""
 
-    named: tuple[str, int] | None  # its row and seed; None: there is no cell.json
     status: Literal["done", "failed", "skipped"] | None = None  # None: it has neither record nor outcome
     reason: str = ""
     attempts: Sequence[str] = ()
@@ -163,12 +161,11 @@ def _written_ns(path: str) -> int | None:
 def _stored(folder: RunFolder, cell_id: str, changed_ns: tuple[int | None, ...]) -> _Stored:
     """Kept while no file changes. Raises UserError."""
     request = folder.request(cell_id)
-    named = (request.row, request.seed) if request else None
     record = folder.record(cell_id, request)
     ended = record or folder.outcome(cell_id, request)
     if ended is None:
-        return _Stored(named)
-    return _Stored(named, ended.status, ended.reason, ended.attempts, record is not None)
+        return _Stored()
+    return _Stored(ended.status, ended.reason, ended.attempts, record is not None)
 
 
 def _works(folder: RunFolder, cells: Sequence[CellStatus]) -> dict[str, Work | None]:

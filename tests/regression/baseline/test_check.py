@@ -11,7 +11,7 @@ from tests.command_line import tread_bench
 from tread_bench.cli.check import Outputs, check_run
 from tread_bench.core.errors import UserError
 
-VERSION_1 = Path(__file__).parents[2] / "version_1"
+STORED = Path(__file__).parents[2] / "stored"
 NOWHERE = Outputs(None, None, as_json=False)
 
 
@@ -20,7 +20,7 @@ def run_folder(tmp_path):
     """Makes a run of one cell per status, where None has no record yet."""
 
     def make(*statuses, suite="fixture", name="run"):
-        record, plan = (json.loads((VERSION_1 / f"{kind}.json").read_text()) for kind in ("record", "plan"))
+        record, plan = (json.loads((STORED / f"{kind}.json").read_text()) for kind in ("record", "plan"))
         cells = {f"row-s{seed}-0": status for seed, status in enumerate(statuses)}
         folder = tmp_path / name
         for seed, (cell, status) in enumerate(cells.items()):
@@ -29,7 +29,9 @@ def run_folder(tmp_path):
                 about = {"cell": cell, "seed": seed, "status": status, "reason": "" if status == "done" else "NaN"}
                 (folder / "cells" / cell / "record.json").write_text(json.dumps(record | about))
         references = {cell: cell for cell in cells}
-        about = {"cells": list(cells), "references": references, "suite": {"name": suite, "description": ""}}
+        rows = {cell: ("row", seed) for seed, cell in enumerate(cells)}
+        suite_about = {"name": suite, "description": ""}
+        about = {"cells": list(cells), "references": references, "rows": rows, "suite": suite_about}
         (folder / "plan.json").write_text(json.dumps(plan | about))
         return folder
 

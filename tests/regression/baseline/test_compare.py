@@ -11,7 +11,6 @@ from tread_bench.core.records import GpuConditions, Record
 from tread_bench.regression.baseline.baseline import Baseline, CellFigures, Speed, figures_of
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Verdict, exit_status
-from tread_bench.runner.migrations import migrated
 
 CPU = {"device": "cpu", "device_name": "a CPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
 GPU = {"device": "cuda", "device_name": "a GPU", "torch": "2.15.0", "threads": 1, "cpu_capability": "AVX512"}
@@ -51,8 +50,8 @@ def verdicts(findings, kind):
 
 @pytest.fixture
 def record():
-    path = Path(__file__).parents[2] / "version_1" / "record.json"
-    content = migrated(json.loads(path.read_text()), "record", path)
+    path = Path(__file__).parents[2] / "stored" / "record.json"
+    content = json.loads(path.read_text())
     return Record.model_validate({**content, "timing": {**content["timing"], "probe_ms": 7.5}})
 
 

@@ -28,7 +28,7 @@ from tread_bench.regression.versions.windows import (
     steps_for,
 )
 
-VERSION_1 = Path(__file__).parents[2] / "version_1"
+STORED = Path(__file__).parents[2] / "stored"
 SUITE = """\
 name: one
 base:
@@ -107,10 +107,11 @@ def test_an_ended_comparison_leaves_no_process_and_no_folder(root, tmp_path):
 
 
 def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are_written(tmp_path):
-    record = json.loads((VERSION_1 / "record.json").read_text())
-    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {
+    record = json.loads((STORED / "record.json").read_text())
+    plan = json.loads((STORED / "plan.json").read_text()) | {
         "cells": [record["cell"]],
         "references": {record["cell"]: record["cell"]},
+        "rows": {record["cell"]: (record["row"], 0)},
     }
     more_settings = {**record, "config": {**record["config"], "added": 1}}
     more_macs = {**record, "cost": {**record["cost"], "forward_macs": record["cost"]["forward_macs"] + 1}}
@@ -127,10 +128,11 @@ def test_of_two_versions_what_is_measured_must_be_equal_and_not_how_settings_are
 
 
 def test_what_befell_the_gpu_in_a_window_is_read_from_its_record(tmp_path):
-    record = json.loads((VERSION_1 / "record.json").read_text())
-    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {
+    record = json.loads((STORED / "record.json").read_text())
+    plan = json.loads((STORED / "plan.json").read_text()) | {
         "cells": [record["cell"]],
         "references": {record["cell"]: record["cell"]},
+        "rows": {record["cell"]: (record["row"], 0)},
     }
     clocks = {"old-1": (1980, 1980), "new-2": (1980, 1200), "new-3": (1980, 1300)}
     for window, (before, after) in clocks.items():
@@ -145,12 +147,13 @@ def test_what_befell_the_gpu_in_a_window_is_read_from_its_record(tmp_path):
 
 
 def test_rows_are_told_apart_by_their_names_and_not_by_cells_that_are_spelt_alike(tmp_path):
-    record = json.loads((VERSION_1 / "record.json").read_text())
+    record = json.loads((STORED / "record.json").read_text())
     rows = {"tread/1:1@0.5": 5.0, "tread/1:1/0.5": 7.0}
     cells = {f"tread-1-1-0.5-s0-{k}": row for k, row in enumerate(rows)}
-    plan = json.loads((VERSION_1 / "plan.json").read_text()) | {
+    plan = json.loads((STORED / "plan.json").read_text()) | {
         "cells": [*cells],
         "references": {cell: cell for cell in cells},
+        "rows": {cell: (row, 0) for cell, row in cells.items()},
     }
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     for cell, row in cells.items():

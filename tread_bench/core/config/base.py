@@ -20,7 +20,7 @@ class Model(BaseModel):
 
 
 def is_unused(value: object) -> bool:
-    """Whether a key that older versions lack is left out where a cell is written, since its id is the hash of that."""
+    """Whether a key is left out where a cell is written: its id is the hash of that, and outlives added keys."""
     return not value
 
 

@@ -92,7 +92,7 @@ def _named(value: object) -> object:
 
 
 def _short(options: ExtractorOptions | None, serialize: SerializerFunctionWrapHandler) -> Any:
-    """Without settings, write the name alone, as older versions did, since a cell's id is the hash of this."""
+    """Without settings, write the name alone: a cell's id is the hash of this."""
     return options.name if options is not None and options == type(options)() else serialize(options)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.files import fit_document, read_json, temporaries, write_json
+from tread_bench.core.files import read_document, temporaries, write_json
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.latent_manifest import Quantity
 from tread_bench.core.locks import try_lock
@@ -85,11 +85,11 @@ def _begin(out: Path, job: Job) -> None:
     """Write the job to a new folder; in one that was begun, remove what a killed writer left half written."""
     path = out / DOCUMENT
     way_out = "give another --out, or put back what encode wrote"
-    content = read_json(path, way_out)
-    if content is None:
+    before = read_document(path, Job, way_out)
+    if before is None:
         write_json(path, job.model_dump(mode="json"))
     else:
-        _check_same(fit_document(path, content, Job, way_out), job, out)
+        _check_same(before, job, out)
     for left in temporaries(out):
         left.unlink(missing_ok=True)
     for name in SPLITS:

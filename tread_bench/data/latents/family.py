@@ -35,7 +35,7 @@ _ARCHIVE = ".zip"
 
 
 def _is(default: object) -> Callable[[object], bool]:
-    """Whether a key is left out where a cell is written, as `is_unused`: its value is what older versions read."""
+    """Return the test whether a key is left out where a cell is written, as `is_unused`."""
     return lambda value: value == default
 
 

@@ -121,7 +121,7 @@ _PIXELS: Mapping[Rounding, str] = {
 
 
 def _decoding(decoder: Decoder) -> dict[str, Any]:
-    # What not every decoding has is only stated where it is there: fingerprints of older versions stay the same.
+    # What not every decoding has is only stated where it is there.
     details = {"latent_scale": _stated(decoder.decoding.scale, decoder.scaling.scale)}
     if decoder.decoding.shift is not None:
         details["latent_shift"] = _stated(decoder.decoding.shift, decoder.scaling.shift)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, mod
 
 from tread_bench.core.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import fit_document, read_json, write_json
+from tread_bench.core.files import read_document, write_json
 from tread_bench.core.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
@@ -94,11 +94,11 @@ def _blas(conditions: Conditions) -> dict[str, str]:
 
 def read_baseline(path: Path) -> Baseline:
     """Raises UserError where there is none, or this version cannot read it."""
-    content = read_json(path, _WAY_OUT)
-    if content is None:
+    baseline = read_document(path, Baseline, _WAY_OUT)
+    if baseline is None:
         way_out = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
         raise UserError(f"no such baseline: {path}; {way_out}")
-    return fit_document(path, content, Baseline, _WAY_OUT)
+    return baseline
 
 
 def write_baseline(path: Path, suite: str, cells: Mapping[str, CellFigures], margins: Mapping[str, float]) -> None:
