@@ -318,7 +318,7 @@ def _missing(records: Sequence[Record], plan: RunPlan, unreadable: Mapping[str, 
     """Planned cells without a result yet, each with its row and seed."""
     there = {record.cell for record in records} | unreadable.keys()
     labels = {cell: f"{row} seed {seed}" for cell, (row, seed) in plan.rows.items()}
-    return [(cell, labels.get(cell, "")) for cell in plan.cells if cell not in there]
+    return [(cell, labels[cell]) for cell in plan.cells if cell not in there]
 
 
 def _unfinished(records: Sequence[Record], plan: RunPlan, missing: int) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import logging
 import shutil
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.errors import UserError
-from tread_bench.core.identity import StrangerError, stamp_of
+from tread_bench.core.identity import StrangerError
 from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
@@ -172,26 +170,14 @@ def unstamped(path):
     path.with_suffix(".sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def test_checkpoints_without_identity_are_accepted_with_a_warning_and_followed_by_those_with_one(folder, caplog):
+def test_a_checkpoint_without_an_identity_is_refused(folder):
     mine = two_cells(folder)[0]
     last = folder.cell(mine) / "checkpoints" / "step-000000004.safetensors"
-    expected = folder.outcome(mine).final_weights_sha256
     for suffix in (".safetensors", ".sha256"):
         last.with_suffix(suffix).unlink()
     unstamped(last.with_name("step-000000002.safetensors"))
-    with caplog.at_level(logging.WARNING):
-        outcome = resumed(folder, mine)
-    assert (outcome.status, outcome.final_weights_sha256) == ("done", expected)
-    assert "step-000000002.safetensors does not name its cell" in caplog.text
-    assert stamp_of(last) == folder.existing_request(mine).identity.stamp(4)
-    caplog.clear()
-    assert resumed(folder, mine).status == "done" and not caplog.text
-
-
-def test_attempts_of_an_older_version_are_read(folder):
-    mine = two_cells(folder)[0]
-    (folder.cell(mine) / "attempts.json").write_text(json.dumps(["lost", "done"]))
-    assert folder.attempts(mine) == ["lost", "done"]
+    outcome = resumed(folder, mine)
+    assert outcome.status == "failed" and "step-000000002.safetensors belongs to cell None" in outcome.reason
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "record.json"])

@@ -66,14 +66,18 @@ def render(
         "suite": {"name": "study"},
         "timing": {},
         "cells": [],
+        "started": "2026-01-15T12:00:00+00:00",
         "numerics": {"device": "cpu", "threads": 1},
         "versions": {},
         **plan,
     }
-    references = dict.fromkeys(parts["cells"], "")
+    named = {
+        "references": dict.fromkeys(parts["cells"], ""),
+        "rows": dict.fromkeys(parts["cells"], ("dense", 0)),
+    }
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page, "pictures", pictures)
-        page.render(records, RunPlan.model_validate({"references": references, **parts}), folder, unreadable)
+        page.render(records, RunPlan.model_validate({**named, **parts}), folder, unreadable)
 
 
 def drawn_alone(draw: Callable[[Sequence[Row]], Picture | list[Picture] | None], rows: Sequence[Row]) -> Picture | None:
@@ -166,8 +170,9 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         "cell": f"{'dense' if not routes else 'tread'}-{row.replace(':', '-')}-{seed}", "suite": "route_placement",
         "row": row, "seed": seed, "status": "done",
         "config": {
+            "backbone": {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2},
             "data": {"name": "digits"}, "training": {"iterations": 1200, "batch": 64},
-            "sampling": {"sampler": "euler", "steps": 12, "guidance": "none", "guidance_scale": 1.0},
+            "sampling": {"sampler": "euler", "steps": 12, "guidance": {"name": "none"}, "guidance_scale": 1.0},
         },
         "backbone": "DiT (depth 12, hidden 64, heads 4, patch 2)", "family": "DiT",
         "method": "tread" if routes else "dense",

@@ -29,7 +29,8 @@ def plan_of(records, **about):
     return RunPlan.model_validate(
         {
             "suite": {"name": "study"}, "timing": {"pairs": 20, "warmup": 3}, "cells": [one.cell for one in records],
-            "references": {one.cell: one.reference for one in records}, "numerics": NUMERICS, "versions": VERSIONS,
+            "references": {one.cell: one.reference for one in records}, "started": "2026-01-15T12:00:00+00:00",
+            "rows": {one.cell: (one.row, one.seed) for one in records}, "numerics": NUMERICS, "versions": VERSIONS,
             "hardware": {"cpus": 2}, **about,
         }
     )  # fmt: skip

@@ -37,7 +37,7 @@ def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
     training = {"iterations": max(fids), "batch": 64}
     if macs_of:
         training["budget"] = {"macs_of": macs_of}
-    config = {"data": {"name": "digits"}, "training": training, "sampling": {"guidance": "none"}}
+    config = {"data": {"name": "digits"}, "training": training, "sampling": {"guidance": {"name": "none"}}}
     if group:
         config["seed_group"] = group
     if changes.pop("schedule", None):

@@ -95,7 +95,7 @@ def test_counts_conditions_and_cautions(page, records):
 
 def missing_cells(page: str) -> list[str]:
     section = re.search(r'<section aria-labelledby="missing">(.*?)</section>', page, re.DOTALL)
-    return re.findall(r"<li><code>(.*?)</code></li>", section[1]) if section else []
+    return re.findall(r"<li><code>(.*?)</code>", section[1]) if section else []
 
 
 def test_the_page_of_a_run_that_is_not_over_says_what_is_missing_and_that_of_a_finished_one_nothing(plan, tmp_path):
@@ -121,7 +121,7 @@ def test_of_a_run_that_is_not_over_what_is_not_known_is_not_known_yet(plan, tmp_
     dense = record("dense", "", 0, 20.0)
     pages = []
     for there, planned in (([dense], [dense.cell, "2-8"]), ([dense], [dense.cell]), ([], [dense.cell])):
-        render(there, {**plan, "cells": planned, "rows": {"2-8": ["2:8", 0]}}, tmp_path)
+        render(there, {**plan, "cells": planned, "rows": dict.fromkeys(planned, ("2:8", 0))}, tmp_path)
         pages.append((tmp_path / "index.html").read_text(encoding="utf-8"))
     assert "No row other than dense has finished yet" in pages[0] and "not known from these rows yet." in pages[0]
     assert "<code>2-8</code> 2:8 seed 0" in pages[0]

@@ -236,7 +236,11 @@ class Place:
         (cell / "checkpoints" / "step-000000001.safetensors").write_text("weights\n")
         for document in ("cell.json", "record.json"):
             shutil.copy(STORED / document, cell)
-        plan = json.loads((STORED / "plan.json").read_text()) | {"cells": [name], "references": {name: name}}
+        plan = json.loads((STORED / "plan.json").read_text()) | {
+            "cells": [name],
+            "references": {name: name},
+            "rows": {name: ("tread-1:2", 0)},
+        }
         (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
         self._do("check", "done", "--baseline", "baseline.json", "--accept")
         self._do("export", "done", "--out", "sent.json")

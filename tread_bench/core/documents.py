@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -25,7 +26,7 @@ from tread_bench.core.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.identity import Identity, compact_json
-from tread_bench.core.problems import validation_problems
+from tread_bench.core.problems import dotted, shortened, validation_problems
 from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own

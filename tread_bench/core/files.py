@@ -136,17 +136,17 @@ def read_document(path: Path, model: type[Model], way_out: str = WAY_OUT) -> Mod
         return None
     content = json_of(text, path, way_out)
     if "schema_version" in model.model_fields:
-        check_version(content, model, path)
+        check_version(content, model, path, way_out)
     return _fit(path, text, model, way_out)
 
 
-def check_version(content: Any, model: type[Model], path: Path) -> None:
+def check_version(content: Any, model: type[Model], path: Path, way_out: str = WAY_OUT) -> None:
     """Raise StoreError if the `content` of `path` says another format version than the model has."""
     (known,) = get_args(model.model_fields["schema_version"].annotation)
     if isinstance(content, dict) and (version := content.get("schema_version", known)) != known:
         raise StoreError(
             f"{path} has format version {shortened(version)}, and this version of tread-bench reads {known}: open it "
-            "with the tread-bench that wrote it, or run its suite again in a new folder"
+            f"with the version that wrote it; or {way_out}"
         )
 
 

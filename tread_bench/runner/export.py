@@ -41,7 +41,7 @@ def export_of(folder: RunFolder, version: str) -> Export:
 
     # Its parts, by names alone.
     redaction = _redaction(folder, plan, records)
-    redaction.names |= _new_ids(plan, records, redaction)
+    redaction.names |= _new_ids(plan, redaction)
     written = plan.model_dump(mode="json", include=set(RunPlan.model_fields), exclude_unset=True)
     return Export.model_validate(
         {
@@ -75,8 +75,8 @@ def read_export(path: Path) -> Export:
     content = read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
         raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
-    check_version(content, Export, path)
-    check_version(content.get("plan"), RunPlan, path)
+    check_version(content, Export, path, _WAY_OUT)
+    check_version(content.get("plan"), RunPlan, path, _WAY_OUT)
     return fit_document(path, content, Export, _WAY_OUT)
 
 
@@ -118,11 +118,10 @@ def _absolute(value: Any) -> Iterator[str]:
         yield from _absolute(part)
 
 
-def _new_ids(plan: RunPlan, records: Sequence[Record], redaction: Redaction) -> Mapping[str, str]:
+def _new_ids(plan: RunPlan, redaction: Redaction) -> Mapping[str, str]:
     """Of cells whose row is named after a path, which their ids then contain too."""
-    rows = {**plan.rows, **{record.cell: (record.row, record.seed) for record in records}}
     renamed = {}
-    for cell, (row, seed) in rows.items():
+    for cell, (row, seed) in plan.rows.items():
         name = redaction.text(row)
         if name != row:
             renamed[cell] = cell_id(name, seed, cell.rpartition("-")[2])

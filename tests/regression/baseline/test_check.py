@@ -97,7 +97,7 @@ def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", r"broken.json cannot be read as JSON \(Expecting property name.*\)"),
+        ("{", r"broken.json cannot be read as JSON \(EOF while parsing an object.*\)"),
         ("\xff", r"broken.json cannot be read as JSON \("),
         ("[]", r"broken.json: \[\]: must be an object"),
         ("null", "broken.json holds null"),
@@ -111,19 +111,24 @@ def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
             '{"suite": "s", "cells": {"r seed 0": {"exact": {}, "conditions": {}, "x": 1}}}',
             "unknown cells.r seed 0 key 'x'",
         ),
-        ('{"schema_version": 2, "suite": "s", "cells": {}}', "unknown schema_version 2; known: 1"),
+        (
+            '{"schema_version": 2, "suite": "s", "cells": {}}',
+            "broken.json has format version 2, and this .* reads 1",
+        ),
     ],
 )
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, content, told, accept):
     path = tmp_path / "broken.json"
     path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(UserError, match=f"{told}.*; restore it from version control, or `--accept` a run into another"):
+    with pytest.raises(
+        UserError, match=f"{told}.*; (or )?restore it from version control, or `--accept` a run into another"
+    ):
         check_run(run_folder("done"), path, accept, NOWHERE)
     assert path.read_bytes() == content.encode("latin-1")
 
 
-@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0), ("probe_ms", float("nan"))])
+@pytest.mark.parametrize(("figure", "value"), [("step_times_ms", [1.0]), ("probe_ms", 0), ("probe_ms", -1)])
 def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline, figure, value):
     content = json.loads(baseline.read_text())
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value

@@ -62,6 +62,7 @@ def write_run(folder: Path, index: int, records: list[Record], plan: Mapping[str
         "timing": {"pairs": 20, "warmup": 3},
         "cells": [one.cell for one in records],
         "references": {one.cell: one.reference for one in records},
+        "rows": {one.cell: (one.row, one.seed) for one in records},
         "started": began.isoformat(),
         "git": commit,
         "numerics": {**NUMERICS, "device_name": "Example GPU"},
