@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
+from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -14,6 +13,8 @@ from torch import Tensor
 
 from tread_bench.core.data_sources import Factor
 from tread_bench.core.errors import UserError
+from tread_bench.core.files import read_plain
+from tread_bench.data.archives import load_tensors
 
 
 class Scaling:
@@ -91,8 +92,8 @@ def _of_statistics(name: str, path: str) -> NDArray[Any]:
     Source: hustvl/LightningDiT, datasets/img_latent_dataset.py, `latents_stats.pt`, tensors (1, C, 1, 1).
     """
     try:
-        found = torch.load(path, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, BadZipFile):
+        found = load_tensors(read_plain(Path(path)))
+    except ValueError:
         raise UserError(f"{name} {path}: neither a .npy array nor a torch.save file of mean and std") from None
     key = "mean" if name == "shift" else "std"
     value = found.get(key) if isinstance(found, dict) else None

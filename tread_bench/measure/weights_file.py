@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import pickle
-import warnings
-import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,20 +12,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from tread_bench.core.files import read_plain
-
-_BROKEN = (
-    SafetensorError,
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+from tread_bench.data.archives import load_tensors
 
 
 class Weights(NamedTuple):
@@ -52,10 +35,9 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
         ValueError: it is neither, or contains anything but finite tensors; the text is one line.
     """
     try:
-        found = load(content) if _is_safetensors(content) else _unpickled(content)
-    except _BROKEN as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise ValueError(f"not a file of weights, or not safe to load: {reason}") from None
+        found = load(content) if _is_safetensors(content) else load_tensors(content)
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"not a file of weights, or not safe to load: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(tensor, Tensor) for tensor in found.values()):
         raise ValueError("not a dictionary of tensors")
     for name, tensor in found.items():
@@ -67,16 +49,6 @@ def tensors_of(content: bytes) -> dict[str, Tensor]:
 def _is_safetensors(content: bytes) -> bool:
     """Whether it begins with the length of a JSON object, and the object."""
     return content[8:9] == b"{" and int.from_bytes(content[:8], "little") <= len(content) - 8
-
-
-def _unpickled(content: bytes) -> object:
-    if zipfile.is_zipfile(io.BytesIO(content)):
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
-                raise ValueError("it is compressed, which torch.save never does: it could fill the memory")
-    with warnings.catch_warnings():  # of sparse tensors, which are refused below
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
 
 
 def _wrong_with(tensor: Tensor) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import pickle
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -173,11 +172,12 @@ def _decode_npz(choice: LatentsData, content: bytes, where: str, mirrored: bool)
 def _decode_pt(choice: LatentsData, content: bytes, where: str, mirrored: bool) -> NDArray[np.generic]:
     import torch
 
+    from tread_bench.data.archives import load_tensors
+
     try:
-        found = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{where}: not a torch.save file that is safe to load ({reason})") from None
+        found = load_tensors(content)
+    except ValueError as error:
+        raise UserError(f"{where}: not a torch.save file that is safe to load ({error})") from None
     parts = []
     for key in ("mean", "logvar"):
         value = found.get(key) if isinstance(found, dict) else None

@@ -12,7 +12,6 @@ import json
 import pickle
 import re
 import warnings
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.archives import archive_of, load_tensors, members_of
 
 _MEMBERS = re.compile(
     r"models/[^/]+\.json|data/(weights|constants)/[^/]+|data/sample_inputs/[^/]+\.pt"
@@ -30,16 +30,16 @@ _OPERATOR = re.compile(r"torch\.ops\.aten\.(?!from_file\b|save\b)\w+\.\w+")
 _NAME = re.compile(r"[\w.,>-]*")  # of tensors, weights and modes: no text that could call anything
 _TREES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 _FOR_PEOPLE = ("metadata", "torch_version")  # not part of what is computed
-_BROKEN = (zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RecursionError, NotImplementedError)
+_BROKEN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, NotImplementedError)
 
 
 def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
     """The program of a .pt2 file. Raises UserError if it is not one, or has more than tensors and ATen operators."""
     try:
-        _check(content)
+        program = archive_of(_checked(members_of(content)))
         with warnings.catch_warnings():  # torch before 2.12; nobody writes to what is read
             warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
-            return torch.export.load(io.BytesIO(content))
+            return torch.export.load(io.BytesIO(program))
     except (*_BROKEN, pickle.UnpicklingError, RuntimeError, AssertionError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(
@@ -48,26 +48,26 @@ def load_program(path: str, content: bytes) -> torch.export.ExportedProgram:
         ) from None
 
 
-def _check(content: bytes) -> None:
-    """Raises one of `_BROKEN` or pickle.UnpicklingError."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        # Every name once.
-        names = archive.namelist()
-        root = names[0].partition("/")[0] + "/" if names else ""
-        if len({name.casefold() for name in names}) < len(names):
-            raise ValueError("a name occurs twice in the archive")
+def _checked(members: dict[str, bytes]) -> dict[str, bytes]:
+    """Return the members of a plain program: graphs, tensors and its other parts, and nothing else.
 
-        # Graphs, tensors and the other parts of a plain program; nothing else.
-        for name in names:
-            inside = name.removeprefix(root)
-            if not _MEMBERS.fullmatch(inside) or "_obj_" in Path(inside).name:
-                raise ValueError(f"{name!r} is not part of a plain program")
-            if inside.startswith("models/"):
-                _check_graph(json.loads(archive.read(name)))
-            elif _CONFIG.fullmatch(inside):
-                _check_tensors(json.loads(archive.read(name)))
-            elif inside.endswith(".pt"):
-                torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+    Raises one of `_BROKEN`.
+    """
+    root = next(iter(members), "").partition("/")[0] + "/"
+    checked = {}
+    for name, content in members.items():
+        inside = name.removeprefix(root)
+        if not _MEMBERS.fullmatch(inside) or "_obj_" in Path(inside).name:
+            raise ValueError(f"{name!r} is not part of a plain program")
+        if inside.startswith("models/"):
+            _check_graph(json.loads(content))
+        elif _CONFIG.fullmatch(inside):
+            _check_tensors(json.loads(content))
+        elif inside.endswith(".pt"):
+            content = archive_of(members_of(content))
+            load_tensors(content)
+        checked[name] = content
+    return checked
 
 
 def _check_tensors(config: dict[str, Any]) -> None:
