@@ -96,7 +96,7 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
     "repa, objects": (
         "repa",
         lambda f: (f / FIRST).write_bytes(npy(np.array([{}], dtype=object))),
-        "holds Python objects, .*tread-bench convert",
+        "holds Python objects, .*by the lines of docs/methods/latents.md",
     ),
     "repa, integers": (
         "repa",
@@ -175,7 +175,7 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
     "tread, pickle": (
         "tread-wds",
         lambda f: add_to_shard(f, {"0000099.latent": pickle.dumps(np.zeros(3)), "0000099.cls": b"1"}),
-        "0000099.latent is a pickle, .*tread-bench convert",
+        "0000099.latent is a pickle, .*by the lines of docs/methods/latents.md",
     ),
     "mar, cut": ("mar", lambda f: cut(f / MAR), f"{MAR}: not a readable .npz archive"),
     "mar, no mirrored": (

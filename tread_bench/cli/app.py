@@ -162,20 +162,6 @@ class StoredType(StrEnum):
     FLOAT16 = "float16"
 
 
-class Pickled(StrEnum):
-    """Layouts of latents that are stored as pickles."""
-
-    MASKDIT_WDS = "maskdit-wds"
-    U_VIT = "u-vit"
-
-
-class StoredFlips(StrEnum):
-    """Whether mirrored images were appended."""
-
-    NONE = "none"
-    APPENDED = "appended"
-
-
 class Protocol(StrEnum):
     """Published protocols of metrics."""
 
@@ -732,29 +718,6 @@ def encode(
     except KeyboardInterrupt:
         print("interrupted; run the same command again to resume", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-
-
-@app.command()
-def convert(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="folder of the latents")],
-    layout: Annotated[Pickled, typer.Option("--layout", help="how they are stored")],
-    out: Annotated[Path, typer.Option("--out", help="new folder of safetensors files and their manifest")],
-    num_classes: Annotated[
-        int, _number("--num-classes", "classes of the data set, such as 1000: a folder need not have samples of each")
-    ],
-    flips: Annotated[
-        StoredFlips | None,
-        typer.Option(
-            "--flips",
-            help="appended: mirrored images were encoded too, as U-ViT's script always does and MaskDiT's with "
-            "--xflip; default: appended of u-vit, none of maskdit-wds",
-        ),
-    ] = None,
-) -> None:
-    """Convert latents that are stored as pickles, and read nothing but arrays and classes of them."""
-    from tread_bench.cli.convert import convert_latents
-
-    typer.echo(convert_latents(source, layout.value, out, num_classes, flips.value if flips else None))
 
 
 def _with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

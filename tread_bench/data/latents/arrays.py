@@ -13,6 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
+from tread_bench.data.latents.layouts import CONVERTED
 
 _MAGIC_BYTES = 8
 _LENGTH_BYTES = 4  # at most, of the number behind them that says how long the header is
@@ -75,8 +76,8 @@ def npy_array(
         raise UserError(f"{where}: {key}: {error}") from None
     if header.dtype.hasobject:
         raise UserError(
-            f"{where}: {key} holds Python objects, which can run any code when they are opened; convert them once "
-            "with `tread-bench convert`"
+            f"{where}: {key} holds Python objects, which can run any code when they are opened; where you trust "
+            f"them, {CONVERTED}"
         )
 
     # Hold it against what is expected, and the content against it.

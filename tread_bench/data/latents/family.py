@@ -25,7 +25,7 @@ from tread_bench.core.latent_manifest import (
 )
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
-from tread_bench.data.latents.layouts import LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
+from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.parquet.family import SUFFIXES
 
 _OWN = "safetensors"
@@ -42,8 +42,8 @@ def _is(default: object) -> Callable[[object], bool]:
 def _known_layout(name: str) -> str:
     if name in PICKLED:
         raise ValueError(
-            f"layout {name} stores pickles, which can run any code when they are opened; convert them once: "
-            f"tread-bench convert DIR --layout {name} --num-classes N --out NEW, then layout: {_OWN}"
+            f"layout {name} stores pickles, which can run any code when they are opened; where you trust them, "
+            f"{CONVERTED}, then layout: {_OWN}"
         )
     if name not in LAYOUTS:
         raise ValueError(unknown("layout", name, LAYOUTS))

@@ -173,3 +173,4 @@ LAYOUTS: dict[str, Layout] = {
 }
 
 PICKLED = ("maskdit-wds", "u-vit")  # their files run code when they are opened as their authors do
+CONVERTED = "convert them once by the lines of docs/methods/latents.md, under Pickles"  # the way out

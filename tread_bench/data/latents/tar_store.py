@@ -19,6 +19,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.latents.arrays import LONGEST_NUMBER, WrongShapeError, ascii_number, npy_array
 from tread_bench.data.latents.cache import Arrays, remembered
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.layouts import CONVERTED
 from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
 
 _NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)", re.DOTALL)  # WebDataset's key and extension
@@ -152,6 +153,6 @@ def _check_known(key: str, extension: str, path: str) -> None:
     """Raise UserError for MaskDiT's members, which are pickles; others are metadata."""
     if extension == "latent":
         raise UserError(
-            f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it; convert the shards once with "
-            "`tread-bench convert DIR --layout maskdit-wds --num-classes N --out NEW`"
+            f"{path}: {key}.latent is a pickle, as MaskDiT's lmdb2wds writes it, which can run any code when it is "
+            f"opened; where you trust it, {CONVERTED}"
         )
