@@ -70,8 +70,60 @@ def test_integers_beside_images_are_their_classes(tmp_path, name, dtype):
     assert labels.dtype == np.int64 and labels.tolist() == list(range(11))
 
 
+CLASSES = np.array([3, 0, 1, 2, 3, 0, 0, 1, 2, 3, 1])
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        *(np.eye(4, dtype=dtype)[CLASSES] for dtype in ("float32", "float16", "int64", "uint8", "bool")),
+        *(CLASSES.astype(dtype) for dtype in ("float64", "float32", "float16")),
+    ],
+    ids=lambda stored: f"{stored.ndim}-{stored.dtype}",
+)
+def test_one_hot_rows_and_whole_numbers_of_any_type_are_classes(tmp_path, stored):
+    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=stored)
+    np.save(tmp_path / "labels.npy", stored)
+    np.savez(tmp_path / "bare.npz", arr_0=images())
+    sets = open_samples(tmp_path / "set.npz"), open_samples(tmp_path / "bare.npz", labels=tmp_path / "labels.npy")
+    for found in sets:
+        assert found.labels.dtype == np.int64 and np.array_equal(found.labels, CLASSES)
+
+
+TWO_ONES = np.eye(4)[CLASSES]
+TWO_ONES[5] = [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        np.eye(4)[CLASSES] * 2,
+        np.full((11, 4), 0.25),
+        TWO_ONES,
+        TWO_ONES - np.eye(4)[CLASSES],
+        np.random.default_rng(0).normal(size=(11, 4, 2, 2)),
+        CLASSES + 0.5,
+        np.where(CLASSES, CLASSES, np.nan),
+        np.where(CLASSES, CLASSES, np.inf),
+        CLASSES > 1,
+        CLASSES[:, None],
+        CLASSES.astype(complex),
+        CLASSES.astype(str),
+    ],
+    ids=[
+        *("twos", "probabilities", "two ones", "no one", "latents", "fractions", "nan", "inf"),
+        *("booleans", "a column", "complex", "texts"),
+    ],
+)
+def test_what_may_be_no_class_is_one_message_with_the_way_out(tmp_path, stored):
+    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=stored)
+    with pytest.raises(UserError, match=r"set\.npz: arr_1 is .*; labels are whole numbers .*another name$") as raised:
+        open_samples(tmp_path / "set.npz")
+    assert len(str(raised.value).splitlines()) == 1
+
+
 def test_other_arrays_beside_images_are_left_alone(tmp_path):
-    np.savez(tmp_path / "set.npz", arr_0=images(), arr_1=np.zeros(11), latents=np.zeros((11, 4)))
+    np.savez(tmp_path / "set.npz", arr_0=images(), latents=np.zeros((11, 4)), arr_2=np.zeros(11))
     assert open_samples(tmp_path / "set.npz").labels is None
 
 
