@@ -1,7 +1,9 @@
-"""DINOv2 as dgm-eval uses it: images, positions and class token, against plain restatements."""
+"""DINOv2 as dgm-eval and EDM2 use it: images, positions and class token, against plain restatements."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 from safetensors.torch import save_file
+from sklearn.datasets import load_digits
 from timm.layers import resample_abs_pos_embed
 from torch import Tensor
 from torch_fidelity.interpolate_compat_tensorflow import interpolate_bilinear_2d_like_tensorflow1x
@@ -20,7 +23,7 @@ from torch_fidelity.interpolate_compat_tensorflow import interpolate_bilinear_2d
 from tests.measure.random_images import difference, random_images
 from tread_bench.core.errors import UserError
 from tread_bench.measure.contract.extractors import check_extractor
-from tread_bench.measure.quality.features import Extractor
+from tread_bench.measure.quality.features import Extractor, open_extractor
 from tread_bench.measure.quality.networks.dinov2.extractor import interpolated, open_dinov2, resized
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2
 
@@ -75,10 +78,23 @@ def restated_positions(table: Tensor, grid: int = 16) -> Tensor:
     return torch.cat([table[0, :1], torch.from_numpy(small).float()])[None]
 
 
-def restated(w: dict[str, Tensor], pixels: Tensor) -> Tensor:
-    """Class tokens of a vision transformer with layer scale, images at 224 pixels."""
+def restated_by_pillow(pixels: Tensor) -> Tensor:
+    """dgm-eval's resize, and EDM2's mode "pil": whole levels, 0 to 255."""
     small = [Image.fromarray(one.permute(1, 2, 0).numpy()).resize((224, 224), Image.BICUBIC) for one in pixels]
-    x = torch.from_numpy(np.stack([np.asarray(one, np.float32) / 255 for one in small])).permute(0, 3, 1, 2)
+    return torch.from_numpy(np.stack([np.asarray(one, np.float32) for one in small])).permute(0, 3, 1, 2)
+
+
+def restated_by_torch(pixels: Tensor) -> Tensor:
+    """EDM2's mode "torch", its default: levels are not rounded, and not clipped."""
+    return F.interpolate(pixels.to(torch.float32), size=(224, 224), mode="bicubic", antialias=True)
+
+
+RESTATED = {"pillow": restated_by_pillow, "torch": restated_by_torch}
+
+
+def restated(w: dict[str, Tensor], images: Tensor) -> Tensor:
+    """Class tokens of a vision transformer with layer scale, of images of 224 pixels, 0 to 255."""
+    x = images / 255
     x = (x - torch.tensor([0.485, 0.456, 0.406])[:, None, None]) / torch.tensor([0.229, 0.224, 0.225])[:, None, None]
     x = F.conv2d(x, w["patch_embed.proj.weight"], w["patch_embed.proj.bias"], stride=14).flatten(2).transpose(1, 2)
     x = torch.cat([w["cls_token"].expand(len(x), -1, -1), x], 1) + restated_positions(w["pos_embed"])
@@ -96,11 +112,47 @@ def restated(w: dict[str, Tensor], pixels: Tensor) -> Tensor:
     return F.layer_norm(x[:, 0], (WIDTH,), w["norm.weight"], w["norm.bias"], 1e-6)
 
 
-def test_class_tokens_are_those_of_the_released_network(extractor: Extractor, weights: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize("resize", RESTATED)
+def test_class_tokens_are_those_of_the_released_network(
+    resize: Any, released: Path, weights: dict[str, Tensor]
+) -> None:
     pixels = random_images(3, side=64)
-    found = extractor.features(pixels)
+    found = open_dinov2(released, resize).features(pixels)
     assert (found.pooled.shape, found.logits, found.spatial) == ((3, WIDTH), None, None)
-    assert difference(found.pooled, restated(weights, pixels)) < 1e-4
+    assert difference(found.pooled, restated(weights, RESTATED[resize](pixels))) < 1e-4
+
+
+def digits() -> Tensor:
+    """uint8 (50, 3, 8, 8)."""
+    grey = (load_digits().images[:50] * 255 / 16).round().astype("uint8")
+    return torch.from_numpy(grey)[:, None].expand(-1, 3, -1, -1)
+
+
+@pytest.mark.parametrize("resize", RESTATED)
+@pytest.mark.parametrize("pixels", [digits(), random_images(2, side=300)], ids=["enlarged", "made smaller"])
+def test_each_resize_is_that_of_its_evaluator(resize: Any, pixels: Tensor) -> None:
+    assert torch.equal(resized(pixels, resize).float(), RESTATED[resize](pixels))
+
+
+def test_the_two_resizes_differ_by_more_than_rounding() -> None:
+    by_pillow, by_torch = (resized(digits(), resize).float() for resize in ("pillow", "torch"))
+    levels = (by_pillow - by_torch).abs()
+    assert levels.max() > 5 and levels.clamp(max=0.5).mean() > 0.1
+
+
+def test_the_resize_is_in_the_identity_and_that_of_pillow_is_the_one_of_before(released: Path) -> None:
+    of = {
+        name: open_extractor(DINOV2.options.model_validate({"weights": str(released), **settings}), (3, 8))
+        for name, settings in {"left out": {}, "pillow": {"resize": "pillow"}, "torch": {"resize": "torch"}}.items()
+    }
+    file_sha256 = hashlib.sha256(released.read_bytes()).hexdigest()
+    before = (
+        "uint8, Pillow bicubic to 224x224, / 255, ImageNet mean and deviation; "
+        "positions bicubic without antialias by (16 + 0.1) / side; class token after the last norm"
+    )
+    expected = hashlib.sha256(json.dumps([file_sha256, before]).encode()).hexdigest()
+    assert of["left out"].sha256 == of["pillow"].sha256 == expected != of["torch"].sha256
+    assert (of["left out"].settings, of["pillow"].settings, of["torch"].settings) == ({}, {}, {"resize": "torch"})
 
 
 def test_positions_are_interpolated_as_released_and_not_as_timm_does(weights: dict[str, Tensor]) -> None:
@@ -116,15 +168,16 @@ def test_positions_are_interpolated_as_released_and_not_as_timm_does(weights: di
 def test_images_are_resized_with_antialiasing() -> None:
     stripes = torch.zeros(1, 3, 448, 448, dtype=torch.uint8)
     stripes[..., ::2] = 255
-    inner = resized(stripes)[..., 8:-8].float()
+    inner = resized(stripes, "pillow")[..., 8:-8].float()
     assert inner.min() >= 126 and inner.max() <= 129  # grey: what no single pixel is
     aliased = interpolate_bilinear_2d_like_tensorflow1x(stripes.float(), (224, 224), align_corners=False)
     assert aliased.min() == 255  # torch-fidelity's path: every other column
 
 
-def test_images_of_224_pixels_stay_as_they_are() -> None:
+@pytest.mark.parametrize("resize", RESTATED)
+def test_images_of_224_pixels_stay_as_they_are(resize: Any) -> None:
     pixels = random_images(2, side=224)
-    assert torch.equal(resized(pixels), pixels)
+    assert torch.equal(resized(pixels, resize), pixels)
 
 
 @pytest.mark.slow

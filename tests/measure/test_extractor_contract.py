@@ -120,6 +120,8 @@ def announced_as(monkeypatch, **changes):
         ({"files": ()}, "its files must be a Callable, not ()"),
         ({"has_spatial": None}, "its has_spatial must be a bool, not None"),
         ({"resizes": 1}, "its resizes must be a bool, not 1"),
+        ({"stored_with": "resize"}, "its stored_with must be a Mapping, not 'resize'"),
+        ({"stored_with": {"resise": "torch"}}, "its stored_with must name its options; resise is none of them"),
         ({"distance": None}, "its distance must be a str, not None"),
         ({"published": []}, "its published must be a tuple, not []"),
         ({"published": ("weights.pth",)}, "its published must be a tuple of tread_bench.Published"),

@@ -19,8 +19,10 @@ from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.core.extractors import find_extractor
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
-from tread_bench.measure.quality.features import Features, open_extractor
+from tread_bench.measure.quality.features import Extractor, Features, open_extractor
+from tread_bench.measure.quality.fingerprint import protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
+from tread_bench.measure.quality.reference import Reference
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import (
@@ -338,6 +340,32 @@ def test_statistics_of_another_network_refuse_its_metrics_that_read_them_and_no_
     assert rows["precision"].value == rows["recall"].value == 1
     networks, (row,) = evaluate_sets(replace(asked, metrics=asked.metrics[:1]), lambda *_: None)
     assert networks == [] and row.refused == rows["fid"].refused
+
+
+def test_statistics_of_other_settings_refuse_the_metrics_that_read_them(tmp_path: Path) -> None:
+    mine = digits_set(tmp_path / "mine.npz", range(50))
+    asked = request(mine, mine, ("fid", "precision_recall"), "digits-classifier")
+    dims = open_extractor(asked.networks[0].options, (1, 8)).dims
+    for settings, is_refused in (({"resize": "torch"}, True), ({}, False), (None, False)):
+        stored = Gaussian(torch.zeros(dims).double(), torch.eye(dims).double(), 50, settings)
+        reference = replace(asked.reference, stored={"digits-classifier": stored})
+        _, rows, _ = measured(replace(asked, reference=reference))
+        told = "are of {name: digits-classifier, resize: torch}, and this network is {name: digits-classifier};"
+        assert (told in rows["fid"].refused) == is_refused
+        assert rows["precision"].value == 1
+
+
+def test_settings_of_the_network_are_in_the_protocol_and_change_its_fingerprint() -> None:
+    extractor = Extractor("dinov2", torch.nn.Identity(), "0" * 64, 4)
+
+    def details() -> dict[str, Any]:
+        return protocol_details(extractor, Reference("1" * 64, None), [], 50, {}, "all")
+
+    before = details()
+    assert "feature_network_settings" not in before
+    extractor.settings = {"resize": "torch"}
+    assert details() == {**before, "feature_network_settings": "resize: torch"}
+    assert protocol_fingerprint(**details()) != protocol_fingerprint(**before)
 
 
 def test_statistics_that_came_with_the_reference_are_doubted_beside_weights_that_are_not_published(

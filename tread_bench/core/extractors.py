@@ -6,7 +6,7 @@ what the rest of the package needs to know about it; nobody compares its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -40,6 +40,12 @@ def no_files(options: Any) -> Iterable[tuple[str, str]]:
 def weights_file(options: Any) -> Iterable[tuple[str, str]]:
     """Return the file of the option `weights`, if it is given."""
     return () if options.weights is None else (("weights", options.weights),)
+
+
+def settings_of(options: ExtractorOptions) -> dict[str, Any]:
+    """Return the settings that features depend on: all but the name and files; those that are left out, too."""
+    files = {key for key, _ in options.family.files(options)}
+    return options.model_dump(mode="json", exclude={"name", *files}, exclude_none=True)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,8 @@ class ExtractorFamily:
         published: files of weights that `find_weights` looks for, the best known first.
         stored_as: arrays of mean and covariance of its features in an .npz file of reference statistics.
         spatial_stored_as: those of its spatial features.
+        stored_with: options that such statistics depend on, each with its value where the file does not say it; a file
+            says it as a text in the array `OPTION_NAME`.
     """
 
     name: str
@@ -92,6 +100,7 @@ class ExtractorFamily:
     published: tuple[Published, ...] = ()
     stored_as: tuple[str, str] | None = None
     spatial_stored_as: tuple[str, str] | None = None
+    stored_with: Mapping[str, str] = field(default_factory=dict)
     source: str = field(default="", compare=False)  # distribution that announces it
 
     def distance_on(self, network: str) -> str:
@@ -112,7 +121,7 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
         or wrong_builder(extractor.builder)
         or ("" if extractor.check_files is None else wrong_builder(extractor.check_files, "check_files"))
         or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
-        or wrong_traits(extractor, has_spatial=bool, resizes=bool, distance=str, published=tuple)
+        or wrong_traits(extractor, has_spatial=bool, resizes=bool, distance=str, published=tuple, stored_with=Mapping)
     )
     if wrong:
         return wrong
@@ -124,6 +133,8 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
             isinstance(names, tuple) and len(names) == 2 and all(isinstance(name, str) for name in names)
         ):
             return "its stored_as and spatial_stored_as must be None or the names of two arrays"
+    if unknown := [key for key in extractor.stored_with if key not in fields]:
+        return f"its stored_with must name its options; {', '.join(unknown)} is none of them"
     if not all(isinstance(one, Published) for one in extractor.published):
         return "its published must be a tuple of tread_bench.Published"
     if extractor.published and (fields.get("weights") is None or fields["weights"].is_required()):

@@ -388,7 +388,7 @@ class _Seen:
             (Needs.SPATIAL, spatial_name(self.network), self.extractor.spatial_dims),
         ):
             if need in metric.needs_of_real and dims is not None:
-                for message in message_of(self.request.reference.gaussian, features, dims):
+                for message in message_of(self.request.reference.gaussian, features, dims, self.extractor.settings):
                     return message
         return ""
 
@@ -418,7 +418,7 @@ class _Seen:
         """Statistics that came with the reference, where they can be the network's."""
         if dims is not None:
             with suppress(UserError):  # metrics that read them are refused
-                found = self.request.reference.gaussian(features, dims)
+                found = self.request.reference.gaussian(features, dims, self.extractor.settings)
                 return None if found is None else found.to(self.extractor.device)
         return None
 

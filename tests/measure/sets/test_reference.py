@@ -77,13 +77,36 @@ def test_edm2s_statistics_have_their_count(tmp_path):
     assert np.array_equal(found.stored["dinov2"].covariance, covariance_d)
 
 
+EDM2S, PILLOWS = {"resize": "torch"}, {}
+
+
+@pytest.mark.parametrize("said", [{}, {"resize_dinov2": "torch"}])
+def test_edm2s_statistics_are_of_its_own_resize_and_any_other_is_refused_by_name(tmp_path, said):
+    mean, covariance = statistics(4)
+    np.savez(tmp_path / "img512.npz", mu_dinov2=mean, sigma_dinov2=covariance, **said)
+    found = open_reference(tmp_path / "img512.npz")
+    assert found.gaussian("dinov2", 4, EDM2S) is found.stored["dinov2"]
+    told = r"mu_dinov2 and sigma_dinov2 are of \{name: dinov2, resize: torch\}, and this network is \{name: dinov2\}"
+    with pytest.raises(UserError, match=f"img512: {told}; .* resize_dinov2"):
+        found.gaussian("dinov2", 4, PILLOWS)
+
+
+def test_a_file_says_that_its_statistics_are_of_images_resized_by_pillow(tmp_path):
+    mean, covariance = statistics(4)
+    np.savez(tmp_path / "own.npz", mu_dinov2=mean, sigma_dinov2=covariance, resize_dinov2="pillow")
+    found = open_reference(tmp_path / "own.npz")
+    assert found.gaussian("dinov2", 4, PILLOWS) is found.stored["dinov2"]
+    with pytest.raises(UserError, match=r"are of \{name: dinov2\}, and this network is \{name: dinov2, resize: torch"):
+        found.gaussian("dinov2", 4, EDM2S)
+
+
 def test_statistics_of_another_network_are_refused_by_its_length(tmp_path):
     adm(tmp_path / "ref.npz")
     found = open_reference(tmp_path / "ref.npz")
-    assert found.gaussian("inception", 6) is found.stored["inception"]
-    assert found.gaussian("dinov2", 1024) is None
+    assert found.gaussian("inception", 6, {}) is found.stored["inception"]
+    assert found.gaussian("dinov2", 1024, {}) is None
     with pytest.raises(UserError, match="ref: mu and sigma are of 6 features where this network has 2,048"):
-        found.gaussian("inception", 2048)
+        found.gaussian("inception", 2048, {})
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -122,6 +145,14 @@ BROKEN = {
     "too long": ({"mu": np.zeros(9000)}, "with d from 1 to 8,192"),
     "pickles": ({"mu": np.array([None])}, "mu holds Python objects"),
     "a count in words": ({"num_images": np.array("many")}, "num_images is str"),
+    "another resize": (
+        {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE, "resize_dinov2": np.array("pil")},
+        "resize_dinov2: unknown resize 'pil'",
+    ),
+    "a resize that is a number": (
+        {"mu_dinov2": MEAN, "sigma_dinov2": COVARIANCE, "resize_dinov2": np.array(1)},
+        r"resize_dinov2 is int64 of shape \(\), not one text",
+    ),
     "a count of one": ({"num_images": np.array(1)}, "num_images is 1; a covariance is of two images or more"),
 }
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from tread_bench.core.extractors import settings_of
 from tread_bench.core.plugins import named
 from tread_bench.data.precision import full_float32
 
@@ -61,6 +62,7 @@ class Extractor:
         self.sha256 = sha256
         self.dims = dims
         self.spatial_dims = spatial_dims
+        self.settings: Mapping[str, Any] = {}  # `open_extractor` sets them
 
     @property
     def device(self) -> torch.device:
@@ -196,11 +198,11 @@ def open_extractor(options: ExtractorOptions, shape: tuple[int, int]) -> Extract
         UserError: the weights are missing or wrong.
     """
     extractor: Extractor = named(options.family.builder)(options, shape)
-    files = {key for key, _ in options.family.files(options)}
-    settings = options.model_dump(mode="json", exclude={"name", *files}, exclude_none=True)
+    settings = settings_of(options)
     if not settings:
         return extractor
     content = json.dumps([extractor.sha256, settings], sort_keys=True)
     with_settings = copy.copy(extractor)
+    with_settings.settings = settings
     with_settings.sha256 = hashlib.sha256(content.encode()).hexdigest()
     return with_settings

@@ -94,6 +94,7 @@ def protocol_details(
         "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
         "feature_network": extractor.name,
         "feature_network_sha256": extractor.sha256,
+        **_settings(extractor),
         "feature_dims": extractor.dims,
         "reference_sha256": reference.sha256,
         "reference_images": reference.count,
@@ -103,6 +104,12 @@ def protocol_details(
         **{name: text for name, text in stated.items() if text},
         **({"also": further} if further else {}),
     }
+
+
+def _settings(extractor: Extractor) -> dict[str, str]:
+    """Of the feature network, where any differ from their defaults."""
+    text = ", ".join(f"{key}: {value}" for key, value in extractor.settings.items())
+    return {"feature_network_settings": text} if text else {}
 
 
 def _version(dims: int, num_samples: int, reference_count: int | None) -> int:

@@ -100,10 +100,10 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
         UserError: the file's statistics are of another feature network, and it has no images.
     """
     # What the file states.
-    published = chosen.gaussian(extractor.name, extractor.dims)
+    published = chosen.gaussian(extractor.name, extractor.dims, extractor.settings)
     spatial: Moments | None = None
     if extractor.spatial_dims is not None:
-        spatial = chosen.gaussian(spatial_name(extractor.name), extractor.spatial_dims)
+        spatial = chosen.gaussian(spatial_name(extractor.name), extractor.spatial_dims, extractor.settings)
     if chosen.images is None:
         if published is None:
             stored = " and ".join(chosen.stored)

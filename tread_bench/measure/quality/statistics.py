@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import torch
 from scipy.linalg.blas import dsyrk
@@ -30,15 +30,17 @@ class Gaussian:
         mean: (d,) float64.
         covariance: (d, d) float64, unbiased (n - 1).
         count: number of images; None: not known.
+        settings: of the feature network, as `settings_of` gives them; None: its file does not depend on any.
     """
 
     mean: Tensor = field(repr=False)
     covariance: Tensor = field(repr=False)
     count: int | None = None
+    settings: Mapping[str, Any] | None = None
 
     def to(self, device: torch.device) -> Gaussian:
         """The same on that device."""
-        return Gaussian(self.mean.to(device), self.covariance.to(device), self.count)
+        return replace(self, mean=self.mean.to(device), covariance=self.covariance.to(device))
 
 
 class FeatureStatistics:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from tread_bench.core.errors import UserError, collected
-from tread_bench.core.extractors import extractors
+from tread_bench.core.extractors import ExtractorFamily, extractors, settings_of
+from tread_bench.core.problems import validation_problems
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz
 
 COUNTS = ("num_images", "count")  # of the images behind the statistics; EDM2's name and ours
 _FLOATS = ("float64", "float32")
 _MOST_DIMS = 8192  # of features; DINOv2's are 1,024, Inception's 2,048
+_LONGEST_TEXT = 1024  # bytes
 _ASYMMETRY = 1e-5  # of the largest entry, which float32 sums in another order stay below
 _INDEFINITE = 1e-5  # of the largest variance, which eigenvalues may be below zero: float32 rounds so
 
@@ -56,6 +60,10 @@ def gaussians_of(npz: Npz) -> dict[str, Gaussian]:
         elif not missing:
             with collected(problems):
                 found[features] = _gaussian(npz, *names, count)
+    for family in extractors().values():
+        if family.name in found and family.stored_with:
+            with collected(problems):
+                found[family.name] = replace(found[family.name], settings=_settings(npz, family))
     if problems:
         raise UserError("\n".join(problems))
     return found
@@ -141,6 +149,26 @@ def _count(npz: Npz) -> int | None:
                 raise UserError(f"{npz.path}: {name} is {count}; a covariance is of two images or more")
             return count
     return None
+
+
+def _settings(npz: Npz, family: ExtractorFamily) -> dict[str, Any]:
+    """Of the feature network, as the file says them. Raises UserError."""
+    said = {key: _text(npz, f"{key}_{family.name}", value) for key, value in family.stored_with.items()}
+    try:
+        return settings_of(family.options.model_validate({"name": family.name, **said}))
+    except ValidationError as error:
+        found = validation_problems(error, family.options)
+        raise UserError("\n".join(f"{npz.path}: {one.loc[-1]}_{family.name}: {one.message}" for one in found)) from None
+
+
+def _text(npz: Npz, name: str, otherwise: str) -> str:
+    """A text that the file holds, or another one where it does not. Raises UserError."""
+    if name not in npz.names:
+        return otherwise
+    header = npz.header(name)
+    if header.dtype.kind != "U" or header.shape not in ((), (1,)):
+        raise UserError(f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}, not one text")
+    return str(_only(npz.array(name, _LONGEST_TEXT)))
 
 
 def _only(values: NDArray[Any]) -> Any:

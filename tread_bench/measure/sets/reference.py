@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,23 +47,35 @@ class ReferenceSet:
     images: SampleSet | None
     stored: Mapping[str, Gaussian] = field(default_factory=dict)
 
-    def gaussian(self, features: str, dims: int) -> Gaussian | None:
+    def gaussian(self, features: str, dims: int, settings: Mapping[str, Any]) -> Gaussian | None:
         """Stored statistics of these features; None where there are none.
 
         Args:
             dims: length of a feature vector of the network that samples are seen by.
+            settings: of that network.
 
         Raises:
-            UserError: the stored ones have another length, so they are of another network.
+            UserError: the stored ones have another length, so they are of another network, or are of other settings.
         """
         found = self.stored.get(features)
+        names = " and ".join(stored_names().get(features, (features,)))
         if found is not None and len(found.mean) != dims:
-            names = " and ".join(stored_names().get(features, (features,)))
             raise UserError(
                 f"{self.name}: {names} are of {len(found.mean):,} features where this network has {dims:,}; give a "
                 "reference of the same network, or images alone"
             )
+        if found is not None and found.settings not in (None, settings):
+            option = " and ".join(f"{key}_{features}" for key in {**found.settings, **settings})
+            raise UserError(
+                f"{self.name}: {names} are of {_written(features, found.settings)}, and this network is "
+                f"{_written(features, settings)}; choose the network that they are of, or correct {option} in the file"
+            )
         return found
+
+
+def _written(network: str, settings: Mapping[str, Any]) -> str:
+    """A network as a suite and the command line name it."""
+    return f"{{{', '.join(f'{key}: {value}' for key, value in {'name': network, **settings}.items())}}}"
 
 
 @dataclass(frozen=True)

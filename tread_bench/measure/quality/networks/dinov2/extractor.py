@@ -1,4 +1,4 @@
-"""DINOv2 from a local file of its weights: images prepared as dgm-eval does, positions interpolated as released."""
+"""DINOv2 from a local file of its weights: images resized as in dgm-eval or EDM2, positions interpolated as released."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import message_of
 from tread_bench.measure.quality.features import Extractor
-from tread_bench.measure.quality.networks.dinov2.family import DINOV2, DinoV2Options
+from tread_bench.measure.quality.networks.dinov2.family import DINOV2, DinoV2Options, Resize
 from tread_bench.measure.weights_file import read_weights
 
 SIDE, PATCH = 224, 14  # pixels
@@ -31,8 +31,12 @@ _MODELS = {  # by width
 }
 _PROTOCOL = "vit_large_patch14_dinov2"  # which FD-DINOv2 is defined with
 _OFFSET = 0.1  # patches that the released code adds to the grid before it interpolates positions
+_RESIZED = {
+    "pillow": "uint8, Pillow bicubic to 224x224",
+    "torch": "float32, torch bicubic with antialias to 224x224",
+}
 _IDENTITY = (  # all that features depend on besides the tensors
-    "uint8, Pillow bicubic to 224x224, / 255, ImageNet mean and deviation; "
+    "{resized}, / 255, ImageNet mean and deviation; "
     "positions bicubic without antialias by (16 + 0.1) / side; class token after the last norm"
 )
 
@@ -40,26 +44,33 @@ _IDENTITY = (  # all that features depend on besides the tensors
 class DinoV2(nn.Module):
     """uint8 (B, 3, H, W) -> class tokens after the last norm (B, width), and no logits.
 
-    Images are resized to 224x224 in 8 bits by Pillow's bicubic filter, which is antialiased, and standardised by
-    ImageNet's mean and deviation, as in dgm-eval (Stein et al. 2023, "Exposing flaws of generative model evaluation").
+    Images are resized to 224x224 and standardised by ImageNet's mean and deviation, as in dgm-eval (Stein et al. 2023,
+    "Exposing flaws of generative model evaluation") and in EDM2 (Karras et al. 2024, calculate_metrics.py).
     """
 
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, resize: Resize) -> None:
         super().__init__()
         self.model = model
+        self.resize = resize
         self.register_buffer("mean", torch.tensor((0.485, 0.456, 0.406)).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor((0.229, 0.224, 0.225)).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, None]:
-        images = resized(pixels).to(self.mean.device).float() / 255
+        images = resized(pixels, self.resize).to(self.mean.device).float() / 255
         return self.model((images - self.mean) / self.std), None
 
 
-def resized(pixels: Tensor) -> Tensor:
-    """Images, uint8 (B, 3, H, W), at 224x224 in 8 bits: what Pillow's bicubic resize gives. On the CPU."""
+def resized(pixels: Tensor, resize: Resize) -> Tensor:
+    """Images, uint8 (B, 3, H, W), at 224x224 by an antialiased bicubic filter.
+
+    Pillow's gives uint8, on the CPU: dgm-eval's, and EDM2's mode "pil". Torch's gives float32, neither rounded nor
+    clipped: EDM2's default. They differ by up to nine levels.
+    """
+    if resize == "torch":
+        return F.interpolate(pixels.float(), size=(SIDE, SIDE), mode="bicubic", antialias=True)
     images = pixels.permute(0, 2, 3, 1).cpu().contiguous().numpy()
     small = [np.asarray(Image.fromarray(one).resize((SIDE, SIDE), Image.Resampling.BICUBIC)) for one in images]
     return torch.from_numpy(np.stack(small)).permute(0, 3, 1, 2)
@@ -70,7 +81,7 @@ def build(options: DinoV2Options, shape: tuple[int, int]) -> Extractor:
     if options.weights is None:
         key = f"metrics.extractor: {{name: {options.name}, weights: FILE}}"
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set {key}")
-    return open_dinov2(options.weights)
+    return open_dinov2(options.weights, options.resize)
 
 
 def weights_problems(options: DinoV2Options, shape: tuple[int, int]) -> Iterator[str]:
@@ -78,7 +89,7 @@ def weights_problems(options: DinoV2Options, shape: tuple[int, int]) -> Iterator
     yield from message_of(build, options, shape)
 
 
-def open_dinov2(path: str | Path) -> Extractor:
+def open_dinov2(path: str | Path, resize: Resize = "pillow") -> Extractor:
     """DINOv2 of the size that the file's tensors have, loaded as tensors only. Raises UserError."""
     try:
         weights = read_weights(path)
@@ -91,9 +102,9 @@ def open_dinov2(path: str | Path) -> Extractor:
         files = " or ".join(f"{one.file} ({one.where})" for one in DINOV2.published)
         raise UserError(f"{path}: not the weights of DINOv2 ({reason}); give {files}") from None
     name = DINOV2.name if model_name == _PROTOCOL else model_name
-    identity = json.dumps([weights.sha256, _IDENTITY])
+    identity = json.dumps([weights.sha256, _IDENTITY.format(resized=_RESIZED[resize])])
     dims = weights.tensors["cls_token"].shape[-1]
-    return Extractor(name, DinoV2(model), hashlib.sha256(identity.encode()).hexdigest(), dims)
+    return Extractor(name, DinoV2(model, resize), hashlib.sha256(identity.encode()).hexdigest(), dims)
 
 
 def _model_of(tensors: Mapping[str, Tensor]) -> str:

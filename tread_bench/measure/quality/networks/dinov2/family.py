@@ -8,6 +8,8 @@ from pydantic import Field
 
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, weights_file
 
+Resize = Literal["pillow", "torch"]
+
 
 class DinoV2Options(ExtractorOptions):
     """DINOv2, whose class tokens FD-DINOv2 compares (Stein et al. 2023); from a local file of weights."""
@@ -15,6 +17,12 @@ class DinoV2Options(ExtractorOptions):
     name: Literal["dinov2"] = "dinov2"
     weights: str | None = Field(
         None, description="weights of DINOv2 without registers, as released or as timm has them"
+    )
+    resize: Resize = Field(
+        "pillow",
+        exclude_if=lambda resize: resize == "pillow",
+        description="to 224x224, bicubic with antialias: by Pillow in 8 bits, as dgm-eval, or by torch without "
+        "rounding, as EDM2",
     )
 
 
@@ -29,6 +37,7 @@ DINOV2 = ExtractorFamily(
     resizes=True,
     distance="FD-DINOv2",
     stored_as=("mu_dinov2", "sigma_dinov2"),  # EDM2's "fd_dinov2"
+    stored_with={"resize": "torch"},
     published=(
         Published(
             file="dinov2_vitl14_pretrain.pth",
