@@ -103,7 +103,11 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
         lambda f: np.save(f / FIRST, np.zeros(MOMENTS, np.int64)),
         "array is int64; store float32",
     ),
-    "repa, samples": ("repa", lambda f: np.save(f / FIRST, np.zeros(SHAPE, np.float32)), "name the layout that it was"),
+    "repa, samples": (
+        "repa",
+        lambda f: np.save(f / FIRST, np.zeros(SHAPE, np.float32)),
+        "set data.layout: sr-dit",
+    ),
     "repa, infinite": (
         "repa",
         lambda f: np.save(f / FIRST, np.full(MOMENTS, np.inf, np.float32)),

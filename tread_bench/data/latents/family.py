@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_paths import all_matches, expanded, folder_name, is_folder_name
+from tread_bench.core.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
 from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
 from tread_bench.core.errors import UserError
 from tread_bench.core.latent_manifest import (
@@ -26,12 +26,12 @@ from tread_bench.core.latent_manifest import (
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import named
 from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
+from tread_bench.data.latents.recognised import ARCHIVE, other_layout
 from tread_bench.data.parquet.family import SUFFIXES
 
 _OWN = "safetensors"
 _FACTS = ("quantity", "encoder_input", "already_scaled", "scale", "shift", "flips")
 _ENCODER_INPUT = (-1.0, 1.0)
-_ARCHIVE = ".zip"
 
 
 def _is(default: object) -> Callable[[object], bool]:
@@ -169,9 +169,17 @@ def facts_of(manifest: LatentManifest) -> dict[str, Any]:
 
 def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
     """The files that entries name, or the folders of a layout that reads a folder as a whole."""
-    if not options.about.is_folder:
-        return expanded(entries, options.about.suffixes)
-    return [path if path.endswith(_ARCHIVE) else folder_name(path) for path in all_matches(entries)]
+    if options.about.is_folder:
+        found = [path if path.endswith(ARCHIVE) else folder_name(path) for path in all_matches(entries)]
+    else:
+        found = expanded(entries, options.about.suffixes)
+    return [_as_it_is(options, path) if is_missing(path) else path for path in found]
+
+
+def _as_it_is(options: LatentsData, path: str) -> str:
+    """A folder or file in the place of another, if it is of another layout: then it is not missing, but misnamed."""
+    there = folder_name(path) if os.path.isdir(path) else path.rstrip(os.sep)
+    return there if other_layout(options, there) else path
 
 
 def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]:

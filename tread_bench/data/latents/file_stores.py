@@ -19,13 +19,12 @@ from tread_bench.core.errors import UserError
 from tread_bench.data.latents.arrays import WrongShapeError, npy_array
 from tread_bench.data.latents.cache import remembered
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.layouts import FEATURES, INDEX, LABELS
 from tread_bench.data.latents.store import check_labels, place_of, wrong_shape
 from tread_bench.data.latents.trees import Tree, open_tree
 
-_INDEX = "dataset.json"
 _INDEX_BYTES = 2**30
 _HEADER_BYTES = 2**16  # at most, beside the values of a sample
-_FEATURES, _LABELS = "_features", "_labels"
 _LABEL_SHAPES = ((1,), ())
 
 Decode = Callable[[LatentsData, bytes, str, bool], NDArray[np.generic]]
@@ -108,7 +107,7 @@ def open_numbered(choice: LatentsData, paths: Sequence[str]) -> FileStore:
     def labels_of(tree: Tree, names: list[str]) -> NDArray[np.int64]:
         return _numbered_labels(tree, names) if choice.num_classes else np.zeros(len(names), dtype=np.int64)
 
-    return _store(choice, paths, ".npy", labels_of, _decode_numbered, lambda name: _FEATURES in name.partition("/")[0])
+    return _store(choice, paths, ".npy", labels_of, _decode_numbered, lambda name: FEATURES in name.partition("/")[0])
 
 
 def _store(
@@ -208,9 +207,9 @@ def _shaped(choice: LatentsData, content: bytes, where: str, shape: tuple[int, .
 
 def _listed_labels(tree: Tree, names: list[str]) -> NDArray[np.int64]:
     """Of `dataset.json`: {"labels": [[name, label], ...]}."""
-    where = tree.where(_INDEX)
+    where = tree.where(INDEX)
     try:
-        found = json.loads(tree.read(_INDEX, _INDEX_BYTES))
+        found = json.loads(tree.read(INDEX, _INDEX_BYTES))
         listed = found["labels"] if isinstance(found, dict) else None
     except (ValueError, RecursionError, KeyError) as error:
         raise UserError(f'{where}: not JSON with a list "labels" ({type(error).__name__}: {error})') from None
@@ -269,7 +268,7 @@ def _numbered_labels(tree: Tree, names: list[str]) -> NDArray[np.int64]:
 
 def _label_name(name: str) -> str:
     folder, _, file = name.partition("/")
-    return f"{folder.replace(_FEATURES, _LABELS)}/{file}"
+    return f"{folder.replace(FEATURES, LABELS)}/{file}"
 
 
 def _label(tree: Tree, name: str) -> int:

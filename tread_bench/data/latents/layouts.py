@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tread_bench.core.latent_manifest import manifest_path
 
 SD_VAE_SCALE = 0.18215
+INDEX = "dataset.json"  # of REPA, EDM2 and SR-DiT
+LIGHTNINGDIT_STATISTICS = "latents_stats.pt"
+FEATURES, LABELS = "_features", "_labels"  # in names of fast-DiT's folders
 _SAMPLES = {"quantity": "sample", "already_scaled": False}
 _SCALED_SAMPLES = {"quantity": "sample", "already_scaled": True, "flips": "none"}
 _MEAN_STD = {"quantity": "mean_std", "already_scaled": False, "flips": "none"}
@@ -20,12 +23,31 @@ _EDM2_MEAN = (5.81, 3.25, 0.12, -2.15)
 _EDM2_STD = (4.17, 4.62, 3.71, 3.28)
 
 
+Has = Callable[[str], bool]  # whether a file of that name is in the folder that is named, or beside the file
+
+
+def _is_listed(name: str, has: Has) -> bool:
+    return name.endswith(".npy") and has(INDEX)
+
+
+def _is_numbered(name: str, has: Has) -> bool:
+    folder = name.partition("/")[0]
+    return name.endswith(".npy") and (FEATURES in folder or LABELS in folder)
+
+
+def _is_of_class(name: str, has: Has) -> bool:
+    """Not one of a listed layout that has lost its list: those begin with "img"."""
+    is_other = has(INDEX) or _is_numbered(name, has) or name.rpartition("/")[2].startswith("img")
+    return "/" in name and name.endswith(".npy") and not is_other
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What is known of a layout.
 
     Args:
         name: its name in a suite.
+        looks: whether a file, by its name below the folder and by what is beside it, may be one of its samples.
         fixed: facts that its reader defines; a suite or a manifest that says otherwise is refused.
         usual: facts that hold unless a suite or a manifest says otherwise.
         reader: "module:attribute" of a callable (options, paths) -> `Store`.
@@ -37,6 +59,7 @@ class Layout:
     """
 
     name: str
+    looks: Callable[[str, Has], bool]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     reader: str
@@ -69,6 +92,7 @@ LAYOUTS: dict[str, Layout] = {
     for layout in (
         Layout(
             name="safetensors",
+            looks=lambda name, has: name.endswith(".safetensors") and not has(LIGHTNINGDIT_STATISTICS),
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.safetensors_store:open_store",
             writer=f"{_STORES}.stand_in:write_safetensors",
@@ -77,6 +101,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="tread-wds",
+            looks=lambda name, has: name.endswith(".tar"),
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.tar_store:open_store",
@@ -86,6 +111,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="repa",
+            looks=_is_listed,
             fixed=_MEAN_STD,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:open_listed",
@@ -95,6 +121,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="edm2",
+            looks=_is_listed,
             fixed=_MEAN_STD,
             usual={
                 "encoder_input": (0.0, 1.0),
@@ -108,6 +135,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="sr-dit",
+            looks=_is_listed,
             fixed={**_SAMPLES, "flips": "none"},
             usual={"scale": 0.3099},
             reader=f"{_STORES}.file_stores:open_listed",
@@ -117,8 +145,9 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="lightningdit",
+            looks=lambda name, has: name.endswith(".safetensors"),
             fixed={**_SAMPLES, "flips": "pair"},
-            usual={"scale": "latents_stats.pt", "shift": "latents_stats.pt"},
+            usual={"scale": LIGHTNINGDIT_STATISTICS, "shift": LIGHTNINGDIT_STATISTICS},
             reader=f"{_STORES}.safetensors_store:open_store",
             writer=f"{_STORES}.stand_in:write_safetensors",
             suffixes=(".safetensors",),
@@ -126,6 +155,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="mar",
+            looks=lambda name, has: "/" in name and name.endswith(".npz"),
             fixed={**_MEAN_LOGVAR, "flips": "pair"},
             usual={"scale": 0.2325},
             reader=f"{_STORES}.file_stores:open_npz_classes",
@@ -136,6 +166,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="ddt",
+            looks=lambda name, has: "/" in name and name.endswith(".pt"),
             fixed={**_MEAN_LOGVAR, "flips": "none"},
             reader=f"{_STORES}.file_stores:open_pt_classes",
             writer=f"{_STORES}.stand_in:write_pt_classes",
@@ -145,6 +176,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="fast-dit",
+            looks=_is_numbered,
             fixed=_SCALED_SAMPLES,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.file_stores:open_numbered",
@@ -153,6 +185,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="dc-ae",
+            looks=_is_of_class,
             fixed=_SCALED_SAMPLES,
             reader=f"{_STORES}.file_stores:open_npy_classes",
             writer=f"{_STORES}.stand_in:write_npy_classes",
@@ -162,6 +195,7 @@ LAYOUTS: dict[str, Layout] = {
         ),
         Layout(
             name="maskdit-lmdb",
+            looks=lambda name, has: name.endswith("data.mdb"),
             fixed=_MEAN_LOGVAR,
             usual={"scale": SD_VAE_SCALE},
             reader=f"{_STORES}.lmdb_store:open_store",
@@ -174,3 +208,8 @@ LAYOUTS: dict[str, Layout] = {
 
 PICKLED = ("maskdit-wds", "u-vit")  # their files run code when they are opened as their authors do
 CONVERTED = "convert them once by the lines of docs/methods/latents.md, under Pickles"  # the way out
+
+
+def alike(layout: Layout) -> list[str]:
+    """Return the names of layouts of the same files, for which other facts hold."""
+    return [one.name for one in LAYOUTS.values() if one.reader == layout.reader and one.fixed != layout.fixed]

@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.layouts import alike
 from tread_bench.data.latents.store import by_file, check_labels, files_sha256, place_of, wrong_shape
 
 _FLIPPED = "_flip"
@@ -85,6 +86,12 @@ def _open(path: str, framework: str) -> Any:
 def _checked(choice: LatentsData, path: str, keys: Sequence[str]) -> NDArray[np.int64]:
     """The labels of a file whose tensors have the right types and shapes. Raises UserError."""
     file = _open(path, "numpy")
+    names = file.keys()
+    if (ignored := keys[0] + _FLIPPED) not in keys and ignored in names:
+        way_out = "data.flips: pair"
+        if not choice.has_moments:
+            way_out = f"data.layout: {' or '.join(alike(choice.about))}, or {way_out} for files of this project"
+        raise UserError(f"{path}: {ignored} is not read with data.flips {choice.flips}; set {way_out}")
     counts = [_check_values(choice, file, path, key) for key in keys]
     if len(set(counts)) > 1:
         one, other = keys
@@ -108,10 +115,12 @@ def _check_values(choice: LatentsData, file: Any, path: str, key: str) -> int:
 
 def _way_out(choice: LatentsData, key: str, names: Sequence[str]) -> str:
     """What to do about a file without that tensor, where the suite may say something else."""
+    if choice.fixed:
+        return f", and layout {choice.layout} has it; set data.layout: {' or '.join(alike(choice.about))}"
     if key.endswith(_FLIPPED):
-        return "" if "flips" in choice.fixed else "; set data.flips: none, or store the mirrored latents too"
+        return "; set data.flips: none, or store the mirrored latents too"
     other = {"moments": "latents", "latents": "moments"}[key]
-    return "; set data.quantity to what it holds" if other in names and "quantity" not in choice.fixed else ""
+    return "; set data.quantity to what it holds" if other in names else ""
 
 
 def _tensor(file: Any, path: str, name: str, way_out: str = "") -> Any:

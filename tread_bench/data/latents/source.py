@@ -25,6 +25,7 @@ from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.image_folder.real import RealFolders
 from tread_bench.data.latents.beside import ImagesBeside
 from tread_bench.data.latents.family import LatentsData, facts_of, holds_image_files, units
+from tread_bench.data.latents.recognised import layout_problems
 from tread_bench.data.latents.store import Store
 from tread_bench.data.parquet.source import ParquetImages
 from tread_bench.data.scaling import Scaling
@@ -185,9 +186,9 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
 
 
 def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
-    """A split, or a message for each of its files or folders that cannot be opened."""
+    """A split, or a message for each of its files or folders that is of another layout or cannot be opened."""
     try:
-        return LatentSet(choice, entries)
+        return [*layout_problems(choice, entries)] or LatentSet(choice, entries)
     except UserError as error:
         each = [message for unit in units(choice, entries) for message in message_of(_check_unit, choice, unit)]
         return each or [str(error)]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.layouts import alike
 
 MEAN_AND_SPREAD = 2  # moments have twice the channels of a sample
 
@@ -56,18 +57,23 @@ def wrong_shape(choice: LatentsData, where: str, found: Sequence[int], batch: Se
         way_out = (
             "set data.quantity to mean_std or mean_logvar"
             if "quantity" not in choice.fixed
-            else f"layout {choice.layout} holds samples; name the layout that it was written in"
+            else f"layout {choice.layout} holds samples; {_other_layouts(choice)}"
         )
     elif choice.has_moments and tuple(found) == (choice.channels, *expected[1:]):
         reason = f"quantity {choice.quantity} has twice the channels; these are samples, or channels were lost"
         way_out = (
             "set data.quantity: sample"
             if "quantity" not in choice.fixed
-            else f"layout {choice.layout} holds moments; name the layout that it was written in"
+            else f"layout {choice.layout} holds moments; {_other_layouts(choice)}"
         )
     else:
         return UserError(shapes)
     return UserError(f"{shapes}: {reason}; {way_out}")
+
+
+def _other_layouts(choice: LatentsData) -> str:
+    names = alike(choice.about)
+    return f"set data.layout: {' or '.join(names)}" if names else "name the layout that it was written in"
 
 
 def _written(shape: Iterable[int | str]) -> str:

@@ -1,4 +1,4 @@
-"""DINOv2 from a local file of its weights: images resized as in dgm-eval or EDM2, positions interpolated as released."""
+"""DINOv2 from a local file of its weights: images as in dgm-eval or EDM2, positions interpolated as released."""
 
 from __future__ import annotations
 

@@ -1,0 +1,182 @@
+"""Files of every layout are refused under the name of another one, and the right name is told."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
+from tread_bench.core.data_paths import is_missing
+from tread_bench.core.problems import SuiteError
+from tread_bench.data.check import data_problems
+from tread_bench.data.latents.family import LATENTS, LatentsData
+from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import load_plan
+
+ALIKE = [{"repa", "edm2"}]  # the same files, of pixels in another range
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def problems(settings: dict[str, Any]) -> list[str]:
+    """Of files that are there: `plan` lists what is missing, and calls it no mistake."""
+    options = LatentsData(name="latents", **settings)
+    assert [path for _, path in LATENTS.files(options, False) if is_missing(path)] == []
+    return data_problems([(options, False)])
+
+
+def named(settings: dict[str, Any], layout: str | None) -> dict[str, Any]:
+    """The settings with another layout, or none, and nothing else that says what is stored."""
+    kept = {key: settings[key] for key in ("train", "held_out", "image_size", "channels", "num_classes")}
+    if layout in ("ddt", "dc-ae", "lightningdit"):
+        kept |= {"scale": 0.18215, "shift": None}
+    return kept if layout is None else {**kept, "layout": layout}
+
+
+@pytest.mark.parametrize("num_classes", [CLASSES, 0])
+@pytest.mark.parametrize("layout", PEERS)
+def test_files_of_a_layout_are_refused_under_every_other_name_and_without_one(
+    layout: str, num_classes: int, tmp_path: Path
+) -> None:
+    settings, _ = written(layout, tmp_path / "set")
+    settings["num_classes"] = num_classes
+    assert problems(settings) == []
+    for other in LAYOUTS.keys() - {layout}:
+        found = problems(named(settings, other))
+        assert bool(found) == ({other, layout} not in ALIKE), (other, found)
+        assert all(layout in message.partition("layout")[2] for message in found), (other, found)
+    without = LatentsData(name="latents", **named(settings, None))
+    assert without == LatentsData(name="latents", **named(settings, "safetensors"))
+
+
+@pytest.mark.parametrize("as_files", [False, True])
+def test_the_file_where_it_shows_and_the_way_out_are_told(as_files: bool, tmp_path: Path) -> None:
+    settings, _ = written("lightningdit", tmp_path / "set")
+    if as_files:
+        settings["train"] = settings["held_out"] = [f"{settings['train'][0]}/*.safetensors"]
+    (found,) = problems(named(settings, None))
+    assert found == (
+        f"{tmp_path}/set/latents_rank00_shard000.safetensors looks like layout lightningdit, and data.layout is "
+        "safetensors; set data.layout: lightningdit"
+    )
+
+
+@pytest.mark.parametrize("look", [Look.HEADERS, Look.CONTENTS])  # of `plan` and `run`
+def test_plan_and_run_refuse_both_splits_in_their_places(look: Look, tmp_path: Path) -> None:
+    for layout in ("lightningdit", "mar"):
+        written(layout, tmp_path / layout)
+    suite = tmp_path / "mine.yaml"
+    suite.write_text(
+        "name: mine\n"
+        "base:\n"
+        "  backbone: {name: DiT, depth: 2, hidden: 8, heads: 1, patch: 2}\n"
+        "  data:\n"
+        "    name: latents\n"
+        "    train: [lightningdit]\n"
+        "    held_out: [mar]\n"
+        f"    image_size: {SIDE}\n"
+        f"    num_classes: {CLASSES}\n"
+        "  training: {iterations: 1, batch: 4}\n"
+        "  metrics: {generate: false}\n"
+        "rows: {dense: {}}\n"
+    )
+    with pytest.raises(SuiteError) as raised:
+        load_plan(suite, look=look, allows_missing=True)
+    train, held_out = (str(problem).splitlines()[0] for problem in raised.value.problems)
+    assert train.startswith(f"{suite}:6:13: ") and "looks like layout lightningdit" in train
+    assert held_out.startswith(f"{suite}:7:16: ") and "looks like layout mar" in held_out
+
+
+def own(folder: Path, *names: str) -> dict[str, Any]:
+    """Settings of files of this project with these tensors."""
+    folder.mkdir()
+    values = torch.randn(11, *SHAPE) / 0.18215
+    save_file({**{name: values.clone() for name in names}, "labels": torch.arange(11) % 3}, folder / "a.safetensors")
+    paths = {"train": [str(folder)], "held_out": [str(folder)]}
+    return {**paths, "image_size": SIDE, "channels": CHANNELS, "num_classes": CLASSES}
+
+
+def test_files_of_this_project_need_no_layout(tmp_path: Path) -> None:
+    assert problems(own(tmp_path / "samples", "latents")) == []
+    pairs = own(tmp_path / "pairs", "latents", "latents_flip")
+    assert problems({**pairs, "flips": "pair"}) == []
+
+
+def test_mirrored_latents_are_never_ignored(tmp_path: Path) -> None:
+    (found,) = problems(own(tmp_path / "set", "latents", "latents_flip"))
+    told = "latents_flip is not read with data.flips none; set data.layout: lightningdit, or data.flips: pair for files"
+    assert found == f"{tmp_path}/set/a.safetensors: {told} of this project"
+    moments = own(tmp_path / "moments", "moments", "moments_flip")
+    (found,) = problems({**moments, "quantity": "mean_logvar", "channels": CHANNELS // 2})
+    assert found.endswith("moments_flip is not read with data.flips none; set data.flips: pair")
+
+
+def test_statistics_that_the_scale_names_are_no_sign_of_lightningdit(tmp_path: Path) -> None:
+    settings = own(tmp_path / "set", "latents")
+    statistics = {"mean": torch.zeros(1, CHANNELS, 1, 1), "std": torch.full((1, CHANNELS, 1, 1), 5.5)}
+    path = tmp_path / "set" / "latents_stats.pt"
+    torch.save(statistics, path)
+    (found,) = problems(settings)
+    assert "looks like layout lightningdit" in found
+    assert problems({**settings, "scale": str(path), "shift": str(path)}) == []
+
+
+def test_held_out_files_of_lightningdit_need_no_statistics_of_their_own(tmp_path: Path) -> None:
+    train, _ = written("lightningdit", tmp_path / "train")
+    held_out, _ = written("lightningdit", tmp_path / "held_out", seed=1)
+    (tmp_path / "held_out" / "latents_stats.pt").unlink()
+    both = {**train, "held_out": held_out["train"]}
+    assert problems(both) == []
+    found = problems(named(both, None))
+    assert [message.split(" ")[0] for message in found] == [
+        f"{tmp_path}/train/latents_rank00_shard000.safetensors",
+        f"{tmp_path}/held_out/latents_rank00_shard000.safetensors:",
+        f"{tmp_path}/held_out/latents_rank00_shard001.safetensors:",
+    ]
+    assert all("set data.layout: lightningdit" in message for message in found)
+
+
+def test_an_archive_is_recognised_as_its_folder(tmp_path: Path) -> None:
+    settings, _ = written("edm2", tmp_path / "set")
+    archive = str(tmp_path / "set.zip")
+    with zipfile.ZipFile(archive, "w") as packed:
+        for path in (tmp_path / "set").rglob("*.*"):
+            packed.write(path, path.relative_to(tmp_path / "set"))
+    for layout in (None, "mar"):
+        found = problems({**named(settings, layout), "train": [archive], "held_out": [archive]})
+        assert found and all("looks like layout repa or edm2 or sr-dit" in message for message in found)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_missing_stays_missing(layout: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    settings, _ = written("dc-ae", tmp_path / "set")
+    for entry in ("nothing", "nothing.zip", "empty", "set/*/nothing"):
+        settings["train"] = [str(tmp_path / entry)]
+        options = LatentsData(name="latents", **named(settings, layout))
+        places = [place for place, path in LATENTS.files(options, False) if is_missing(path)]
+        assert (("train", 0) in places) == (entry != "empty" or not LAYOUTS[layout].is_folder)
+
+
+def test_a_missing_index_is_told_as_such(tmp_path: Path) -> None:
+    settings, _ = written("repa", tmp_path / "set")
+    (tmp_path / "set" / "dataset.json").unlink()
+    (found,) = problems(settings)
+    assert "dataset.json: no such file" in found
+
+
+def test_files_of_other_kinds_beside_those_of_the_layout_do_not_matter(tmp_path: Path) -> None:
+    settings = own(tmp_path / "set", "latents")
+    (tmp_path / "set" / "0").mkdir()
+    np.save(tmp_path / "set" / "0" / "a.npy", np.zeros(SHAPE))
+    assert problems(settings) == []
