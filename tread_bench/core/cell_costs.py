@@ -168,17 +168,36 @@ def _times(macs: Macs, share: float) -> Macs:
 
 
 def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
-    if not cell.method.family.has_modules:
-        return Extra()
-    return named("tread_bench.measure.macs:count_method")(
-        cell, family, spec, _backbone(cell, family, spec, share), share
-    )
+    return _count_method(_network(cell), share) if cell.method.family.has_modules else Extra()
 
 
 def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
     if cell.method.family.is_plain_backbone:
         return cost_of(family, spec).forward.total
-    return named("tread_bench.measure.macs:count_judged")(cell, family, spec).total
+    return _count_judged(_network(cell))
+
+
+def _network(cell: Cell) -> str:
+    """Return what a cell's network follows from, as JSON: rows that only evaluate otherwise are counted once."""
+    return cell.model_dump_json(exclude={"sampling", "metrics", "evaluate"})
+
+
+@cache
+def _count_method(network: str, share: float) -> Extra:
+    cell = Cell.model_validate_json(network)
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    routed = _backbone(cell, family, spec, share)
+    extra: Extra = named("tread_bench.measure.macs:count_method")(cell, family, spec, routed, share)
+    return extra
+
+
+@cache
+def _count_judged(network: str) -> int:
+    cell = Cell.model_validate_json(network)
+    macs: Macs = named("tread_bench.measure.macs:count_judged")(
+        cell, cell.backbone.family(), cell.backbone.spec(cell.data)
+    )
+    return macs.total
 
 
 def _auxiliary(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:

@@ -19,7 +19,7 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.routes import RoutesLike
 from tread_bench.measure.targets import open_targets
-from tread_bench.model.backbone import TokenState
+from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.methods.base import BatchRange
@@ -69,7 +69,7 @@ def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), sele
 
 
 def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, share: float = 1.0) -> Extra:
-    """The method's cost, counted on the meta device in a training step at a share of the rates.
+    """Return the method's cost, counted on the meta device in a training step at a share of the rates.
 
     Args:
         routed: cost of the backbone alone at the same rates.
@@ -80,17 +80,41 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
         x, t, y = _inputs(spec)
 
     # Count a forward and a backward pass with the method, and subtract the cost of the backbone alone.
+    stated = _BlocksAsStated(network.backbone, family, spec)
     counter = _counter()
     with counter:
         output = network.train_forward(x, t, y, BatchRange(seed=0, first=0, count=1, routing=share)).output
-        forward = _by_kind(counter)
+        forward = _by_kind(counter) + stated.macs
         output.sum().backward()
-    train_step = _by_kind(counter).total - routed.train_step
+    train_step = _by_kind(counter).total + 3 * stated.macs.total - routed.train_step
 
     # The method's parameters, without those of a last layer that it does not use.
     params = _num_parameters(network.method)
     unused = _num_parameters(model) - _num_parameters(network.backbone)
     return Extra(params, unused, _minus(forward, routed.forward), train_step)
+
+
+class _BlocksAsStated:
+    """Blocks that compute nothing, where the family states their cost: a large network is counted in a moment.
+
+    Args:
+        model: on the meta device; its blocks pass on their tokens, and the gradients of all that they would read.
+
+    `macs` is the cost of all calls so far, a forward pass each.
+    """
+
+    def __init__(self, model: Backbone, family: Family, spec: BackboneSpec) -> None:
+        self.macs = Macs()
+        self.family, self.spec = family, spec
+        if family.cost is not None:
+            model.run_block = self._run_block  # type: ignore[method-assign]
+
+    def _run_block(self, block: int, state: TokenState) -> TokenState:
+        tokens = [state.stream().shape[1]] * self.family.num_blocks(self.spec)
+        assert self.family.cost is not None
+        self.macs += self.family.cost(self.spec, tokens).blocks[block]
+        read = [part.sum() for part in (state.c, state.context) if part is not None]
+        return state.with_streams(**{name: sum(read, stream) for name, stream in state.streams.items()})
 
 
 def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: Sequence[int]) -> Extra:
@@ -132,13 +156,14 @@ def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool =
         backbone = family.build(spec, {"attention": "math"})
         method = build_method(cell, backbone)
         x, t, y = _inputs(spec)
+        stated = _BlocksAsStated(backbone, family, spec)
         with FlopCounterMode(display=False) as counter:
             start = backbone.start(x, t, y)
             if shallow:
                 method.shallow_forward(backbone, start)
             else:
                 method.eval_forward(backbone, start)
-    return _by_kind(counter)
+    return _by_kind(counter) + stated.macs
 
 
 def _inputs(spec: BackboneSpec) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
@@ -9,14 +11,19 @@ from tests.pairs import in_turn
 from tread_bench.core.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.costs import cost_of, sampling_macs
+from tread_bench.core.methods import find_method
 from tread_bench.core.routed import setting_of
 from tread_bench.core.schedule import routing_share
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.measure.macs import count_method
+from tread_bench.measure.macs import count_judged, count_method
 from tread_bench.model.methods.mask.family import MaskOptions
 
 WIDTH, TOKENS = 16, 16
 DECODER, PIXELS = 24, 4  # width of MaskDiT's decoder in `cell_of`; values of a patch
+
+
+def has_modules(method):
+    return find_method(method).has_modules
 
 
 def backbone_cost(cell):
@@ -31,6 +38,17 @@ def test_parameters_are_those_of_the_network(method, backbone):
     assert cost.method_params == sum(p.numel() for p in network.method.parameters())
     assert cost.params == sum(p.numel() for p in network.parameters())
     assert cost.trainable_params == sum(p.numel() for p in network.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize(("method", "backbone"), in_turn(list(filter(has_modules, METHODS)), BACKBONES))
+def test_blocks_as_the_family_states_them_cost_what_they_compute(method, backbone, share):
+    cell = cell_of(method, backbone)
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    routed = cost_of(family, spec, [route.at_share(share) for route in cell.routes], cell.selector)
+    computed = replace(family, cost=None)
+    assert count_method(cell, family, spec, routed, share) == count_method(cell, computed, spec, routed, share)
+    assert count_judged(cell, family, spec) == count_judged(cell, computed, spec)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)
