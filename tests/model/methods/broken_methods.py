@@ -10,6 +10,7 @@ from torch import nn
 from tread_bench.model.backbone import come_back, leave, run_blocks
 from tread_bench.model.methods.base import Method, Prediction, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
+from tread_bench.model.ops.routing import scatter_tokens
 
 
 class OwnsParametersUnsaid(Tread):
@@ -111,3 +112,90 @@ class DrawsNoWeights(Tread):
     def __init__(self, cell, backbone):
         super().__init__(cell, backbone)
         self.scale = nn.Parameter(torch.ones(()))
+
+
+class MergesPairs(Method):
+    """Keeps its contract: each pair of neighbours passes as its mean, which comes back to both.
+
+    Variants write it elsewhere.
+    """
+
+    draws_masks = False
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        tokens = torch.arange(backbone.spec.num_tokens).expand(start.batch, -1)
+        kept = {0: tokens[:, ::2]} if batch_range.routing else {}
+
+        def inside(number, state):
+            before = state.stream()
+            mean = before.unflatten(1, (-1, 2)).mean(2)
+            merged = leave(state, kept[number]).with_stream(mean)
+            merged = run_range(backbone, merged, self.routes[number].blocks, on_block)
+            return come_back(merged).with_stream(self.unmerged(merged.stream(), mean, before))
+
+        state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
+        return Prediction(backbone.finish(state), kept)
+
+    def unmerged(self, after, mean, before):
+        return after.repeat_interleave(2, dim=1)
+
+
+class MergesPairsByChange(MergesPairs):
+    """Keeps its contract: both tokens of a pair change alike."""
+
+    def unmerged(self, after, mean, before):
+        return before + (after - mean).repeat_interleave(2, dim=1)
+
+
+class UnmergesInHalves(MergesPairs):
+    def unmerged(self, after, mean, before):
+        return torch.cat([after, after], dim=1)
+
+
+class UnmergesBackwards(MergesPairs):
+    def unmerged(self, after, mean, before):
+        return after.repeat_interleave(2, dim=1).flip(1)
+
+
+class UnmergesToTheNext(MergesPairs):
+    def unmerged(self, after, mean, before):
+        return after.repeat_interleave(2, dim=1).roll(1, dims=1)
+
+
+class SendsGradientsElsewhere(MergesPairs):
+    def unmerged(self, after, mean, before):
+        elsewhere = torch.cat([after, after], dim=1)
+        return super().unmerged(after, mean, before).detach() + elsewhere - elsewhere.detach()
+
+
+class SwapsPairs(MergesPairs):
+    def unmerged(self, after, mean, before):
+        swapped = before.unflatten(1, (-1, 2)).flip(2).flatten(1, 2)
+        return swapped + (after - mean).repeat_interleave(2, dim=1)
+
+
+class FillsWithAnotherKept(Tread):
+    """Tokens that were dropped take the value of a kept one, of the wrong end of the image."""
+
+    def train_forward(self, backbone, start, batch_range, on_block=None):
+        kept = self.draw(backbone, batch_range, start.device)
+
+        def inside(number, state):
+            state = run_range(backbone, leave(state, kept[number]), self.routes[number].blocks, on_block)
+            absent = torch.ones(state.batch, state.num_tokens).scatter(1, kept[number], 0.0)
+            places = absent.argsort(dim=1, descending=True, stable=True)[:, : state.num_tokens - kept[number].shape[1]]
+            partners = self.partners(state.stream(), places.shape[1])
+            return come_back(state).with_stream(scatter_tokens(come_back(state).stream(), partners, places))
+
+        state = walk(backbone, start, {number: self.routes[number] for number in kept}, inside, on_block)
+        return Prediction(backbone.finish(state), kept)
+
+    def partners(self, stream, count):
+        return stream[:, :count].flip(1)
+
+
+class FillsWithItsPartner(FillsWithAnotherKept):
+    """Keeps its contract: the partner has the same rank among those kept."""
+
+    def partners(self, stream, count):
+        return stream[:, :count]

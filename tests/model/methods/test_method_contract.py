@@ -26,6 +26,7 @@ def test_every_announced_method_keeps_the_contract(name, backbone):
     assert check_method(methods()[name], routes=routes, options=options, backbone=BACKBONES[backbone]) == []
 
 
+MERGES = {"tokens": Tokens.DROP, "chooses_tokens": True}
 BROKEN = {
     "OwnsParametersUnsaid": ({}, {"modules", "evaluated", "cost"}),
     "TrainsOneInVain": ({"has_modules": True}, {"modules"}),
@@ -33,6 +34,12 @@ BROKEN = {
     "RoutesNothing": ({}, {"evaluated", "tokens", "selector", "cost"}),
     "NamesOtherTokens": ({}, {"tokens"}),
     "MovesThoseThatBypass": ({}, {"tokens"}),
+    "UnmergesInHalves": (MERGES, {"places"}),
+    "UnmergesBackwards": (MERGES, {"places"}),
+    "UnmergesToTheNext": (MERGES, {"places"}),
+    "SendsGradientsElsewhere": (MERGES, {"places"}),
+    "SwapsPairs": (MERGES, {"places"}),
+    "FillsWithAnotherKept": ({"tokens": Tokens.DROP}, {"places"}),
     "IgnoresTheSelector": ({}, {"selector"}),
     "Tread": ({"chooses_tokens": True}, {"selector"}),
     "ReturnsATensor": ({}, {"step"}),
@@ -51,6 +58,16 @@ def test_each_check_finds_what_it_is_there_for(name, monkeypatch):
     broken = replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}", **changes)
     monkeypatch.setattr(registry, "methods", lambda: {"tread": broken})
     assert {violation.check for violation in check_method(broken)} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("MergesPairs", MERGES), ("MergesPairsByChange", MERGES), ("FillsWithItsPartner", {"tokens": Tokens.DROP})],
+)
+def test_tokens_may_be_merged_with_a_neighbour(name, changes, monkeypatch):
+    merges = replace(TREAD, builder=f"tests.model.methods.broken_methods:{name}", **changes)
+    monkeypatch.setattr(registry, "methods", lambda: {"tread": merges})
+    assert check_method(merges) == []
 
 
 def test_every_check_is_shown_to_find_something():

@@ -31,6 +31,7 @@ from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, token
 from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.places import MovedTokens
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
 from tread_bench.model.network import Network
 
@@ -191,6 +192,36 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
             yield f"tokens bypass: expected tokens that bypass {route} to keep their value; saw another: state DROP"
 
 
+def check_places(subject: MethodSubject) -> Iterator[str]:
+    """A token comes back to its own place; a method with its own last layer, which may have positions, is not tried."""
+    method, backbone = subject.network.method, subject.network.backbone
+    start = backbone.start(subject.x, subject.t, subject.y)
+    if method.has_last_layer or min(start.grid) < 4:
+        return
+    tried = MovedTokens(method, backbone, start)
+
+    # On a set, tokens that move with their masks are predicted alike, unless the method draws more than masks.
+    expected, seen = tried.routed(tried.in_place).output, tried.routed(tried.moved).output
+    draws_more = not torch.equal(tried.routed(tried.in_place, seed=1).output, expected)
+    if not draws_more and _close(tried.dense(tried.moved), tried.dense(tried.in_place)):
+        what = "gradient" if _close(seen, expected) else "output"
+        if what == "output" or not _close(tried.gradient(seen), tried.gradient(expected)):
+            yield f"expected tokens that move with their masks to have the same {what} at their new places; saw another"
+            return
+
+    # Through blocks that change nothing, a token reaches its own place, unless it was dropped.
+    tried.backbone.run_block = lambda block, state: state  # type: ignore[method-assign]
+    prediction = tried.routed(tried.in_place)
+    parts = [prediction.output * (tried.in_place == place).unsqueeze(1) for place in tried.in_place]
+    own_BN = torch.stack([tried.gradient(part)[:, place].any(1) for place, part in enumerate(parts)], dim=1)
+    if subject.method.tokens is Tokens.DROP:
+        for ids in prediction.kept.values():
+            own_BN |= torch.ones_like(own_BN).scatter(1, ids, False)
+    if not own_BN.all():
+        place = int((~own_BN).nonzero()[0, 1])
+        yield f"expected what token {place} holds at its place after a route; saw only that of others there"
+
+
 @torch.no_grad()
 def check_selector(subject: MethodSubject) -> Iterator[str]:
     """Another selector gives it other tokens, unless its description says that it chooses itself."""
@@ -280,6 +311,7 @@ def _serves(subject: MethodSubject, selector: str) -> bool:
     return True
 
 
+@torch.no_grad()
 def _close(found: Tensor, expected: Tensor) -> bool:
     return bool((found - expected).abs().max() <= TOLERANCE * max(1.0, float(expected.abs().max())))
 
@@ -289,6 +321,7 @@ METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
     check_modules,
     check_evaluated,
     check_tokens,
+    check_places,
     check_selector,
     check_draws,
     check_state,
