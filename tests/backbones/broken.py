@@ -162,6 +162,38 @@ class SkipOnTheModule(Sound):
         return state.with_streams(hidden=self.join(torch.cat([state.streams["hidden"], skip], dim=-1)))
 
 
+class ContextOfParts(Sound):
+    """Hands its context on as a dict, of which a method cannot take some samples."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), context={"text": self.label(y).unsqueeze(1)})
+
+
+class ConditionForAll(Sound):
+    """Has one row of conditioning for the whole batch."""
+
+    found_by = "layout"
+
+    def embed(self, x, t, y):
+        return replace(super().embed(x, t, y), c=self.time(t[:1, None]))
+
+
+class ConditionOnTheModule(Sound):
+    """Keeps its conditioning beside the state."""
+
+    found_by = "independence"
+
+    def embed(self, x, t, y):
+        self.seen = self.label(y) + self.time(t[:, None])
+        return super().embed(x, t, y)
+
+    def run_block(self, block, state):
+        hidden = state.streams["hidden"] + self.seen.unsqueeze(1)
+        return super().run_block(block, state.with_streams(hidden=hidden))
+
+
 class UnusedParameter(Sound):
     """Owns a layer that nothing calls."""
 

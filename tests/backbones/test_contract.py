@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from pydantic import ValidationError
@@ -79,7 +81,9 @@ def test_a_sound_backbone_breaks_nothing():
 @pytest.mark.parametrize("backbone", broken.BROKEN, ids=lambda backbone: backbone.__name__)
 def test_what_an_author_forgets_is_found(backbone):
     violations = check_backbone(broken.broken_family(backbone), broken.SPEC)
-    assert backbone.found_by in {violation.check for violation in violations}
+    checks = [violation.check for violation in violations]
+    assert backbone.found_by in checks
+    assert len(checks) == len(set(checks)), "a fault is one message of a check"
     for violation in violations:
         assert ("expected" in violation.message and "saw" in violation.message) or "raised" in violation.message
 
@@ -93,6 +97,23 @@ def test_every_check_finds_something():
 def test_a_violation_reads_as_one_line():
     (violation,) = check_backbone(broken.broken_family(broken.RefusesAllRoutes), broken.SPEC)
     assert str(violation) == "bypassed: expected routes accepted at one of the rates (0.5, 0.75, 0.25); saw all refused"
+
+
+class TwoFaults(broken.UnusedParameter):
+    """Owns a layer that nothing calls, and takes a root whose slope is infinite."""
+
+    def head(self, state):
+        out = super().head(state)
+        return out + self.position.mean().sub(self.position.mean().detach()).sqrt()
+
+
+def test_two_faults_of_one_check_are_two_messages():
+    family = replace(broken.SOUND, name="TwoFaults", builder=f"{__name__}:TwoFaults")
+    violations = check_backbone(family, broken.SPEC)
+    first, second = (violation.message for violation in violations if violation.check == "gradients")
+    assert first.startswith("dense: expected a gradient of unused.weight, unused.bias; saw none")
+    assert first.endswith("(and 1 more)")
+    assert second == "dense: expected finite gradients; saw infinite or NaN values of position (and 1 more)"
 
 
 def test_the_random_state_of_the_caller_is_left_alone():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 Tried = TypeVar("Tried")
+
+# Where a fault shows: names in quotes, numbers, routes, and the parts of a data source.
+_PLACE = re.compile(r"(?:'[^']*'|\S*\d\S*|route \S+ \(\w+\)|\b(?:dense|train|held_out)\b|\s)+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,19 @@ def run_checks(
 
 
 def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[Violation]:
-    """Run one check and return its findings; an error that the plug-in raises is a finding."""
-    found: list[Violation] = []
-    name = check.__name__.removeprefix("check_")
+    """Run one check and return its findings, one for each fault, wherever it shows; an error that the plug-in
+    raises is a finding if there is no other.
+    """
+    # Messages that differ in the place alone report one fault.
+    found: dict[str, list[str]] = {}
     try:
-        found.extend(Violation(name, message) for message in check(subject))
+        for message in check(subject):
+            found.setdefault(_PLACE.sub(" ", message), []).append(message)
     except Exception as error:  # whatever a plug-in raises, the other checks still run
-        found.append(Violation(name, f"raised {type(error).__name__}: {error}"))
-    return found
+        found = found or {"": [f"raised {type(error).__name__}: {error}"]}
+
+    # The first message of each fault, and how many others there are.
+    name = check.__name__.removeprefix("check_")
+    return [
+        Violation(name, first + (f" (and {len(others)} more)" if others else "")) for first, *others in found.values()
+    ]

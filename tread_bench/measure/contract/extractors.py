@@ -104,6 +104,7 @@ def check_batches(subject: ExtractorSubject) -> Iterator[str]:
             if not torch.allclose(whole, split, rtol=RELATIVE, atol=ABSOLUTE):
                 furthest = float((whole - split).abs().max())
                 yield f"{name} in batches of {size} differ from those in one batch by up to {furthest:g}"
+                return
 
 
 def check_sizes(subject: ExtractorSubject) -> Iterator[str]:
@@ -126,6 +127,7 @@ def check_determinism(subject: ExtractorSubject) -> Iterator[str]:
     for name, first, second in (*_pairs(subject.outputs, [again]), *_pairs(subject.outputs, [by_other])):
         if not torch.equal(first, second):
             yield f"{name} differ when they are computed again: it draws, or keeps something of what it has seen"
+            break
     if other.sha256 != subject.extractor.sha256:
         yield "opened twice, it has two identities (sha256)"
 

@@ -128,9 +128,11 @@ def _with_features(pixels: Tensor, labels: Tensor) -> ImagesWithFeatures:
 
 def check_figures(subject: MetricSubject) -> Iterator[str]:
     """It returns the figures of its description, all finite; otherwise no other check is run."""
-    for name, value in {**subject.as_measured, **{f"{k} of noise": v for k, v in subject.of_noise.items()}}.items():
+    for name, value in subject.as_measured.items():
         if not math.isfinite(value):
             yield f"{name} is {value}"
+        elif not math.isfinite(subject.of_noise[name]):
+            yield f"{name} of noise is {subject.of_noise[name]}"
 
 
 def check_needs(subject: MetricSubject) -> Iterator[str]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from tread_bench.core.families import BackboneSpec
+from tread_bench.core.names import few
 from tread_bench.core.selectors import TokenOrder
 from tread_bench.model.backbone import TokenState, run_blocks
 from tread_bench.model.contract.skips import with_skips_by_hand
 from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps
 
 Check = Callable[[Subject], Iterator[str]]
+SHOWN = 3  # names in a message
 TOLERANCE = 1e-4  # relative to the largest value, if the order of a float32 sum may differ
 
 
@@ -37,12 +39,20 @@ def check_layout(subject: Subject) -> Iterator[str]:
     shape = (BATCH, subject.family.num_prefix(spec) + spec.num_tokens)
     if prefix != subject.family.num_prefix(spec):
         yield f"expected num_prefix {subject.family.num_prefix(spec)}, as the family says; saw {prefix} in the state"
+        return
     if state.grid != spec.grid:
         yield f"expected grid {spec.grid}, as the spec says; saw {state.grid} in the state"
     wrong = {name: tuple(stream.shape) for name, stream in state.streams.items() if stream.shape[:2] != shape}
     if wrong:
         yield f"expected streams of {shape} tokens (B, P + N); saw {wrong}"
         return
+
+    # Conditioning, of which a method may take some samples.
+    for name, value, axes in (("c", state.c, "(B, D)"), ("context", state.context, "(B, M, D)")):
+        seen = kind(value) if isinstance(value, Tensor) else type(value).__name__
+        is_tensor = isinstance(value, Tensor) and (value.ndim, len(value)) == (len(axes.split()), BATCH)
+        if value is not None and not is_tensor:
+            yield f"expected {name} as a tensor {axes}, or None; saw {seen}"
 
     # Each patch changes the token of its place, and no prefix.
     for token in range(spec.num_tokens):
@@ -68,12 +78,13 @@ def check_blocks(subject: Trial) -> Iterator[str]:
 def check_independence(subject: Trial) -> Iterator[str]:
     """A block depends only on its state: two batches that take turns give the same results as each alone."""
     x, t, y = subject.inputs
+    others = -x, t.roll(1), None if y is None else y.roll(1, 0)
     for case in subject.cases:
         other = replace(case, ids=subject.draw_ids(case.route, case.selector))
         alone = [step.after for step in steps(subject.model, subject.start(), case)]
         turns = zip(
             steps(subject.model, subject.start(), case),
-            steps(subject.model, subject.model.start(-x, t, y), other),
+            steps(subject.model, subject.model.start(*others), other),
             strict=True,
         )
         for after, (step, _) in zip(alone, turns, strict=True):
@@ -89,12 +100,11 @@ def check_independence(subject: Trial) -> Iterator[str]:
 def check_gradients(subject: Subject) -> Iterator[str]:
     """Every trainable parameter gets a finite gradient that is not all zeros, dense and routed."""
     for case in subject.dense_and_longest:
-        for name, gradient in subject.gradients(case).items():
-            if gradient is None or not gradient.any():
-                seen = "none" if gradient is None else "zeros"
-                yield f"{case or 'dense'}: expected a gradient of {name}; saw {seen}: use the parameter or freeze it"
-            else:
-                yield from _not_finite(f"{case or 'dense'}: a gradient of {name}", gradient)
+        gradients = subject.gradients(case)
+        if unused := [name for name, gradient in gradients.items() if gradient is None or not gradient.any()]:
+            seen = "saw none, or zeros: use the parameter or freeze it"
+            yield f"{case or 'dense'}: expected a gradient of {few(unused, SHOWN)}; {seen}"
+        yield from _gradients_not_finite(case, gradients)
 
 
 def check_rate_zero(subject: Trial) -> Iterator[str]:
@@ -155,12 +165,10 @@ def check_checkpointing(subject: Trial) -> Iterator[str]:
             again = subject.gradients(case)
         finally:
             subject.model.gradient_checkpointing = False
-        yield from not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
-        for name, gradient in gradients.items():
-            other = again[name]
-            if gradient is not None and other is not None and not close(gradient, other):
-                difference = f"a difference of {distance(gradient, other):.1e}"
-                yield f"{case or 'dense'}: expected the same gradient of {name}; saw {difference}"
+        if not torch.equal(expected, seen):
+            yield from not_equal(f"{case or 'dense'}: the same prediction", expected, seen)
+        elif other := [name for name, gradient in gradients.items() if differ(gradient, again[name])]:
+            yield f"{case or 'dense'}: expected the same gradient of {few(other, SHOWN)}; saw another"
 
 
 def check_autocast(subject: Subject) -> Iterator[str]:
@@ -170,17 +178,15 @@ def check_autocast(subject: Subject) -> Iterator[str]:
             out = subject.predict(case)
             gradients = subject.gradients(case)
         yield from _not_finite(f"{case or 'dense'}: a prediction", out)
-        for name, gradient in gradients.items():
-            if gradient is not None:
-                yield from _not_finite(f"{case or 'dense'}: a gradient of {name}", gradient)
+        yield from _gradients_not_finite(case, gradients)
 
 
 def check_determinism(subject: Subject) -> Iterator[str]:
     """The same seed gives the same weights, and the same input in eval mode the same prediction."""
     first, second = (subject.fresh().state_dict() for _ in range(2))
-    for name, value in first.items():
-        what, advice = f"the same initial {name} from the same seed", "draw it from torch's global generator"
-        yield from not_equal(what, value, second[name], advice)
+    if drawn := [name for name, value in first.items() if not torch.equal(value, second[name])]:
+        advice = "draw it from torch's global generator"
+        yield f"expected the same initial {few(drawn, SHOWN)} from the same seed; saw another: {advice}"
     yield from not_equal("the same prediction for the same input", subject.predict(), subject.predict())
 
 
@@ -253,6 +259,15 @@ def _not_finite(what: str, value: Tensor) -> Iterator[str]:
     wrong = int((~value.isfinite()).sum())
     if wrong:
         yield f"expected finite values in {what}; saw {wrong} infinite or NaN of {value.numel()}"
+
+
+def _gradients_not_finite(case: Case | None, gradients: Mapping[str, Tensor | None]) -> Iterator[str]:
+    if wrong := [name for name, one in gradients.items() if one is not None and not one.isfinite().all()]:
+        yield f"{case or 'dense'}: expected finite gradients; saw infinite or NaN values of {few(wrong, SHOWN)}"
+
+
+def differ(expected: Tensor | None, seen: Tensor | None) -> bool:
+    return expected is not None and (seen is None or not close(expected, seen))
 
 
 def close(expected: Tensor, seen: Tensor) -> bool:

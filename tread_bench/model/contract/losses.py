@@ -24,12 +24,14 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.losses import LossFamily, LossOptions
 from tread_bench.core.methods import find_method
+from tread_bench.core.names import few
 from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes
 from tread_bench.core.selectors import DEFAULT_SELECTOR
 from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.methods.base import BatchRange, Prediction, init_linear
@@ -158,9 +160,9 @@ def check_gradients(subject: LossSubject) -> Iterator[str]:
     own = {name: parameter for name, parameter in subject.loss.named_parameters() if parameter.requires_grad}
     wanted = [*own.values(), *subject.parameters()]
     gradients = torch.autograd.grad(subject.value(), wanted, allow_unused=True)
-    for name, gradient in zip(own, gradients, strict=False):
-        if gradient is None or not gradient.isfinite().all():
-            yield f"expected a finite gradient of {name}; saw {'none' if gradient is None else 'NaN or infinity'}"
+    wrong = [name for name, one in zip(own, gradients, strict=False) if one is None or not one.isfinite().all()]
+    if wrong:
+        yield f"expected a finite gradient of {few(wrong, SHOWN)}; saw none, NaN or infinity"
     reached = [gradient for gradient in gradients[len(own) :] if gradient is not None and gradient.any()]
     if not reached:
         yield "no gradient reaches the network: the loss trains nothing of it"

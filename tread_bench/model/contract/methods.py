@@ -25,12 +25,14 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.costs import cost_of
 from tread_bench.core.methods import Evaluated, MethodFamily, Tokens
+from tread_bench.core.names import few
 from tread_bench.core.plugins import named, problems_found
 from tread_bench.core.routed import setting_of
 from tread_bench.core.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.places import MovedTokens
 from tread_bench.model.methods.base import BatchRange, Method, Prediction
 from tread_bench.model.network import Network
@@ -117,9 +119,9 @@ def check_modules(subject: MethodSubject) -> Iterator[str]:
     output = subject.step(subject.network).output
     weights = torch.linspace(-1, 1, output.numel()).view_as(output)
     gradients = torch.autograd.grad((output * weights).sum(), list(own.values()), allow_unused=True) if own else ()
-    for name, gradient in zip(own, gradients, strict=True):
-        if gradient is None or not gradient.isfinite().all():
-            yield f"expected a finite gradient of {name}; saw {'none' if gradient is None else 'NaN or infinity'}"
+    wrong = [name for name, one in zip(own, gradients, strict=True) if one is None or not one.isfinite().all()]
+    if wrong:
+        yield f"expected a finite gradient of {few(wrong, SHOWN)}; saw none, NaN or infinity"
 
 
 @torch.no_grad()
@@ -131,10 +133,12 @@ def check_evaluated(subject: MethodSubject) -> Iterator[str]:
         return
     if not torch.equal(output, subject.evaluated()):
         yield "the same evaluation twice gives two predictions: it depends on more than its inputs"
+        return
     if subject.method.is_plain_backbone and not torch.equal(
         output, subject.network.backbone(subject.x, subject.t, subject.y)
     ):
         yield "without modules of its own and evaluated dense, expected the backbone's own dense prediction"
+        return
     is_dense = subject.method.evaluated is Evaluated.DENSE
     step = subject.step(subject.network, routing=0.0 if is_dense else 1.0).output
     if not _close(step, output):
@@ -171,6 +175,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
     found = {number: tuple(ids.shape) for number, ids in prediction.kept.items()}
     if found != expected:
         yield f"tokens {subject.method.tokens}: expected kept ids of shapes {expected}; saw {found}"
+        return
     if any((ids.diff(dim=1) <= 0).any() for ids in prediction.kept.values()):
         yield "expected kept ids to ascend"
 
@@ -183,6 +188,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
         if wrong := {block: count for block, count in seen.items() if count != counts[block]}:
             back = ", and all again after a route's last block" if bypass else ""
             yield f"tokens {subject.method.tokens}: expected {counts} tokens after the blocks{back}; saw {wrong}"
+            return
 
     # Tokens that bypassed, after their route.
     for number, ids in prediction.kept.items() if bypass else ():
@@ -241,11 +247,12 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
     """A sample's prediction depends only on its index: it is the same for any split of the batch, in any order."""
     whole = subject.step(subject.network).output
     torch.manual_seed(1)
+    if not torch.equal(subject.step(subject.network).output, whole):
+        yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
+        return
     parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
     if not _close(torch.cat(parts), whole):
         yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.draws`)"
-    if not torch.equal(subject.step(subject.network).output, whole):
-        yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
 
 
 @torch.no_grad()

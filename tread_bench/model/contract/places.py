@@ -56,7 +56,7 @@ class MovedTokens:
         return replace(prediction, output=self._put_back(prediction.output, order_N))
 
     def gradient(self, output_BND: Tensor) -> Tensor:
-        """Return the gradient (B, N, D) by the tokens of an output of theirs, each value of which has another weight."""
+        """Return the gradient (B, N, D) by the tokens of a sum over their output with a weight for each value."""
         weights = torch.linspace(-1, 1, output_BND.numel()).view_as(output_BND)
         loss = (output_BND * weights).sum()
         gradients = torch.autograd.grad(loss, list(self.streams.values()), retain_graph=True, materialize_grads=True)

@@ -18,8 +18,10 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from tread_bench.core.names import few
 from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.contract.checks import (
+    SHOWN,
     check_blocks,
     check_bypassed,
     check_checkpointing,
@@ -27,6 +29,7 @@ from tread_bench.model.contract.checks import (
     check_order,
     check_rate_zero,
     close,
+    differ,
     distance,
     kind,
     not_equal,
@@ -63,11 +66,9 @@ def check_dense(subject: WrappedTrial) -> Iterator[str]:
     if not close(expected, seen):
         yield f"expected the prediction of the network itself; saw a difference of {distance(expected, seen):.1e}"
     gradients = subject.gradients_of(seen)
-    for name, gradient in subject.gradients_of(expected).items():
-        other = gradients[name]
-        if gradient is not None and (other is None or not close(gradient, other)):
-            difference = "none" if other is None else f"a difference of {distance(gradient, other):.1e}"
-            yield f"expected the gradient of {name} that the network itself gives; saw {difference}"
+    wrong = [name for name, gradient in subject.gradients_of(expected).items() if differ(gradient, gradients[name])]
+    if wrong:
+        yield f"expected the gradient of {few(wrong, SHOWN)} that the network itself gives; saw another, or none"
 
 
 def check_prefix(subject: WrappedTrial) -> Iterator[str]:
