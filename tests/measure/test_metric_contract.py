@@ -39,6 +39,26 @@ def with_recall(**changes):
     return replace(PAIR, figures=(PRECISION, replace(RECALL, **changes)))
 
 
+def kernel_distance(name):
+    return replace(
+        FID,
+        builder=f"tests.measure.broken_metrics:{name}",
+        needs=frozenset({Needs.FEATURES}),
+        min_samples=lambda options: 100,
+    )
+
+
+@pytest.mark.parametrize("name", ["KernelDistance", "Unbiased", "OfSubsets"])
+def test_a_distance_may_be_biased_or_drawn(name):
+    assert check_metric(kernel_distance(name)) == []
+
+
+@pytest.mark.parametrize("name", ["CrossOf19", "CrossOf199", "UnbiasedCrossOf19", "CrossOfSubsetsOf19"])
+def test_a_distance_with_a_wrong_cross_term_is_found(name):
+    (found,) = check_metric(kernel_distance(name))
+    assert found.check == "itself" and found.message.startswith("fid of a set with itself: expected 0; saw ")
+
+
 WITH_IMAGES = PAIR.needs | {Needs.IMAGES}
 BROKEN = {
     "gives other figures": (built_by("WithOtherNames"), {"figures"}),
@@ -61,7 +81,9 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_check_finds_what_it_is_there_for(name):
     metric, expected = BROKEN[name]
-    assert {violation.check for violation in check_metric(metric, changed={"neighbours": 5})} == expected
+    checks = [violation.check for violation in check_metric(metric, changed={"neighbours": 5})]
+    assert set(checks) == expected
+    assert len(checks) == len(expected), "a fault is one message of a check"
 
 
 def test_every_check_is_shown_to_find_something():
