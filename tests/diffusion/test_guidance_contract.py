@@ -72,6 +72,24 @@ class FailsToSay(Rule):
         return 1 / 0
 
 
+class TimesAsText(Rule):
+    @property
+    def guided_times(self):
+        return "0.2 to 0.8"
+
+
+class TimesBackwards(Rule):
+    @property
+    def guided_times(self):
+        return 0.8, 0.2
+
+
+class ThreeTimes(Rule):
+    @property
+    def guided_times(self):
+        return 0.2, 0.5, 0.8
+
+
 class OneName(Rule):
     @property
     def branches(self):
@@ -183,6 +201,9 @@ class DrawsItsRate(Rule):
 BROKEN = {
     NoBranch: {"branches"},
     FailsToSay: {"branches"},
+    TimesAsText: {"branches"},
+    TimesBackwards: {"branches"},
+    ThreeTimes: {"branches"},
     OneName: {"branches"},
     OtherEachTime: {"branches"},
     OtherRates: {"branches"},
@@ -209,7 +230,14 @@ def test_what_the_broken_ones_vary_is_sound():
 @pytest.mark.parametrize("options", BROKEN, ids=lambda options: options.__name__)
 def test_each_check_finds_what_it_is_there_for(options):
     random.seed(0)
-    assert {violation.check for violation in check_guidance(announced(options))} == BROKEN[options]
+    checks = [violation.check for violation in check_guidance(announced(options))]
+    assert set(checks) == BROKEN[options]
+    assert len(checks) == len(BROKEN[options]), "a fault is one message of a check"
+
+
+def test_guided_times_that_are_none_are_named():
+    (found,) = check_guidance(announced(TimesAsText))
+    assert str(found) == "branches: guided_times is '0.2 to 0.8': expected (low, high) with low < high, or None"
 
 
 def test_every_check_is_shown_to_find_something():

@@ -46,34 +46,34 @@ class GuidanceSubject:
     """A rule with a small network for digits, as a suite resolves it.
 
     Args:
-        options: options of the rule.
+        written: the rule as a suite writes it.
         method: name and options of the method.
         routes: routes of the cell; a method that takes none gets none.
         backbone: name and sizes of the backbone.
 
     Raises:
-        ValueError: the options are not valid, or the cell lacks what the rule needs.
+        ValueError: the cell lacks what the rule needs.
     """
 
     def __init__(
         self,
         family: GuidanceFamily,
-        options: Mapping[str, Any],
+        written: GuidanceOptions,
         method: Mapping[str, Any],
         routes: RoutesLike,
         backbone: Mapping[str, Any],
     ) -> None:
         # The rule as written, and with the weights of its weak branch.
         self.family = family
-        self.written: GuidanceOptions = family.options.model_validate({"name": family.name, **options})
-        has_weights = self.written.weak_row is not None or self.written.weak_snapshot is not None
-        rule = self.written.with_weights("weak", 1) if has_weights else self.written
+        self.written = written
+        has_weights = written.weak_row is not None or written.weak_snapshot is not None
+        rule = written.with_weights("weak", 1) if has_weights else written
 
         # A cell that samples with it, as a suite would resolve it.
         choice, chosen = BackboneChoice.model_validate(backbone), find_method(method["name"])
         cell = Cell(backbone=choice, training=Training(iterations=ITERATIONS))
-        written = as_routes(routes) if chosen.takes_routes else ()
-        resolved = choice.family().resolve(choice.spec(cell.data), written, DEFAULT_SELECTOR)
+        taken = as_routes(routes) if chosen.takes_routes else ()
+        resolved = choice.family().resolve(choice.spec(cell.data), taken, DEFAULT_SELECTOR)
         sampling = Sampling(steps=STEPS).model_copy(update={"guidance": rule, "guidance_scale": 2.0})
         changes = {"method": chosen.options(**method), "routes": resolved, "sampling": sampling}
         complete = with_blocks(setting_of(cell.model_copy(update=changes)))
@@ -144,13 +144,10 @@ def check_branches(subject: GuidanceSubject) -> Iterator[str]:
     if branches[0].other_weights:
         yield "the strong branch has other weights: it must be the network that is evaluated"
 
-    # Weights and times.
+    # Weights.
     other, asked = any(branch.other_weights for branch in branches), rule.weak_row or rule.weak_snapshot
     if other != bool(asked):
         yield f"other_weights of its branches is {other}, and weak_row or weak_snapshot is {asked}"
-    times = rule.guided_times
-    if times is not None and not times[0] < times[1]:
-        yield f"guided_times {times} must be (low, high) with low < high"
 
     # Blocks and rates.
     routed = [branch for branch in branches if branch.routes or branch.drops_path]
@@ -209,6 +206,15 @@ def check_cost(subject: GuidanceSubject) -> Iterator[str]:
         yield f"a record states {stated} MACs of one sample in {STEPS} steps; counted {counted}"
 
 
+def _are_times(times: object) -> bool:
+    match times:
+        case None:
+            return True
+        case int() | float() as low, int() | float() as high:
+            return low < high
+    return False
+
+
 def _close(found: Tensor, expected: Tensor) -> bool:
     return bool((found - expected).abs().max() <= 10 * TOLERANCE * max(1.0, float(expected.abs().max())))
 
@@ -243,10 +249,14 @@ def check_guidance(
     Raises:
         ValueError: the options are not valid, or the cell does not have what the rule needs.
     """
+    written = family.options.model_validate({"name": family.name, **(options or {})})
     with torch.random.fork_rng(devices=[]):
         # Build a network with the rule.
         try:
-            subject = GuidanceSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
+            if not _are_times(times := written.guided_times):
+                expected = "expected (low, high) with low < high, or None"
+                return [Violation("branches", f"guided_times is {times!r}: {expected}")]
+            subject = GuidanceSubject(family, written, method or {"name": "tread"}, routes, backbone or SMALL)
         except ValueError:
             raise
         except Exception as error:
