@@ -90,6 +90,12 @@ class ThreeTimes(Rule):
         return 0.2, 0.5, 0.8
 
 
+class RatesAsText(Rule):
+    @property
+    def rates(self):
+        return "0.25"
+
+
 class OneName(Rule):
     @property
     def branches(self):
@@ -204,6 +210,7 @@ BROKEN = {
     TimesAsText: {"branches"},
     TimesBackwards: {"branches"},
     ThreeTimes: {"branches"},
+    RatesAsText: {"branches"},
     OneName: {"branches"},
     OtherEachTime: {"branches"},
     OtherRates: {"branches"},

@@ -206,6 +206,15 @@ def check_cost(subject: GuidanceSubject) -> Iterator[str]:
         yield f"a record states {stated} MACs of one sample in {STEPS} steps; counted {counted}"
 
 
+def _wrong_numbers(rule: GuidanceOptions) -> str:
+    """The property that does not have the numbers that it must have; empty if none."""
+    if not _are_times(rule.guided_times):
+        return f"guided_times is {rule.guided_times!r}: expected (low, high) with low < high, or None"
+    if not all(isinstance(rate, int | float) for rate in rule.rates):
+        return f"rates is {rule.rates!r}: expected a number for each branch"
+    return ""
+
+
 def _are_times(times: object) -> bool:
     match times:
         case None:
@@ -253,9 +262,8 @@ def check_guidance(
     with torch.random.fork_rng(devices=[]):
         # Build a network with the rule.
         try:
-            if not _are_times(times := written.guided_times):
-                expected = "expected (low, high) with low < high, or None"
-                return [Violation("branches", f"guided_times is {times!r}: {expected}")]
+            if wrong := _wrong_numbers(written):
+                return [Violation("branches", wrong)]
             subject = GuidanceSubject(family, written, method or {"name": "tread"}, routes, backbone or SMALL)
         except ValueError:
             raise
