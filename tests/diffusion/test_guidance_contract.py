@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -58,6 +60,13 @@ class Rule(GuidanceOptions):
     @property
     def branches(self):
         return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
+
+
+def test_the_document_s_rule_is_sound():
+    text = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n([^`]*^class Thinned.*?)^```$", text, re.M | re.S)
+    exec(compile(code, "thinned", "exec", dont_inherit=True), names := {"__name__": "thinned"})
+    assert check_guidance(GuidanceFamily(name="thinned", options=names["Thinned"]), {"weak": 0.5}) == []
 
 
 class NoBranch(Rule):
