@@ -281,7 +281,7 @@ def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("heading", "files"),
     [
-        ("## A rule of guidance", ("diffusion/rules/family.py", "diffusion/rules/family.py")),
+        ("## A rule of guidance", (*2 * ("diffusion/rules/family.py",), "../tests/diffusion/thinned.py")),
         ("## A feature network", (f"{INCEPTION}/family.py", f"{INCEPTION}/family.py", f"{INCEPTION}/extractor.py")),
         ("## An auxiliary loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
     ],
