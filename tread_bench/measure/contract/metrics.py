@@ -182,14 +182,14 @@ def check_itself(subject: MetricSubject) -> Iterator[str]:
 def _is_of_itself(subject: MetricSubject, name: str, value: float, stated: float) -> bool:
     """Whether a figure of a set with itself is the stated one, but for rounding, drawn subsets, or a bias of 1 / n."""
     off, of_noise = abs(value - stated), abs(subject.of_noise[name] - stated)
-    if off <= SUM_ROUNDING * of_noise:
-        return True
+    if not SUM_ROUNDING * of_noise < off <= OF_ITSELF * of_noise:
+        return off <= SUM_ROUNDING * of_noise
 
-    # A mean over subsets, which another order draws anew: much nearer than noise, and than images with some noise.
+    # A mean over subsets, which another order draws anew: much nearer than images with some noise.
     digits = subject.digits
     in_order = subject.figures(digits[digits.labels.argsort(stable=True)], digits)
     if abs(in_order[name] - value) > SUM_ROUNDING * of_noise:
-        return off <= min(OF_ITSELF * of_noise, OF_SOME_NOISE * abs(subject.as_measured[name] - stated))
+        return off <= OF_SOME_NOISE * abs(subject.as_measured[name] - stated)
 
     # An unbiased estimate, whose terms count different pairs: half as far off with twice the images.
     twice = subject.digits_of(2 * subject.count)

@@ -50,7 +50,7 @@ def check_layout(subject: Subject) -> Iterator[str]:
     # Conditioning, of which a method may take some samples.
     for name, value, axes in (("c", state.c, "(B, D)"), ("context", state.context, "(B, M, D)")):
         seen = kind(value) if isinstance(value, Tensor) else type(value).__name__
-        is_tensor = isinstance(value, Tensor) and (value.ndim, len(value)) == (len(axes.split()), BATCH)
+        is_tensor = isinstance(value, Tensor) and (value.ndim, value.shape[:1]) == (len(axes.split()), (BATCH,))
         if value is not None and not is_tensor:
             yield f"expected {name} as a tensor {axes}, or None; saw {seen}"
 
