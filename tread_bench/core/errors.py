@@ -6,11 +6,24 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tread_bench.core.signals import ctrl_c
+
+OUT_OF_MEMORY = "out of memory: use smaller batches or networks, or give the process more (`ulimit -v`)"
+_SPACE = "free some space (`tread-bench clean RUN_DIR` frees what finished cells no longer need)"
+DISK_ERRORS = {  # which say that a disk cannot be written to or read, and how to go on
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: "let files be larger (`ulimit -f unlimited`)",
+    errno.EIO: "repair the disk",
+    errno.ENOSPC: _SPACE,
+    errno.EROFS: "make the disk writable: it is read-only",
+}
 LARGEST = 10**18  # maximum of a user's integers: fits 64 bits, and products of several still fit a float
 _HALF = 500  # characters of each half of a shortened message
 _WAYS_OUT = {
     errno.EACCES: "change its permissions, or name another place",
     errno.EDQUOT: "free some space, or name another place",
+    errno.EFBIG: "raise the limit with `ulimit -f`",
+    errno.ELOOP: "correct the links, which lead in a circle",
     errno.EMFILE: "raise the limit with `ulimit -n`, or request fewer workers",
     errno.ENAMETOOLONG: "give a shorter name",
     errno.ENFILE: "too many files are open on this machine: end other programs",
@@ -56,3 +69,32 @@ def os_error_text(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
     way_out = _WAYS_OUT.get(error.errno or 0)
     return (f"{where}: " if where else "") + reason + (f"; {way_out}" if way_out else "")
+
+
+def error_text(error: BaseException) -> str:
+    """Describe an exception of any code in at most 1,000 characters, also one that fails when it is printed."""
+    try:
+        text = str(error).strip()
+    except BaseException as failure:
+        if ctrl_c.caused(failure):
+            raise
+        text = f"its text cannot be read ({type(failure).__name__})"
+    return shortened_middle(f"{type(error).__name__}: {text or 'no message'}")
+
+
+def failure_text(error: BaseException) -> str:
+    """Return one line that says why a task failed."""
+    reason = error_text(error).splitlines()[0]
+    return f"{OUT_OF_MEMORY} ({reason})" if is_out_of_memory(error) else reason
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether memory ran out: also torch's own error, and a library that no longer fits."""
+    message = error_text(error)
+    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message
+    is_loaders = "failed to map segment" in message or "cannot allocate memory" in message.lower()
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, RuntimeError) and is_torchs)
+        or (isinstance(error, ImportError) and is_loaders)
+    )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tread_bench.core.errors import error_text
 from tread_bench.core.names import unknown
 from tread_bench.core.plugins import Kind, announced, named, wrong_builder, wrong_traits
 from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
@@ -191,7 +192,7 @@ def _wrong_with(family: Family) -> str:
         for sizes in family.published.values():
             family.num_blocks(family.spec(**sizes))
     except Exception as error:
-        return f"its published sizes do not fit its spec ({type(error).__name__}: {error})"
+        return f"its published sizes do not fit its spec ({error_text(error)})"
     return ""
 
 

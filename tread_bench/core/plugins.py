@@ -16,7 +16,7 @@ from importlib import import_module, metadata
 from importlib.metadata import Distribution, EntryPoint, EntryPoints, entry_points
 from typing import Any, Generic, Protocol, TypeVar, get_args
 
-from tread_bench.core.errors import UserError, printable
+from tread_bench.core.errors import UserError, error_text, printable
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Problem, shortened
 from tread_bench.core.signals import ctrl_c
@@ -112,13 +112,12 @@ def _loaded(point: EntryPoint, kind: Kind[D]) -> D | None:
         with redirect_stdout(sys.stderr):  # stdout is for results
             description = point.load()
     except BaseException as error:  # a plug-in may fail in any way, and may call sys.exit
-        is_interrupt = isinstance(error, KeyboardInterrupt) and ctrl_c.may_have_been_pressed
-        if is_interrupt or ctrl_c.heard_at is not None:  # also if an import turned Ctrl-C into another exception
+        if ctrl_c.caused(error):
             raise
-        way_out = f"fix it or uninstall {_owner(point)}"
-        if "partially initialized" in str(error):  # it imports code that looks up all plug-ins, itself included
+        what, way_out = error_text(error), f"fix it or uninstall {_owner(point)}"
+        if "partially initialized" in what:  # it imports code that looks up all plug-ins, itself included
             way_out = f"keep the description in a module of its own, without what needs torch; {way_out}"
-        _warn(f"{plugin} cannot be imported ({type(error).__name__}: {error}); {way_out}")
+        _warn(f"{plugin} cannot be imported ({what}); {way_out}")
         return None
     if without_torch and "torch" in sys.modules:
         rule = "every command imports it, so a description must not; name what needs torch as text, in builder"
@@ -200,7 +199,7 @@ def problems_found(description: Any, *arguments: Any) -> list[Problem]:
     except Exception as error:
         if is_own(description):
             raise
-        what = f"{description.name}: the check of its plug-in fails ({type(error).__name__}: {error})"
+        what = f"{description.name}: the check of its plug-in fails ({error_text(error)})"
         return [Problem(f"{what}; fix or uninstall {description.source}")]
     return problems
 
@@ -211,7 +210,7 @@ def _wrong_with(description: Any, kind: Kind[D]) -> str:
     try:
         names = list(kind.names(description))
     except Exception as error:
-        return f"its names cannot be read ({type(error).__name__}: {error})"
+        return f"its names cannot be read ({error_text(error)})"
     if not all(isinstance(name, str) and name and name.isprintable() for name in names):
         return "its name, and every other name that it is found by, must be printable text"
     return kind.wrong_with(description)

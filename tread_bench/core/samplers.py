@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from tread_bench.core.errors import error_text
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
 from tread_bench.core.problems import shortened
 
@@ -58,7 +59,7 @@ def _wrong_with(sampler: SamplerFamily) -> str:
             times = list(sampler.call_times(now, after))
             fits = bool(times) and all(after <= time <= now and time > 0 for time in times)
         except Exception as error:
-            return f"its call_times fail for the step from {now:g} to {after:g} ({type(error).__name__}: {error})"
+            return f"its call_times fail for the step from {now:g} to {after:g} ({error_text(error)})"
         if not fits:
             rule = f"must be one or more times above 0 in the step from {now:g} to {after:g}"
             return f"its call_times {rule}, not {shortened(times)}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from tread_bench.core.errors import error_text
 from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
 from tread_bench.core.routes import Route
 
@@ -69,7 +70,7 @@ def _wrong_with(selector: SelectorFamily) -> str:
     try:
         selector.keeps_grid(8, (4, 4))
     except Exception as error:
-        return f"its keeps_grid fails for 8 tokens of a 4 x 4 grid ({type(error).__name__}: {error})"
+        return f"its keeps_grid fails for 8 tokens of a 4 x 4 grid ({error_text(error)})"
     return ""
 
 

@@ -51,10 +51,9 @@ class Interrupts:
         if not self.works or self.heard_at is None or time.monotonic() - self.heard_at > GRACE_S:
             self.end_at_once()
 
-    @property
-    def may_have_been_pressed(self) -> bool:
-        """Whether a KeyboardInterrupt may come from the keyboard; False: code has raised it itself."""
-        return not self.is_installed or self.heard_at is not None
+    def caused(self, error: BaseException) -> bool:
+        """Whether the error may come from the keyboard, also as another exception; False: code has raised it itself."""
+        return self.heard_at is not None or (not self.is_installed and isinstance(error, KeyboardInterrupt))
 
     def end_at_once(self) -> None:
         """End without cleaning up; the processes of a run end with their runner, however it ends."""

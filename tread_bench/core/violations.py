@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from tread_bench.core.errors import error_text
+
 Tried = TypeVar("Tried")
 
 # Where a fault shows: names in quotes, numbers, routes, and the parts of a data source.
@@ -47,7 +49,7 @@ def run_check(check: Callable[[Tried], Iterator[str]], subject: Tried) -> list[V
         for message in check(subject):
             found.setdefault(_PLACE.sub(" ", message), []).append(message)
     except Exception as error:  # whatever a plug-in raises, the other checks still run
-        found = found or {"": [f"raised {type(error).__name__}: {error}"]}
+        found = found or {"": [f"raised {error_text(error)}"]}
 
     # The first message of each fault, and how many others there are.
     name = check.__name__.removeprefix("check_")

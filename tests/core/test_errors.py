@@ -1,0 +1,54 @@
+"""What is said of errors, whatever they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tread_bench.core.errors import OUT_OF_MEMORY, error_text, failure_text
+
+
+class HostileError(Exception):
+    def __init__(self, end: BaseException) -> None:
+        self.end = end
+
+    def __str__(self) -> str:
+        raise self.end
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("a"), "KeyError: 'a'"),
+        (ValueError(), "ValueError: no message"),
+        (HostileError(SystemExit(0)), "HostileError: its text cannot be read (SystemExit)"),
+        (HostileError(MemoryError()), "HostileError: its text cannot be read (MemoryError)"),
+    ],
+)
+def test_an_error_is_named_and_quoted_also_where_it_cannot_be_printed(error, text):
+    assert error_text(error) == text
+
+
+def test_a_long_text_is_shortened_in_the_middle():
+    text = error_text(ValueError("start" + "-" * 10**7 + "end"))
+    assert len(text) < 1100 and text.startswith("ValueError: start") and text.endswith("end")
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch calls its own."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    ],
+)
+def test_a_task_without_memory_says_so_in_one_line_with_the_way_out(error):
+    assert failure_text(error).startswith(OUT_OF_MEMORY)
+
+
+def test_a_task_s_failure_is_the_first_line():
+    assert failure_text(ValueError("first\nsecond")) == "ValueError: first"
