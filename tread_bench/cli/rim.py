@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 WRONG = 2  # exit status: the input, or the machine, cannot be used
 MISTAKE = 70  # exit status: an error of this program; EX_SOFTWARE of sysexits.h
 READER_GONE = 1  # exit status: nobody reads stdout any more
-FEWEST_FILES, ENOUGH_FILES = 64, 1024  # that this process may have open at a time
-MIB = 2**20
-LEAST_MEMORY = 1024 * MIB  # address space, for libraries that end the process without a word where they get none
 
 
 def main() -> NoReturn:
@@ -50,7 +47,6 @@ def _run() -> int:
     from importlib import import_module
 
     try:
-        _raise_limits()
         import_module("tread_bench.cli.app").app()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -76,7 +72,7 @@ def _report(error: BaseException) -> int:
     from subprocess import CalledProcessError
 
     from tread_bench.cli.streams import UndeliveredError
-    from tread_bench.core.errors import Passed, UserError, os_error_text
+    from tread_bench.core.errors import OUT_OF_MEMORY, Passed, UserError, is_out_of_memory, os_error_text
 
     # Interrupted, whatever exception a library made of it.
     if isinstance(error, Passed):
@@ -97,8 +93,8 @@ def _report(error: BaseException) -> int:
     if isinstance(error, CalledProcessError):
         _say(_failed_command(error))
         return WRONG
-    if _is_out_of_memory(error):
-        _say("out of memory: give the process more, or use smaller batches or networks")
+    if is_out_of_memory(error):
+        _say(OUT_OF_MEMORY)
         return WRONG
 
     # A mistake of this program.
@@ -129,52 +125,6 @@ def _failed_command(error: CalledProcessError) -> str:
     output = error.stderr.decode(errors="replace") if isinstance(error.stderr, bytes) else error.stderr or ""
     last = next(iter(output.strip().splitlines()[-1:]), "it printed nothing")
     return f"`{name}` failed with status {error.returncode}: {last}"
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Also torch's own error, and a library that does not fit in the memory that the process may use."""
-    message = str(error)
-    is_torchs = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message
-    is_loaders = "failed to map segment" in message or "cannot allocate memory" in message.lower()
-    return (
-        isinstance(error, MemoryError)
-        or (isinstance(error, RuntimeError) and is_torchs)
-        or (isinstance(error, ImportError) and is_loaders)
-    )
-
-
-def _raise_limits() -> None:
-    """Let the process open as many files as it needs, where the system lets it.
-
-    Raises:
-        UserError: too few files are allowed, or too little memory.
-    """
-    from tread_bench.core.errors import UserError
-
-    try:
-        import resource
-    except ImportError:  # a system without such limits
-        return
-
-    # Memory: only the user can raise its limit.
-    space = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if space != resource.RLIM_INFINITY and space < LEAST_MEMORY:
-        raise UserError(
-            f"a process here may use {space / MIB:,.0f} MiB of memory, and tread-bench needs {LEAST_MEMORY / MIB:,.0f} "
-            "(some commands more): raise the limit (`ulimit -v unlimited`)"
-        )
-
-    # Open files, as far as the system allows.
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= ENOUGH_FILES:
-        return
-    most = ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, ENOUGH_FILES)
-    if most < FEWEST_FILES:
-        raise UserError(
-            f"a process here may open {most} files at a time, and tread-bench needs {FEWEST_FILES}: raise the limit "
-            f"(`ulimit -n {ENOUGH_FILES}`)"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _of_mistake(error: BaseException) -> str:
