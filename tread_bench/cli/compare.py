@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -49,12 +50,12 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
 def _read_all(paths: Sequence[Path]) -> list[Source]:
     """Every run. Raises UserError naming all that cannot be compared."""
     found, mistakes = [], []
-    seen: set[Path] = set()
+    seen = set[str]()
     for path in paths:
         try:
-            if path.resolve() in seen:
+            if (place := os.path.realpath(path)) in seen:
                 raise StoreError(f"{path} is given twice; give each run once")
-            seen.add(path.resolve())
+            seen.add(place)
             found.append(_finished(path))
         except UserError as error:
             mistakes.append(str(error))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
@@ -18,7 +19,7 @@ def export_run(root: Path, out: Path | None) -> str:
     Raises:
         UserError: `root` is not a run folder or has no record; or `out` is there and this program did not write it.
     """
-    path = out or Path(f"{root.resolve().name}.json")
+    path = out or Path(f"{os.path.basename(os.path.realpath(root))}.json")
     refuse_foreign("--out", [path])
 
     # What the run has left so far.

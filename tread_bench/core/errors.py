@@ -23,7 +23,6 @@ _WAYS_OUT = {
     errno.EACCES: "change its permissions, or name another place",
     errno.EDQUOT: "free some space, or name another place",
     errno.EFBIG: "raise the limit with `ulimit -f`",
-    errno.ELOOP: "correct the links, which lead in a circle",
     errno.EMFILE: "raise the limit with `ulimit -n`, or request fewer workers",
     errno.ENAMETOOLONG: "give a shorter name",
     errno.ENFILE: "too many files are open on this machine: end other programs",

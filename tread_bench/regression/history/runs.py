@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,12 +59,12 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[LeftOut]]:
     # Read each folder once; one that cannot be read is left out.
     runs: list[Run] = []
     left_out: list[LeftOut] = []
-    seen: set[Path] = set()
+    seen = set[str]()
     for path in folders:
         try:
-            if path.resolve() in seen:
+            if (place := os.path.realpath(path)) in seen:
                 raise StoreError(f"{path} is given twice; it is read once")
-            seen.add(path.resolve())
+            seen.add(place)
             run, unreadable = _read(path)
             runs.append(run)
             left_out += unreadable
