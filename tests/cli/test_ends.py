@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import signal
 import subprocess
 import time
@@ -93,6 +95,25 @@ def test_a_good_end_is_kept_though_its_file_cannot_be_seen_yet(run, tmp_path):
 
     result, folder = run(end, "timing.pairs=0")
     assert [record.status for record in result.records] == ["done", "done"] and result.finished_now == 2
+
+
+def test_a_disk_that_a_cell_cannot_write_to_ends_the_run_and_no_cell_has_failed(run, tmp_path):
+    def refused(task):
+        return Ended(task.key, disk=OSError(errno.EFBIG, "File too large", "step-1.safetensors"))
+
+    with pytest.raises(StoreError, match=r"^step-1.safetensors: File too large; .*`ulimit -f unlimited`"):
+        run(refused, "timing.pairs=0")
+    assert not list(tmp_path.glob("cells/*/*come.json")) and not list(tmp_path.glob("cells/*/record.json"))
+
+
+def test_a_folder_that_goes_while_numerical_choices_are_made_is_gone(run, tmp_path, monkeypatch):
+    def removed(*_):
+        shutil.rmtree(tmp_path)
+        yield Ended("numerics", failure="no log")
+
+    monkeypatch.setattr(Executor, "__call__", removed)
+    with pytest.raises(StoreError, match=f"^{tmp_path} is gone: it was moved or removed during its run"):
+        run(None)
 
 
 def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_rest(run, tmp_path):

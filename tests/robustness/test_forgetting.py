@@ -14,11 +14,10 @@ from tests.command_line import tread_bench
 from tests.run_folders import new_folder, put
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cell.loop import DivergedError
-from tread_bench.cell.run import reason_of
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree
 from tread_bench.core.documents import Choices
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, failure_text
 from tread_bench.core.identity import StrangerError
 from tread_bench.core.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
@@ -126,7 +125,10 @@ def test_what_the_user_wants_again_is_forgotten_once_nothing_refuses(folder, the
     assert not list(folder.root.glob("cells/*/weights/*"))
 
 
-DIVERGED = [reason_of(DivergedError("the loss is nan by iteration 3")), reason_of(FloatingPointError("fid is nan"))]
+DIVERGED = [
+    failure_text(DivergedError("the loss is nan by iteration 3")),
+    failure_text(FloatingPointError("fid is nan")),
+]
 
 
 @pytest.mark.parametrize(("reason", "resumes"), [("no luck", True), *((reason, False) for reason in DIVERGED)])

@@ -90,8 +90,16 @@ def test_no_id_leads_out_of_the_folder(folder, cell_id):
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, number):
+@pytest.mark.parametrize(
+    ("number", "way_out"),
+    [
+        (errno.ENOSPC, r"free some space \(`tread-bench clean` "),
+        (errno.EIO, "repair the disk, "),
+        (errno.EROFS, "make the disk writable: "),
+        (errno.EFBIG, r"let files be larger \(`ulimit -f unlimited`\)"),
+    ],
+)
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, call, number, way_out):
     path = tmp_path / "record.json"
     write_atomically(path, "old")
 
@@ -99,7 +107,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(store.os, call, fail)
-    with pytest.raises(StoreError, match=rf"record.json: {os.strerror(number)}; what is finished is kept"):  # noqa: SIM117
+    message = rf"record.json: {os.strerror(number)}; what is finished is kept: {way_out}"
+    with pytest.raises(StoreError, match=message):  # noqa: SIM117
         with disk_errors_reported(tmp_path):
             write_atomically(path, "new")
     assert path.read_text() == "old"

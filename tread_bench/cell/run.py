@@ -23,6 +23,7 @@ from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
+from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.files import temporaries
 from tread_bench.core.records import Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.build import build_objective
@@ -31,7 +32,6 @@ from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
 from tread_bench.measure.inside.similarity import layer_similarity
 from tread_bench.model.network import Network
-from tread_bench.runner.folder import DISK_ERRORS
 from tread_bench.runner.heartbeat import Heartbeat, Tell
 
 log = logging.getLogger(__name__)
@@ -58,8 +58,10 @@ def _attempt(job: Job, cell_id: str, tell: Tell) -> Record:
         job.folder.begin_attempt(cell_id)
         outcome = _work(job.cell)(job, tell)
     except Exception as error:  # a cell's failure is a result: its row stays, with the reason
+        if is_of_disk(error):  # which is the run's
+            raise
         log.error("%s", traceback.format_exc())
-        outcome = job.initial_record().model_copy(update={"reason": reason_of(error)})
+        outcome = job.initial_record().model_copy(update={"reason": failure_text(error)})
     outcome = outcome.model_copy(update={"attempts": [*lost, outcome.status]})
     job.folder.write_record(outcome, "outcome.json")
     return outcome
@@ -247,13 +249,3 @@ def weights_sha256(model: nn.Module) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def reason_of(error: BaseException) -> str:
-    """One line that says why a cell failed."""
-    text = str(error).strip().splitlines()
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or "can't allocate memory" in str(error):
-        return f"out of memory: {text[0] if text else type(error).__name__}"
-    if isinstance(error, OSError) and error.errno in DISK_ERRORS:
-        return f"disk: {error.strerror}: {error.filename or 'a file of the cell'}"
-    return f"{type(error).__name__}: {text[0] if text else 'no message'}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeGuard
 
 from tread_bench.core.signals import ctrl_c
 
 OUT_OF_MEMORY = "out of memory: use smaller batches or networks, or give the process more (`ulimit -v`)"
-_SPACE = "free some space (`tread-bench clean RUN_DIR` frees what finished cells no longer need)"
-DISK_ERRORS = {  # which say that a disk cannot be written to or read, and how to go on
+_SPACE = "free some space (`tread-bench clean` removes what finished cells no longer need)"
+DISK_ERRORS = {  # that end a run, and what makes it resume
     errno.EDQUOT: _SPACE,
     errno.EFBIG: "let files be larger (`ulimit -f unlimited`)",
     errno.EIO: "repair the disk",
@@ -85,6 +86,11 @@ def failure_text(error: BaseException) -> str:
     """Return one line that says why a task failed."""
     reason = error_text(error).splitlines()[0]
     return f"{OUT_OF_MEMORY} ({reason})" if is_out_of_memory(error) else reason
+
+
+def is_of_disk(error: BaseException) -> TypeGuard[OSError]:
+    """Return whether a disk is full, broken or read-only, or lets no file be larger."""
+    return isinstance(error, OSError) and error.errno in DISK_ERRORS
 
 
 def is_out_of_memory(error: BaseException) -> bool:

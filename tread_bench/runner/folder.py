@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from pydantic import BaseModel
 from tread_bench.core import decoded
 from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.files import (
     TEMPORARIES,
     StoreError,
@@ -36,7 +35,6 @@ from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
 from tread_bench.core.records import Record
 
-DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
@@ -76,16 +74,17 @@ class Kept(Enum):
 
 @contextmanager
 def disk_errors_reported(root: Path) -> Iterator[None]:
-    """Raises StoreError where the disk under a run folder is full or broken, or the folder is gone."""
+    """Raises StoreError where the disk under a run folder cannot be used, or the folder is gone."""
     try:
         yield
     except OSError as error:
         check_there(root)
-        if error.errno not in DISK_ERRORS:
+        way_out = DISK_ERRORS.get(error.errno or 0)
+        if way_out is None:
             raise
         raise StoreError(
-            f"{error.filename or root}: {error.strerror}; what is finished is kept. Fix the disk (`tread-bench clean` "
-            "frees space), then run the same command again: it resumes from here"
+            f"{error.filename or root}: {error.strerror}; what is finished is kept: {way_out}, then run the same "
+            "command again, which resumes from here"
         ) from None
 
 

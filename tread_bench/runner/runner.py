@@ -304,7 +304,11 @@ def _note_end(event: Ended, folder: RunFolder, is_final: bool, display: Display)
 
 
 def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iterator[Ended]:
-    """Pass what happens to the display; yield the ends. Raises StoreError where the run folder is gone."""
+    """Pass what happens to the display; yield the ends.
+
+    Raises:
+        StoreError: the run folder is gone; OSError: a disk cannot be used.
+    """
     for event in events:
         check_there(folder.root)
         match event:
@@ -312,5 +316,7 @@ def _shown(events: Iterable[Event], folder: RunFolder, display: Display) -> Iter
                 display.started(key)
             case Told(key, phase, done, of, loss):
                 display.progressed(key, phase, done, of, loss)
+            case Ended(disk=OSError() as error):
+                raise error
             case Ended():
                 yield event

@@ -11,6 +11,7 @@ from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.ray import Ray
 from tread_bench.runner.executors.slurm import Slurm
 from tread_bench.runner.executors.tasks import Ended, Executor, Task, run_one
+from tread_bench.runner.folder import check_there
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,12 @@ class Site:
         return Task(key, function, arguments, log, reports, self.limits.limit_s, self.cpus, self.gpus)
 
     def end_of(self, task: Task) -> Ended:
-        return run_one(task, self.executor, self.limits.retries)
+        """The end of a task. Raises StoreError where its folder is gone, OSError where its disk cannot be used."""
+        ended = run_one(task, self.executor, self.limits.retries)
+        check_there(task.log.parent)
+        if ended.disk:
+            raise ended.disk
+        return ended
 
 
 def executor_named(name: str, workers: int | None, root: Path) -> Executor:

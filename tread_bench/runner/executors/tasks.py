@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tread_bench.core.conditions import RunNumerics
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import UserError, failure_text, is_of_disk
 from tread_bench.core.outputs import open_plain
 from tread_bench.core.redaction import this_host
 
@@ -60,13 +60,14 @@ class Ended:
     """A task's end: its value, or why there is none.
 
     A `lost` one was ended from outside, by a signal or with its machine: a retry may well succeed. Every other
-    failure is an outcome.
+    failure is an outcome, but for an error of the `disk`, which ends the run.
     """
 
     key: str
     value: Any = None
     failure: str = ""
     lost: bool = False
+    disk: OSError | None = None
 
 
 Event = Started | Told | Ended
@@ -121,14 +122,15 @@ def perform(task: Task, tell: Callable[[Told], None]) -> Ended:
     except UserError as error:
         return Ended(task.key, failure=str(error))
     except Exception as error:
+        if is_of_disk(error):
+            return Ended(task.key, disk=error)
         traceback.print_exc()
-        text = str(error).strip().splitlines()
-        return Ended(task.key, failure=f"{type(error).__name__}: {text[0] if text else 'no message'}")
+        return Ended(task.key, failure=failure_text(error))
 
 
 def _write_to(log: Path) -> None:
     if not log.parent.is_dir():
-        where = f"{this_host()} does not see the folder {log.parent}"
+        where = f"{log.parent} is gone, or {this_host()} does not see it"
         raise UserError(f"{where}: give an --out that every machine of the run sees")
     with open_plain(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
