@@ -43,9 +43,10 @@ def test_entries_become_files(here, entries, files):
     assert expanded(entries, SUFFIXES) == files
 
 
-def test_a_folder_without_such_files_stays_as_it_is(here):
+@pytest.mark.parametrize(("suffixes", "pattern"), [(SUFFIXES, "*{.parquet,.pq}"), ((".tar",), "*.tar")])
+def test_a_folder_without_such_files_becomes_the_pattern_of_their_names(here, suffixes, pattern):
     (here / "empty").mkdir()
-    assert expanded(["empty"], SUFFIXES) == ["empty"]
+    assert expanded(["empty"], suffixes) == [f"empty/{pattern}"]
 
 
 def test_linked_folders_are_followed(here):

@@ -192,7 +192,7 @@ def test_what_is_there_and_no_folder_or_no_file_is_not_called_missing(suite: Pat
     plan = load_plan(suite, ["metrics.generate=false"], look=Look.HEADERS, allows_missing=True)
     device, folder = map(str, plan.missing)
     assert "/dev/null is not a file; correct the path" in device
-    assert "held_out.parquet is a folder without such files" in folder
+    assert "no such file: " in folder and "held_out.parquet/*{.parquet,.pq}; correct the path" in folder
     settings = [f"data={{name: image_folder, train: [{suite}], image_size: 4, num_classes: 3}}"]
     settings += ["metrics.generate=false", "metrics.validation_samples=1"]
     (told,) = problems_of(suite, overrides=settings, look=Look.HEADERS)

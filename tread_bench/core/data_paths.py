@@ -18,7 +18,8 @@ def expanded(paths: Sequence[str], suffixes: tuple[str, ...]) -> list[str]:
     - A folder stands for all files below it that have one of these suffixes, in the order of their names.
     - A glob (`*`, `?`, `[...]`, `**`) stands for what matches it, in the order of the names.
 
-    An entry that matches nothing stays as it is, so that opening it reports it.
+    An entry that matches nothing stays as it is, and a folder without such files becomes the pattern of their names
+    (`train/*{.parquet,.pq}`), so that opening it reports it.
 
     Args:
         suffixes: in lower case, such as `(".jpg", ".jpeg")`; upper and lower case of names make no difference.
@@ -37,7 +38,8 @@ def _files_of(entry: str, suffixes: tuple[str, ...]) -> list[str]:
             continue
         with named_where_unreadable(path):
             found += (below.path for below in entries_below(path) if below.name.lower().endswith(suffixes))
-    return found or [entry]
+    pattern = suffixes[0] if len(suffixes) == 1 else f"{{{','.join(suffixes)}}}"
+    return found or [os.path.join(entry, f"*{pattern}") if os.path.isdir(entry) else entry]
 
 
 @contextmanager

@@ -173,9 +173,7 @@ def _missing(files: Iterable[tuple[Loc, str]]) -> Iterator[Problem]:
     for loc, path in files:
         if is_missing(path):
             kind = "folder" if is_folder_name(path) else "file"
-            if os.path.isdir(path):
-                what = f"{path} is a folder without such files"
-            elif os.path.exists(path.rstrip(os.sep)):
+            if os.path.exists(path.rstrip(os.sep)):
                 what = f"{path.rstrip(os.sep)} is not a {kind}"
             else:
                 what = f"no such {kind}: {path}"

@@ -208,7 +208,7 @@ def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]
 
 def holds_image_files(entry: str) -> bool:
     """Return whether an entry of `images` is a folder without Parquet files."""
-    return os.path.isdir(entry) and expanded([entry], SUFFIXES) == [entry]
+    return os.path.isdir(entry) and is_missing(expanded([entry], SUFFIXES)[0])
 
 
 def _contain(found: list[str], path: str) -> bool:
