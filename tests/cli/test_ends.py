@@ -116,6 +116,18 @@ def test_a_folder_that_goes_while_numerical_choices_are_made_is_gone(run, tmp_pa
         run(None)
 
 
+def test_a_process_that_ends_before_there_is_a_run_is_quoted_since_its_log_is_not_kept(run, tmp_path, monkeypatch):
+    def died(executor, tasks):
+        (task,) = tasks
+        task.log.write_text("first\nterminate called\n")
+        yield Ended(task.key, failure=f"the process ended with status 1; its log: {task.log.name}")
+
+    monkeypatch.setattr(Executor, "__call__", died)
+    with pytest.raises(StoreError, match=r"ended with status 1; it last said: terminate called$"):
+        run(None)
+    assert not list(tmp_path.iterdir())
+
+
 def test_chosen_rows_are_run_alone_and_the_same_command_without_them_runs_the_rest(run, tmp_path):
     begun = []
 

@@ -52,6 +52,11 @@ def test_streams_and_limits(line, status, message, tmp_path):
     assert_told(shell(line, "list", "selectors", cwd=tmp_path), status, message)
 
 
+def test_a_run_whose_processes_have_no_memory_for_torch_says_so_once(tmp_path):
+    done = shell("ulimit -v 500000; {}", "run", "smoke", "--out", tmp_path / "run", cwd=tmp_path)
+    assert_told(done, 2, r"^out of memory: use smaller .*\n$")
+
+
 @pytest.mark.slow
 def test_a_run_goes_on_where_nobody_can_hear_of_it_and_no_file_gets_what_was_meant_for_people(tmp_path):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1, pairs=0))

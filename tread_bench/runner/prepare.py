@@ -111,11 +111,13 @@ def _resolved_there(
     task = site.task("numerics", "tread_bench.cell.numerics:resolve_choices", arguments, seen)
     end = site.end_of(replace(task, limit_s=None))  # the limit is one of cells
     is_shared = seen.exists()
+    said = ""
     if is_shared:
+        said = seen.read_text(errors="replace").strip().rpartition("\n")[2]
         refuse_irregular(folder.root / "run.log")
         seen.replace(folder.root / "run.log")
-    if end.failure:
-        raise StoreError(end.failure)
+    if end.failure:  # a refused run leaves no log behind
+        raise StoreError(end.failure.replace(f"its log: {seen.name}", f"it last said: {said or 'nothing'}"))
     if not is_shared:
         raise StoreError(
             f"{folder.root} is not the same folder on the executor's machines: give an --out that all machines share"

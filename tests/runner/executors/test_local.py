@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from tests.command_line import wait_for
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors import local
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.tasks import Ended, Started, Task
 from tread_bench.runner.executors.tasks import run_one as run_one_on
@@ -62,6 +64,16 @@ def test_an_error_of_the_disk_is_told_apart(task):
     assert (str(ended.disk), ended.failure) == ("[Errno 27] File too large: 'step-1.safetensors'", "")
 
 
+def test_a_server_that_ends_as_it_starts_is_told(task, monkeypatch):
+    def ended():
+        raise EOFError("unexpected EOF")
+
+    monkeypatch.setattr(local, "_start_server", ended)
+    monkeypatch.setattr(local, "STARTS", 1)
+    with pytest.raises(UserError, match=r"ends as it starts, .*; out of memory: use smaller"):
+        run_one(task("operator:add", 2, 3))
+
+
 def test_a_crash_in_native_code_is_an_outcome(task):
     for function, argument, name in (("os:abort", (), "SIGABRT"), ("ctypes:string_at", (1,), "SIGSEGV")):
         ended = run_one(task(function, *argument), retries=3)
@@ -108,6 +120,8 @@ def test_a_server_that_is_killed_takes_its_children_along_and_is_replaced(task, 
 def test_children_that_hold_the_interpreter_lock_end_with_a_killed_runner(tmp_path):
     code = f"""
 from pathlib import Path
+from tread_bench.core.errors import UserError
+from tread_bench.runner.executors import local
 from tread_bench.runner.executors.local import Local
 from tread_bench.runner.executors.tasks import Task
 tasks = [Task(str(k), "builtins:exec", ({HOLD_THE_GIL!r},), Path({str(tmp_path)!r}) / str(k)) for k in range(2)]

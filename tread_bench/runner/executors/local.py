@@ -21,13 +21,12 @@ from multiprocessing import connection, forkserver, resource_tracker
 from typing import Any
 
 from tread_bench.core.conditions import RunNumerics
-from tread_bench.core.errors import UserError
+from tread_bench.core.errors import OUT_OF_MEMORY, UserError
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
 
 _context = multiprocessing.get_context("forkserver")
-# Imported by the server that cells are forked from; the second does, once, what every cell would do first.
-_context.set_forkserver_preload(["tread_bench.runner.executors.server", "tread_bench.cell.warm"])
+_context.set_forkserver_preload(["tread_bench.runner.executors.server"])
 PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
@@ -149,10 +148,14 @@ def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
             _start_server()
             process.start()
             break
-        except (OSError, EOFError):
-            if not left:
+        except (OSError, EOFError) as error:
+            if left:
+                time.sleep(1)
+            elif isinstance(error, (EOFError, ConnectionError)):
+                rule = "the server that cells are forked from ends as it starts, as it does where memory is short"
+                raise UserError(f"{rule}; {OUT_OF_MEMORY}") from None
+            else:
                 raise
-            time.sleep(1)
         finally:
             outbox.close()
     return _Running(task, process, inbox, gpus)
@@ -259,9 +262,11 @@ def _stop(children: Collection[_Running]) -> None:
 
 
 def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
-    from tread_bench.runner.executors.server import PID  # imported by the server before it forks
+    from tread_bench.runner.executors import server  # imported by the server before it forks
 
-    end_with_parent(PID)
+    end_with_parent(server.PID)
+    if server.failure:
+        return outbox.send(Ended(task.key, failure=server.failure))
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     if gpus:

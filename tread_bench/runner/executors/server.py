@@ -1,10 +1,20 @@
-"""Imported first by the server that cells are forked from: it ends with its runner, even while it still imports."""
+"""Imported by the server that cells are forked from: it ends with its runner, even while it still imports."""
 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 
+from tread_bench.core.errors import failure_text
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
 end_with_parent(int(os.environ[RUNNER]))
 PID = os.getpid()
+
+# What a child needs to report, then what every cell would do first, once. Where that fails, each child reports it.
+failure = ""
+import_module("tread_bench.runner.executors.local")
+try:
+    import_module("tread_bench.cell.warm")
+except Exception as error:
+    failure = failure_text(error)
