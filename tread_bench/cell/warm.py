@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import importlib
 from contextlib import suppress
+from threading import RLock
+
+from tqdm import tqdm
 
 import tread_bench.cell.run
 import tread_bench.cell.speed  # noqa: F401
 from tread_bench.core.families import families
 from tread_bench.model.ops.adaln import prepare_adaln
+
+# Its own lock is a semaphore of the system, which a kill may leave behind.
+tqdm.set_lock(RLock())
 
 # scikit-learn holds the digits, timm what most adapters use; both are slow to import.
 for module in ("sklearn.datasets", "timm.layers"):

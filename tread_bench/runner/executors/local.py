@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import multiprocessing.util
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -17,11 +18,15 @@ import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from multiprocessing import connection, forkserver, resource_tracker
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
+from tread_bench.core.cache import one_at_a_time
 from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
+from tread_bench.core.locks import is_locked, try_lock
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
 
@@ -31,6 +36,7 @@ PATIENCE_S = 5.0  # between asking a child to end and ending it
 STARTS = 3  # of one process: a killed server is only seen to be dead a moment later
 LONGEST_FOLDER = 76  # a socket's path has at most 107 bytes; multiprocessing's own names take 31 of them
 SHORT_FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
+_MARK = "tread-bench.lock"
 _UNGUARDED = 97  # exit code of a child that would start its runner's run again
 _SERVER_GONE = 255  # exit code that multiprocessing gives a child whose server died before it
 _CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP}
@@ -140,7 +146,7 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     os.environ[RUNNER] = str(os.getpid())
-    _use_short_folder()
+    _temporary_folder()
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
@@ -171,16 +177,29 @@ def _start_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _use_short_folder() -> None:
-    """Have multiprocessing keep its socket where the path is one that a socket may have."""
-    if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_FOLDER:
-        return
-    before = tempfile.tempdir
-    tempfile.tempdir = next((place for place in SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), before)
+@cache
+def _temporary_folder() -> IO[str]:
+    """Have multiprocessing make its folder for temporary files, which the tasks use as well; the lock that marks it.
+
+    Folders of runners that were killed are removed.
+    """
+    # Where the path of a socket is one that it may have.
+    before = tempfile.gettempdir()
+    if len(os.fsencode(before)) > LONGEST_FOLDER:
+        tempfile.tempdir = next((place for place in SHORT_FOLDERS if os.access(place, os.W_OK | os.X_OK)), before)
     try:
-        multiprocessing.util.get_temp_dir()  # makes a folder when it is first called, and keeps to it
+        folder = Path(multiprocessing.util.get_temp_dir())  # made by the first call, and removed at exit
     finally:
         tempfile.tempdir = before
+
+    # The kernel releases the lock of a runner, however it dies; one that is just made is locked before others look.
+    with one_at_a_time("temporary"):
+        for mark in folder.parent.glob(f"pymp-*/{_MARK}"):
+            if is_locked(mark) is False:
+                shutil.rmtree(mark.parent, ignore_errors=True)
+        lock = open(folder / _MARK, "a")  # noqa: SIM115, held until this process ends
+        try_lock(lock, shared=True)
+    return lock
 
 
 def _cpus() -> int:
@@ -269,6 +288,7 @@ def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> 
         return outbox.send(Ended(task.key, failure=server.failure))
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
+    os.environ["TMPDIR"] = tempfile.tempdir = multiprocessing.util.get_temp_dir()  # the runner's
     if gpus:
         # torch is imported, but reads this when it first asks for a device
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from importlib import import_module
 
+from tread_bench.core.cache import cache_folder
 from tread_bench.core.errors import failure_text
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
 end_with_parent(int(os.environ[RUNNER]))
 PID = os.getpid()
+
+# What libraries leave in the folder of temporary files: torch what it compiles, joblib semaphores. A cell starts no
+# processes that need these.
+with suppress(OSError, RuntimeError):  # there is no home that can be written to
+    compiled = cache_folder("inductor")
+    compiled.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled))
+os.environ["JOBLIB_MULTIPROCESSING"] = "0"
 
 # What a child needs to report, then what every cell would do first, once. Where that fails, each child reports it.
 failure = ""
