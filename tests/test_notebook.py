@@ -26,6 +26,7 @@ def cells_of_this_process(monkeypatch):
 
     server = ModuleType("tread_bench.runner.executors.server")
     server.PID = os.getpid()
+    server.failure = ""
     monkeypatch.setitem(sys.modules, server.__name__, server)
     monkeypatch.setattr(local, "_context", multiprocessing.get_context("fork"))
     monkeypatch.setattr(page, "pictures", lambda *arguments: [])

@@ -159,6 +159,7 @@ def _fork_cells() -> None:
     local._start_server = lambda: None
     server = ModuleType("tread_bench.runner.executors.server")
     server.PID = os.getpid()
+    server.failure = ""
     sys.modules[server.__name__] = server
 
 

@@ -281,11 +281,11 @@ def _stop(children: Collection[_Running]) -> None:
 
 
 def _child(task: Task, outbox: connection.Connection, gpus: tuple[str, ...]) -> None:
-    from tread_bench.runner.executors import server  # imported by the server before it forks
+    from tread_bench.runner.executors.server import PID, failure  # imported by the server before it forks
 
-    end_with_parent(server.PID)
-    if server.failure:
-        return outbox.send(Ended(task.key, failure=server.failure))
+    end_with_parent(PID)
+    if failure:
+        return outbox.send(Ended(task.key, failure=failure))
     threading.Thread(target=_end_with_runner, daemon=True).start()  # where the kernel does not do it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what Ctrl-C ends
     os.environ["TMPDIR"] = tempfile.tempdir = multiprocessing.util.get_temp_dir()  # the runner's
