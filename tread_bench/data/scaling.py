@@ -96,10 +96,10 @@ def _of_statistics(name: str, path: str) -> NDArray[Any]:
     except ValueError:
         raise UserError(f"{name} {path}: neither a .npy array nor a torch.save file of mean and std") from None
     key = "mean" if name == "shift" else "std"
-    value = found.get(key) if isinstance(found, dict) else None
-    if not isinstance(value, Tensor) or not value.is_floating_point():
+    value = found.get(key)
+    if value is None or not value.is_floating_point():
         raise UserError(f"{name} {path}: no tensor {key!r} in it, from which the {name} follows")
-    array: NDArray[Any] = value.detach().float().numpy()
+    array: NDArray[Any] = value.float().numpy()
     array = array[0] if array.ndim == 4 and len(array) == 1 else array
     if key == "std" and not (array > 0).all():
         raise UserError(f"{name} {path}: std must be positive")

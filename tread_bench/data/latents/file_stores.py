@@ -179,8 +179,8 @@ def _decode_pt(choice: LatentsData, content: bytes, where: str, mirrored: bool) 
         raise UserError(f"{where}: not a torch.save file that is safe to load ({error})") from None
     parts = []
     for key in ("mean", "logvar"):
-        value = found.get(key) if isinstance(found, dict) else None
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        value = found.get(key)
+        if value is None or not value.is_floating_point():
             raise UserError(f"{where}: no tensor {key!r}; layout {choice.layout} has mean and logvar")
         if tuple(value.shape) != (choice.channels, *choice.stored_shape[1:]):
             raise _half_shape(choice, f"{where}: {key}", tuple(value.shape))
