@@ -254,10 +254,6 @@ def pickled(trap: Trap) -> bytes:
     return buffer.getvalue()
 
 
-def sample_inputs(members: Members, trap: Trap) -> Members:
-    return {name: pickled(trap) if name.endswith("model.pt") else content for name, content in members.items()}
-
-
 def pickled_weight(members: Members, trap: Trap) -> Members:
     name = next(name for name in members if name.endswith("model_weights_config.json"))
     config = json.loads(members[name])
@@ -339,7 +335,7 @@ def library(members: Members, trap: Trap) -> Members:
     return {**members, "d/data/aotinductor/model/a.so": b"\x7fELF"}
 
 
-DAMAGES = (sample_inputs, pickled_weight, legacy_weights, opaque_constant, symbolic_size)
+DAMAGES = (pickled_weight, legacy_weights, opaque_constant, symbolic_size)
 FURTHER = (guard, injected_name, factory, other_operator, from_file, two_of_a_name, library)
 
 
@@ -359,6 +355,41 @@ def test_a_file_that_would_run_something_is_refused_before_it_does(
     with pytest.raises(UserError, match=r"changed\.pt2: not a torch\.export program, or not safe to load"):
         Decoder(data(changed))
     assert not trap.marker.exists()
+
+
+def test_inputs_of_examples_are_left_unread(path: Path, tmp_path: Path) -> None:
+    """torch would unpickle them without restriction, where it fails to with one."""
+    trap, changed = Trap(tmp_path / "sprung"), tmp_path / "changed.pt2"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(changed, "w") as other:
+        for name in archive.namelist():
+            other.writestr(name, pickled(trap) if "/sample_inputs/" in name else archive.read(name))
+    latents = torch.randn(BATCH, 4, 4, 4)
+    assert torch.equal(Decoder(data(changed))(latents), Decoder(data(path))(latents))
+    assert not trap.marker.exists()
+
+
+def test_weights_in_one_file_are_read(path: Path, module: nn.Module, tmp_path: Path) -> None:
+    """As torch 2.8 writes them."""
+    weights = io.BytesIO()
+    torch.save(dict(module.named_parameters()), weights)
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "a.pt2", "w") as other:
+        for name in archive.namelist():
+            if "/data/weights/" not in name:
+                other.writestr(name, archive.read(name))
+        other.writestr(f"{name.partition('/')[0]}/data/weights/model.pt", weights.getvalue())
+    latents = torch.randn(BATCH, 4, 4, 4)
+    assert torch.equal(Decoder(data(tmp_path / "a.pt2"))(latents), Decoder(data(path))(latents))
+
+
+def test_a_program_that_torch_refuses_is_one_line_with_the_reason(
+    path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(tmp_path / "a.pt2", "w") as other:
+        for name in archive.namelist():
+            other.writestr(name, archive.read(name)[:-4] if name.endswith("/weight_0") else archive.read(name))
+    with pytest.raises(UserError, match=r"a\.pt2: not a torch\.export program, .* out of bounds for storage"):
+        Decoder(data(tmp_path / "a.pt2"))
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_files_that_are_no_program(tmp_path: Path) -> None:
