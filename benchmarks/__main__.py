@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--list", action="store_true", help="print the rows and what they compare")
     found.add_argument("--threads", type=int, default=1, metavar="N", help="of torch and BLAS (default 1)")
     found.add_argument("--json", type=Path, metavar="FILE", help="default: runs/benchmarks-DATE.json")
+    found.add_argument("--overwrite", action="store_true", help="replace the file of --json if it exists")
     found.add_argument(
         "--markdown", type=Path, metavar="FILE", help="a page: the table between its two marks is replaced"
     )
@@ -87,12 +88,13 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.console import stdout_console
+    from tread_bench.core.destinations import refuse_taken
     from tread_bench.core.files import write_json
-    from tread_bench.core.outputs import refuse_foreign, try_file
+    from tread_bench.core.outputs import try_file
 
     # Where results go.
     path = options.json or Path("runs") / f"benchmarks-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    refuse_foreign("--json", [path])
+    refuse_taken("--json", path, options.overwrite)
     try_file("--json", path)
     if options.markdown:
         check_page(options.markdown)
@@ -110,7 +112,7 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
 
     # The table.
     document = Document(conditions=about, results=results)
-    write_json(path, document.model_dump(mode="json"))
+    write_json(path, document.model_dump(mode="json"), options.overwrite)
     if options.markdown:
         write_page(options.markdown, document)
     stdout_console().print(terminal_table(results))

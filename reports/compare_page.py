@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tread_bench.core.documents import GitState
-from tread_bench.core.outputs import refuse_foreign
 from tread_bench.core.statistics import Estimate
 from tread_bench.reports.compare import (
     Difference,
@@ -26,8 +25,8 @@ from tread_bench.reports.compare import (
     speeds,
 )
 from tread_bench.reports.comparison import Row
-from tread_bench.reports.document import files_of_page, write_page, write_pictures
-from tread_bench.reports.figures.compare import NAMES, run_differences
+from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Kind, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
 from tread_bench.reports.tables import Entry, Table
@@ -74,13 +73,9 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
         notes: why records of the runs are left out.
 
     Raises:
-        OutputError: one of the files is there and this program did not write it, or it is a link.
+        OutputError: what would be replaced is a link.
     """
-    # The pictures, where nothing of the user's is replaced.
-    refuse_foreign("--out", files_of_page(out, made.drawn))
-    write_pictures(made.drawn, out / "figures", NAMES)
-
-    # The page.
+    write_pictures(made.drawn, out)
     context: dict[str, Any] = {
         # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",

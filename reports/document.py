@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -14,23 +14,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import is_own, refuse_linked
+from tread_bench.core.outputs import refuse_linked
+from tread_bench.core.pages import pictures_of
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import number, plural
 from tread_bench.reports.tables import FORMATS, Entry, Table, flat
 
 
-def files_of_page(folder: Path, drawn: Sequence[Picture]) -> list[Path]:
-    """A page in a folder, and its pictures."""
-    return [folder / "index.html", *(folder / "figures" / f"{picture.name}.svg" for picture in drawn)]
-
-
-def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str]) -> None:
-    """Write the pictures as SVG; remove those of `names` that an earlier call left and are no longer drawn.
+def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
+    """Write the pictures of a page as out/figures/*.svg; remove those that only the page which is there names.
 
     Raises:
-        OutputError: a picture, or the folder, is a link.
+        OutputError: a picture, or the folder of pictures, is a link.
     """
+    folder = out / "figures"
     refuse_linked([folder])
 
     # Write those that are drawn.
@@ -39,12 +36,12 @@ def write_pictures(drawn: Sequence[Picture], folder: Path, names: Collection[str
     for picture in drawn:
         write_atomically(folder / f"{picture.name}.svg", picture.svg)
 
-    # Remove those of an earlier call.
+    # Remove those of the earlier page.
     current = {f"{picture.name}.svg" for picture in drawn}
-    for path in folder.glob("*.*") if folder.is_dir() else ():
-        is_picture = path.suffix == ".svg" and path.stem.partition("-")[0] in names
-        if is_picture and path.name not in current and not path.is_symlink() and is_own(path):
-            path.unlink()
+    for name in pictures_of(out / "index.html") or ():
+        path = folder / Path(name).name
+        if path.name not in current and path.suffix == ".svg" and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedSet, SetEvaluation, by_reason
-from tread_bench.core.outputs import refuse_foreign
-from tread_bench.reports.document import files_of_page, write_page, write_pictures
-from tread_bench.reports.figures.evaluation import NAMES, pictures_of
+from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.figures.evaluation import pictures_of
 from tread_bench.reports.numbers import DASH, decimals, names, number, plural
 
 SMOOTH = 32  # pixels from which an image is scaled smoothly; smaller ones show their pixels
@@ -40,14 +39,10 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
         reference: the same; None also for a reference that is statistics alone.
 
     Raises:
-        OutputError: one of the files is there and this program did not write it, or it is a link.
+        OutputError: what would be replaced is a link.
     """
-    # The pictures, where nothing of the user's is replaced.
     drawn = pictures_of(evaluation)
-    refuse_foreign("--out", files_of_page(out, drawn))
-    write_pictures(drawn, out / "figures", NAMES)
-
-    # The page.
+    write_pictures(drawn, out)
     context: dict[str, Any] = {
         # What was found.
         "name": f"{evaluation.samples.name} against {evaluation.reference.name}",

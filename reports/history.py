@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.metrics import known_figures
-from tread_bench.core.outputs import refuse_foreign
 from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, PENALTY
 from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
+from tread_bench.reports.document import exported, write_export, write_page, write_pictures
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.figures.style import FURTHER
 from tread_bench.reports.numbers import decimals, names, number, plural
@@ -58,15 +56,13 @@ def render(
     """Write figures/*.svg and index.html into `out`, each atomically; and, where requested, an export of the pictures.
 
     Raises:
-        OutputError: one of them is there and this program did not write it, or it is a link.
+        OutputError: what would be replaced is a link.
     """
     # The pictures.
     drawn = pictures(series, runs, FURTHER if export else ())
     files = exported(export, [], drawn) if export else {}
-    refuse_foreign("--export", files)
-    refuse_foreign("--out", files_of_page(out, drawn))
     followed = metrics_of(series)
-    write_pictures(drawn, out / "figures", {*known_figures(), *(metric.name for metric in followed)})
+    write_pictures(drawn, out)
 
     # What the page says.
     suites = list(dict.fromkeys(run.suite for run in runs))

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.documents import RunPlan
-from tread_bench.core.outputs import refuse_foreign
 from tread_bench.core.records import Record
 from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import Group, Row, are_beside_dense, comparison, record_order
-from tread_bench.reports.document import exported, files_of_page, write_export, write_page, write_pictures
+from tread_bench.reports.document import exported, write_export, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
-from tread_bench.reports.figures.pictures import NAMES, pictures
+from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import FURTHER, Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.samples import sample_grids
@@ -51,7 +50,7 @@ def render(
         export: the folder for tables as CSV, Markdown and LaTeX and pictures as SVG, PNG and PDF.
 
     Raises:
-        OutputError: a file in `out` or `export` is there and this program did not write it, or it is a link.
+        OutputError: what would be replaced is a link.
     """
     folder = out or run_dir
     assert folder is not None, "an export needs a folder to write into"
@@ -67,14 +66,9 @@ def render(
     context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
     files = exported(export, _tables(context["parts"]), all_drawn, is_smoke) if export else {}
 
-    # Nothing of the user's is replaced.
-    refuse_foreign("--export", files)
-    if out is not None:
-        refuse_foreign("--out", [out / "results.csv", *files_of_page(out, all_drawn)])
-
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
-    write_pictures(all_drawn, folder / "figures", NAMES)
+    write_pictures(all_drawn, folder)
     write_page(folder / "index.html", "page.html.j2", all_drawn, **context)
     write_export(files)
 

@@ -246,7 +246,7 @@ def as_markdown(table: Table) -> str:
     marks = ["---" if place == 0 else "--:" for place in range(len(table.headers))]
     rows = (list(map(_of_markdown, table.headers)), marks, *(list(map(_of_markdown, line)) for line in lines))
     body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-    return f"<!-- tread-bench table -->\n**{_of_markdown(table.title)}**\n\n{body}"
+    return f"**{_of_markdown(table.title)}**\n\n{body}"
 
 
 def _of_markdown(text: str) -> str:
@@ -259,7 +259,7 @@ def as_latex(table: Table) -> str:
     lines = [[_shown(entry) for entry in row] for row in table.rows]
     body = "".join(f"{' & '.join(map(latex, line))} \\\\\n" for line in lines)
     return (
-        f"% tread-bench table: {_one_line(table.title)}\n"
+        f"% {_one_line(table.title)}\n"
         "% needs \\usepackage{booktabs}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(table.headers) - 1)}}}\n"
         f"\\toprule\n{' & '.join(map(latex, table.headers))} \\\\\n\\midrule\n{body}"

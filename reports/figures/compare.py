@@ -13,7 +13,6 @@ from tread_bench.reports.figures.drawing import dot, style_forest, words
 from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Kind, Picture, clean
 from tread_bench.reports.numbers import decimals
 
-NAMES = ("run_differences",)
 _COLOURS: dict[Outcome, str] = {"lower": BETTER, "higher": WORSE}
 _LINE, _TOP, _BOTTOM = 0.25, 0.3, 0.5  # inches
 _WIDTH, _LEFT, _RIGHT = 9.6, 3.6, 2.2
@@ -32,7 +31,7 @@ def run_differences(found: Sequence[Difference], further: Sequence[Kind] = ()) -
     with style.theme(further):
         svg, files = style.save(_figure(compared, places))
     return Picture(
-        name=NAMES[0], title="The same row in two runs", svg=svg, further=files, table=table,
+        name="run_differences", title="The same row in two runs", svg=svg, further=files, table=table,
         headers=("row", "difference in FID", "outcome"),
         description="Differences of FID between runs. " + "; ".join(f"{name}: {size}" for name, size, _ in table),
         caption="FID of the row in the later run minus that in the earlier one, with 95 % intervals: paired where both "

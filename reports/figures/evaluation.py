@@ -12,7 +12,6 @@ from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, Picture, clean, row_key
 from tread_bench.reports.numbers import decimals, number
 
-NAMES = ("fit", "classes")
 DRAWN_CLASSES = 24  # more are in the table alone
 _INFINITY = "∞"
 _WIDTH = 7.2  # inches

@@ -36,12 +36,6 @@ _FIRST: tuple[_Draw, ...] = (depths, routing_gain, guidance, selector_difference
 ON_BASES: tuple[_DrawOnBases, ...] = (methods, route_placement, placement_map)
 _NEXT: tuple[_Draw, ...] = (rates, schedules, gap)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
-NAMES = (
-    *("depths", "routing_gain", "guidance", "selectors", "methods", "methods_iterations"),
-    *("route_placement", "route_placement_iterations", "placement_map", "placement_map_iterations"),
-    *("rates", "schedule", "gap", "fid_cost", "speedup", "step_parts", "break_even"),
-    *("similarity", "across_times", "gradients"),
-)
 
 
 def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()) -> list[Picture]:

@@ -68,11 +68,7 @@ _SETTINGS = {
 
 Kind = Literal["png", "pdf"]  # of files beside the SVG
 FURTHER: tuple[Kind, ...] = ("png", "pdf")
-_SAYS_WHO_MADE_IT = {  # what `tread_bench.core.outputs` looks for; no date, so that equal data give equal bytes
-    "svg": {"Date": None, "Creator": "tread-bench"},
-    "png": {"Software": "tread-bench"},
-    "pdf": {"CreationDate": None, "Creator": "tread-bench"},
-}
+_UNDATED = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}  # equal data give equal bytes
 _requested: ContextVar[tuple[Kind, ...]] = ContextVar("_requested", default=())
 
 
@@ -135,7 +131,7 @@ def save(figure: Figure) -> tuple[bytes, Mapping[Kind, bytes]]:
 
 def _saved(figure: Figure, kind: str) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format=kind, metadata=_SAYS_WHO_MADE_IT[kind])
+    figure.savefig(file, format=kind, metadata=_UNDATED[kind])
     return file.getvalue()
 
 

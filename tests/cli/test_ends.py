@@ -13,10 +13,11 @@ from contextlib import ExitStack, nullcontext
 import pytest
 
 from tests.command_line import command, hear_signals, wait_for
+from tests.run_folders import new_folder
 from tread_bench.cli.display import Lines
 from tread_bench.core.conditions import Conditions
 from tread_bench.core.documents import Choices, MeasuredMemory, MeasuredSpeed
-from tread_bench.core.files import StoreError
+from tread_bench.core.files import StoreError, write_json
 from tread_bench.core.initial_record import initial_record
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
@@ -259,8 +260,8 @@ def test_what_judges_weights_waits_for_the_process_that_trains_them(tmp_path, mo
     monkeypatch.setattr(runner, "executor_named", lambda *_: Executor(end))
     plan = load_plan(suite, ["seeds=1", "timing.pairs=0"])
     (dense,) = (cell.id for cell in plan.cells if cell.row == "dense")
-    folder.cell(dense).mkdir(parents=True)
-    (folder.root / ".lock").write_text("tread-bench\n")  # of the runner that has begun here
+    begun = {"cell": dense, "suite": plan.suite.name, "row": "dense", "config": {}}
+    write_json(new_folder(folder.root).made(dense) / "cell.json", begun)
     with folder.cell_lock(dense):
         result = runner.run(plan, "", folder.root, Options(), Lines(lambda *_, **__: None))
     assert [record.row for record in result.records] == ["tread-1:2"] and result.taken == 2

@@ -23,7 +23,6 @@ from tread_bench.cli.sample import SampledCell
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.evaluations import SetEvaluation
-from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fingerprint import protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
@@ -158,7 +157,7 @@ def test_all_mistakes_are_reported_at_once_and_nothing_is_written(folder: Path) 
         "did you mean 'digits-classifier'?",
         "--network trained-classifier: unknown key 'weihgts'; did you mean 'weights'?",
         "--weights wieghts: no such folder",
-        "notes/index.html was not written by tread-bench",
+        "--out notes contains index.html",
     ):
         assert expected in told, told
     assert sorted(path.name for path in folder.iterdir() if path.name != "cache") == ["mine", "notes", "real"]
@@ -286,7 +285,7 @@ def test_a_file_that_somebody_else_put_in_the_place_of_samples_is_kept(tmp_path:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"mine")
     store.__dict__["path"] = file
-    with pytest.raises(OutputError, match=r"64-0\.npz was not written by tread-bench and would be overwritten"):
+    with pytest.raises(UserError, match=r"64-0\.npz: "):
         store.batches(4, 0)
     assert file.read_bytes() == b"mine"
 

@@ -35,7 +35,7 @@ timing: {pairs: 0}
 rows:
   dense: {}
 """
-OF_THE_RUNNER = {".lock", ".turn", "run.log"}
+OF_THE_RUNNER = {".lock", ".turn", ".numerics.log"}
 UNOWNED = {"log", ".lock"}  # text for people, and an empty file
 
 

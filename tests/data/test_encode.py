@@ -352,7 +352,7 @@ def test_images_that_changed_since_the_start_are_noticed(place: Path, whole: Pat
 
 def test_a_folder_with_other_files_is_refused_and_left(place: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"contains notes\.txt, which encode did not write; give another path"):
+    with pytest.raises(OutputError, match=r"contains notes\.txt, and `tread-bench encode` fills a folder that is new"):
         encoded(request_of(place, tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
@@ -368,7 +368,7 @@ def of_another_place(path: Path) -> None:
 @pytest.mark.parametrize(
     ("replace", "told"),
     [
-        (foreign, r"latents-00001\.safetensors was not written by tread-bench"),
+        (foreign, r"latents-00001\.safetensors belongs to another encoding"),
         (of_another_place, r"latents-00001\.safetensors belongs to another encoding, or to another place in it"),
     ],
 )

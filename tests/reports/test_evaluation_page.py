@@ -17,7 +17,6 @@ from tread_bench.core.evaluations import (
     SetEvaluation,
     by_reason,
 )
-from tread_bench.core.outputs import OutputError
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.reports.evaluation_page import Grid, cautions, sentences, write_evaluation_page
 from tread_bench.reports.figures.evaluation import DRAWN_CLASSES, pictures_of
@@ -128,7 +127,7 @@ def test_of_many_classes_the_ends_are_drawn_and_the_table_has_all():
     assert "class 50" not in drawn and f"{DRAWN_CLASSES} classes at the two ends" in classes.caption
 
 
-def test_nothing_of_the_users_is_replaced_and_pictures_of_an_earlier_page_go(tmp_path):
+def test_pictures_of_an_earlier_page_go(tmp_path):
     write_evaluation_page(evaluation(), None, None, tmp_path)
     assert {path.name for path in (tmp_path / "figures").iterdir()} == {
         "fit-fid_infinity-inception.svg",
@@ -136,10 +135,6 @@ def test_nothing_of_the_users_is_replaced_and_pictures_of_an_earlier_page_go(tmp
     }
     write_evaluation_page(evaluation(classes=0), None, None, tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["fit-fid_infinity-inception.svg"]
-    (tmp_path / "index.html").write_text("my notes")
-    with pytest.raises(OutputError, match="not written by tread-bench"):
-        write_evaluation_page(evaluation(), None, None, tmp_path)
-    assert (tmp_path / "index.html").read_text() == "my notes"
 
 
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])

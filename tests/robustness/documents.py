@@ -103,7 +103,7 @@ def _derived(run: str) -> tuple[str, ...]:
 
 def _of_a_run(run: str) -> tuple[str, ...]:
     """What `run` may replace in a folder; finished records, and what they stand on, are not among it."""
-    kept = ("suite.yaml", "plan.json", "run.log", "*.lock", "cells/*/log", "cells/*/cell.json", "timings/*")
+    kept = ("suite.yaml", "plan.json", ".numerics.log", "*.lock", "cells/*/log", "cells/*/cell.json", "timings/*")
     return (*_derived(run), *(f"{run}/{name}" for name in kept))
 
 
@@ -120,7 +120,7 @@ READERS = (
     (("sample", "done", "--cell", "routed", "--num", "2"), (0, 2), ()),
     (("run", "toy.yaml", "--out", "done"), (0, 1, 2), _of_a_run("done")),
     (("plan", "other.yaml"), (0, 2), ()),
-    (("export", "done", "--out", "sent.json"), (0, 2), ("sent.json",)),
+    (("export", "done", "--out", "sent.json", "--overwrite"), (0, 2), ("sent.json",)),
 )
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections import namedtuple
 from pathlib import Path
 
@@ -33,7 +34,7 @@ SUITE = find_suite("smoke")
 PLAN = load_plan(SUITE, [])
 NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}
 CHOICES = Choices(numerics=NUMERICS, versions={})
-EVERY_RUN_MAKES = {".lock", ".turn", "run.log"}
+EVERY_RUN_MAKES = {".lock", ".turn", ".numerics.log"}
 
 
 class Machine:
@@ -84,6 +85,10 @@ def run(root: Path, **asked: object):
 def no_space(monkeypatch):
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(preparation.shutil, "disk_usage", lambda path: usage(1, 1, 0))
+
+
+def interrupt(*_: object):
+    raise KeyboardInterrupt
 
 
 REFUSALS = {
@@ -196,7 +201,6 @@ FOREIGN = (
     "index.html",
     "results.csv",
     "records.jsonl",
-    "run.log",
     "figures/rates.svg",
     "cells/a/record.json",
 )
@@ -222,11 +226,27 @@ def test_a_link_to_nowhere_is_somebody_elses_too(tmp_path, there):
         run(tmp_path)
 
 
-def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there):
-    with RunFolder(tmp_path).lock():
-        (tmp_path / "run.log").write_text("begun")
-        (tmp_path / "suite.yaml").write_text("begun")
+@pytest.mark.parametrize("name", ["results.csv", "index.html", "suite.yaml", "records.jsonl"])
+def test_what_stays_of_a_run_whose_files_were_removed_makes_no_folder_ours(tmp_path, there, name):
     there(Machine())
+    run(tmp_path)
+    for path in tmp_path.glob("[!.]*"):  # as `rm -rf RUN/*` does
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (tmp_path / name).write_text("mine")
+    before = tree(tmp_path)
+    assert ".lock" in before
+    with pytest.raises(UserError, match=rf"not a run folder of tread-bench and contains {name}"):
+        run(tmp_path)
+    assert tree(tmp_path) == before
+
+
+def test_a_run_that_was_broken_off_before_its_plan_goes_on(tmp_path, there, monkeypatch):
+    there(Machine())
+    with monkeypatch.context() as broken:
+        broken.setattr(preparation, "write_document", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path)
+    assert not RunFolder(tmp_path).plan_path.exists()
     assert len(run(tmp_path).records) == len(PLAN.cells)
 
 

@@ -1,4 +1,4 @@
-"""No command replaces a file that this program did not write, or writes through a link."""
+"""No command replaces a file unless it is told to, writes to a folder of others or of a run, or through a link."""
 
 from __future__ import annotations
 
@@ -7,35 +7,26 @@ import json
 import os
 import re
 import shutil
-import tempfile
-from functools import partial
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from marked_tree import mark, tree
-from matplotlib.figure import Figure
 
 from tests.command_line import tread_bench
-from tread_bench.cli.check import Outputs
+from tests.run_folders import put
+from tread_bench.cli.check import Outputs, check_run
 from tread_bench.cli.export import export_run
 from tread_bench.cli.features import train_features
-from tread_bench.cli.page_folder import make_page_folder
 from tread_bench.cli.report import render_report
 from tread_bench.cli.sample import SampleRequest, sample
-from tread_bench.core.documents import EXPORT_VERSION, EXPORTED
-from tread_bench.core.evaluations import EVALUATED
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import OutputError, is_own, open_plain, refuse_foreign
-from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
-from tread_bench.measure.quality.png import grid_png, image_png
-from tread_bench.measure.sets.write import write_samples_npz
-from tread_bench.regression.baseline.outputs import junit, markdown
+from tread_bench.core.destinations import MARKER, claim_folders
+from tread_bench.core.documents import EXPORTED
+from tread_bench.core.errors import UserError
+from tread_bench.core.files import replacing, write_atomically
+from tread_bench.core.outputs import OutputError, open_plain
+from tread_bench.regression.baseline.baseline import read_baseline
 from tread_bench.reports.document import write_pictures
-from tread_bench.reports.figures import style
-from tread_bench.reports.figures.pictures import NAMES
-from tread_bench.reports.tables import FORMATS, Entry, Table, results_frame
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
@@ -44,78 +35,6 @@ PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
 @pytest.fixture
 def mine(tmp_path) -> Path:
     return mark(tmp_path / "mine")
-
-
-# What is known as this program's own
-
-
-def feature_network() -> bytes:
-    about = {"name": "a", "command": "tread-bench features SUITE --out a.safetensors"}
-    return classifier_file(Classifier(ClassifierSpec(image_size=8, channels=1, num_classes=2, widths=(4, 4))), about)
-
-
-def picture(kind: str) -> bytes:
-    """As large a file as pictures of many rows are: what says who made it is not always in front."""
-    figure = Figure()
-    figure.subplots().plot(np.random.default_rng(0).normal(size=20_000))
-    with style.theme(style.FURTHER):
-        svg, further = style.save(figure)
-    return {"svg": svg, **further}[kind]
-
-
-def table_text(ending: str) -> bytes:
-    return FORMATS[ending](Table("a", "A table", ("row", "FID"), [[Entry("dense"), Entry("1.50")]])).encode()
-
-
-def samples() -> bytes:
-    """More than what is read of a file's head and end together."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "samples.npz"
-        write_samples_npz(path, [torch.zeros(40, 3, 64, 64, dtype=torch.uint8)], 40, (3, 64, 64))
-        return path.read_bytes()
-
-
-WRITTEN = {
-    "samples": samples,
-    "a picture as SVG": lambda: picture("svg"),
-    "a picture as PNG": lambda: picture("png"),
-    "a picture as PDF": lambda: picture("pdf"),
-    **{f"a table as {ending}": partial(table_text, ending) for ending in FORMATS},
-    "an image": lambda: image_png(torch.zeros(3, 8, 8, dtype=torch.uint8)),
-    "a grid": lambda: grid_png(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)),
-    "JUnit XML": lambda: junit([], "tread-bench check: toy").encode(),
-    "Markdown": lambda: markdown([], "tread-bench regress: toy against main").encode(),
-    "a feature network": feature_network,
-    "a table of results": lambda: results_frame([]).to_csv(index=False).encode(),
-    "an evaluation": lambda: json.dumps({"generator": EVALUATED, "schema_version": 1}, indent=1).encode(),
-    "an export": lambda: json.dumps({"generator": EXPORTED, "schema_version": EXPORT_VERSION}, indent=1).encode(),
-}
-
-
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_what_this_program_writes_says_so_and_may_be_replaced(tmp_path, kind):
-    path = tmp_path / "file"
-    path.write_bytes(WRITTEN[kind]())
-    assert is_own(path)
-    refuse_foreign("--out", [path])
-
-
-@pytest.mark.parametrize("template", ["page.html.j2", "history.html.j2", "compare.html.j2", "evaluation.html.j2"])
-def test_every_page_says_so(template):
-    assert '{% extends "layout.html.j2" %}' in (CHECKOUT / "reports" / "templates" / template).read_text()
-    layout = (CHECKOUT / "reports" / "templates" / "layout.html.j2").read_bytes()
-    assert b'<meta name="generator" content="tread-bench">' in layout and layout.startswith(b"<!doctype html>")
-
-
-def test_a_file_that_only_speaks_of_this_program_is_not_its_own(tmp_path):
-    for text in ("# tread-bench check: my notes", "<!doctype html><p>tread-bench</p>", "<?xml?><a>tread-bench</a>"):
-        (tmp_path / "file").write_text(text)
-        assert not is_own(tmp_path / "file")
-
-
-def test_an_empty_file_may_be_filled(tmp_path):
-    (tmp_path / "summary.md").touch()
-    refuse_foreign("--markdown", [tmp_path / "summary.md"])
 
 
 # What nobody writes over
@@ -155,47 +74,191 @@ def test_a_writer_replaces_plain_files_only(tmp_path, mine, there):
     assert (tree(mine), path.lstat().st_mode) == (before, kind)
 
 
-def images(out: Path | None, npz: Path | None = None) -> None:
-    sample(SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out, npz), as_json=False)
+@pytest.mark.parametrize("there", [*THERE, text])
+def test_without_overwrite_a_writer_replaces_nothing(tmp_path, mine, there):
+    path = tmp_path / "out"
+    there(path, mine)
+    before = tree(tmp_path)
+    with pytest.raises(OutputError):
+        write_atomically(path, "new", overwrite=False)
+    assert tree(tmp_path) == before
 
 
-COMMANDS = {
-    "check --junit": ("out.xml", lambda path: Outputs(path, None, False).try_paths()),
-    "check --markdown": ("out.md", lambda path: Outputs(None, path, False).try_paths()),
-    "features --out": ("out.safetensors", lambda path: train_features("smoke", [], path, 1, 0)),
-    "sample --out": ("00002.png", lambda path: images(path.parent)),
-    "sample --out, grid": ("grid.png", lambda path: images(path.parent)),
-    "sample --npz": ("samples.npz", lambda path: images(None, path)),
-    "export --out": ("sent.json", lambda path: export_run(Path("no-run"), path)),
-    "report --out": ("results.csv", lambda path: make_page_folder(path.parent, path.name)),
-    "history --out": ("index.html", lambda path: make_page_folder(path.parent)),
+def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path):
+    path = tmp_path / "out"
+    work = ExitStack()
+    work.enter_context(replacing(path, overwrite=False)).write_text("new")
+    path.write_text("mine")
+    with pytest.raises(FileExistsError):
+        work.close()
+    assert tree(tmp_path) == {"out": (path.stat().st_mode, b"mine")}
+
+
+# A file that an option names
+
+
+def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -> None:
+    request = SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out, npz, overwrite)
+    sample(request, as_json=False)
+
+
+FILES = {
+    "check --junit": lambda path, overwrite: Outputs(path, None, False, overwrite).try_paths(),
+    "check --markdown": lambda path, overwrite: Outputs(None, path, False, overwrite).try_paths(),
+    "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
+    "sample --npz": lambda path, overwrite: images(None, path, overwrite),
+    "export --out": lambda path, overwrite: export_run(Path("no-run"), path, overwrite),
 }
 
 
 @pytest.mark.parametrize("there", [*THERE, text])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_refuses_before_any_work(tmp_path, mine, command, there):
-    name, start = COMMANDS[command]
-    (tmp_path / "out").mkdir()
-    there(tmp_path / "out" / name, mine)
+@pytest.mark.parametrize("command", FILES)
+def test_a_command_refuses_a_file_that_is_there_before_any_work(tmp_path, mine, command, there):
+    there(tmp_path / "out", mine)
     before = tree(tmp_path)
-    with pytest.raises(OutputError, match=rf"^{command.split()[1].rstrip(',')} .*{name}"):
-        start(tmp_path / "out" / name)
+    for overwrite in (False, True) if there is not text else (False,):
+        with pytest.raises(OutputError, match=rf"^{command.split()[1]} .*out (exists|cannot be written)"):
+            FILES[command](tmp_path / "out", overwrite)
     assert tree(tmp_path) == before
 
 
-def test_the_commands_say_it_in_one_message(tmp_path):
-    (tmp_path / "index.html").write_text("mine")
-    (tmp_path / "run").mkdir()
-    shutil.copy(PLAN, tmp_path / "run")
-    for arguments in (
-        ("check", tmp_path / "run", "--baseline", tmp_path / "b.json", "--junit", tmp_path / "index.html"),
-        ("features", "smoke", "--out", tmp_path / "index.html"),
+@pytest.mark.parametrize("command", FILES)
+def test_overwrite_lets_a_plain_file_be_replaced(tmp_path, command):
+    path = tmp_path / "out"
+    path.write_text("mine")
+    with suppress(UserError):  # there is no run, and no such suite: told after the path was accepted
+        FILES[command](path, True)
+    with pytest.raises(OutputError):
+        FILES[command](path, False)
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", FILES)
+@pytest.mark.parametrize("place", ["new", "index.html", "cells/a/samples/00000.png", "link/new", "new/new"])
+def test_nothing_but_the_run_writes_to_its_folder(tmp_path, run, command, place):
+    (tmp_path / "elsewhere").symlink_to(run / "cells")
+    path = tmp_path / "elsewhere" / "new" if place == "link/new" else run / place
+    before = tree(tmp_path)
+    for overwrite in (False, True):
+        with pytest.raises(OutputError, match=rf"^{command.split()[1]} .* is in the run folder {run}, which only"):
+            FILES[command](path, overwrite)
+    assert tree(tmp_path) == before
+
+
+@pytest.fixture
+def run(tmp_path) -> Path:
+    """The plan and the page of a run, with a picture of a cell."""
+    root = tmp_path / "run"
+    (root / "cells" / "a" / "samples").mkdir(parents=True)
+    shutil.copy(PLAN, root)
+    for name in ("index.html", "results.csv", "cells/a/samples/00000.png"):
+        (root / name).write_text("the run's")
+    return root
+
+
+def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_path, run):
+    for name in ("run.json", "network.safetensors"):
+        (tmp_path / name).write_text("the only one")
+    before = tree(tmp_path)
+    for arguments, told in {
+        ("export", "run"): "run.json exists; give another path, or --overwrite to replace it",
+        ("export", "run", "--out", "network.safetensors"): "network.safetensors exists",
+        ("sample", "run", "--cell", "a", "--npz", "run.json"): "run.json exists",
+        ("features", "smoke", "--out", "run/results.csv", "--overwrite"): "is in the run folder",
+        ("check", "run", "--baseline", "b.json", "--junit", "run/index.html", "--overwrite"): "is in the run folder",
+        ("regress", "smoke", "--against", "HEAD", "--markdown", "run.json"): "run.json exists",
+        ("run", "smoke", "--out", "run/cells/a"): "is in the run folder",
+    }.items():
+        done = tread_bench(*arguments, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and told in done.stderr, arguments
+    assert tree(tmp_path) == before
+
+
+def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
+    with pytest.raises(OutputError, match=r"^--baseline .* is in the run folder"):
+        check_run(run, run / "baseline.json", True, Outputs(None, None, False))
+
+
+@pytest.mark.parametrize("content", ["", "mine", "{}", json.dumps({"generator": EXPORTED}), PLAN.read_text()])
+def test_accept_replaces_a_baseline_alone(tmp_path, content):
+    path = tmp_path / "baseline.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"baseline\.json"):
+        read_baseline(path)
+    assert path.read_text() == content
+
+
+# A folder that an option names
+
+FOLDERS = {
+    "compare --out": lambda folder: claim_folders("tread-bench compare", {"--out": folder}),
+    "report --export": lambda folder: claim_folders("tread-bench report", {"--out": None, "--export": folder}),
+    "sample --out": images,
+}
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "index.html", "figures/rates.svg", "00000.png", MARKER])
+@pytest.mark.parametrize("command", FOLDERS)
+def test_a_folder_of_others_is_refused_and_left(tmp_path, command, name):
+    put(tmp_path / "out" / name, "mine")
+    before = tree(tmp_path)
+    with pytest.raises(OutputError, match=rf"^{command.split()[1]} .*out (contains|holds the output of `mine`)"):
+        FOLDERS[command](tmp_path / "out")
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", FOLDERS)
+@pytest.mark.parametrize("place", ["", "figures", "new/new"])
+def test_no_other_folder_is_made_in_a_run(tmp_path, run, command, place):
+    (tmp_path / "link").symlink_to(run)
+    before = tree(tmp_path)
+    for root in (run, tmp_path / "link" / "cells" / ".."):
+        with pytest.raises(OutputError, match=rf"is in the run folder {run}|is a link to"):
+            FOLDERS[command](root / place)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("there", [link, dangling, pipe, text])
+@pytest.mark.parametrize("command", FOLDERS)
+def test_what_is_no_folder_is_refused_and_left(tmp_path, mine, command, there):
+    there(tmp_path / "out", mine)
+    before = tree(tmp_path)
+    with pytest.raises(OutputError, match=r"is a link to|cannot be a folder"):
+        FOLDERS[command](tmp_path / "out")
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_belongs_to_the_command_that_has_made_it(tmp_path):
+    out = tmp_path / "out"
+    for _ in range(2):
+        claim_folders("tread-bench compare", {"--out": out, "--export": out / "paper"})
+        put(out / "index.html", "a page")
+    before = tree(tmp_path)
+    with pytest.raises(
+        OutputError, match="output of `tread-bench compare`, and `tread-bench evaluate` fills a folder that is new"
     ):
-        done = tread_bench(*arguments)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert "was not written by tread-bench and would be overwritten" in done.stderr
-    assert (tmp_path / "index.html").read_text() == "mine"
+        claim_folders("tread-bench evaluate", {"--out": out})
+    assert tree(tmp_path) == before
+
+
+def test_a_folder_that_was_emptied_belongs_to_nobody(tmp_path):
+    claim_folders("tread-bench compare", {"--out": tmp_path})
+    for path in tmp_path.glob("[!.]*"):  # as `rm -rf FOLDER/*` does
+        path.unlink()
+    (tmp_path / "index.html").write_text("mine")
+    with pytest.raises(OutputError, match=r"contains index\.html"):
+        claim_folders("tread-bench compare", {"--out": tmp_path})
+
+
+def test_folders_are_made_once_all_are_accepted(tmp_path):
+    put(tmp_path / "paper" / "notes.txt", "mine")
+    put(tmp_path / "page" / "notes.txt", "mine")
+    before = tree(tmp_path)
+    with pytest.raises(OutputError, match=r"(?s)--out .*page contains.*\n--export .*paper contains"):
+        claim_folders("tread-bench compare", {"--out": tmp_path / "page", "--export": tmp_path / "paper"})
+    with pytest.raises(OutputError):
+        claim_folders("tread-bench compare", {"--out": tmp_path / "new", "--export": tmp_path / "paper"})
+    assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("place", ["figures", "cells", "samples"])
@@ -210,21 +273,25 @@ def test_a_report_writes_through_no_link(tmp_path, mine, place):
     assert tree(tmp_path) == before
 
 
-def test_a_history_writes_through_no_link(tmp_path, mine):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "figures").symlink_to(mine, target_is_directory=True)
+def test_pictures_go_through_no_link(tmp_path, mine):
+    (tmp_path / "figures").symlink_to(mine, target_is_directory=True)
+    before = tree(tmp_path)
     with pytest.raises(OutputError, match="is a link to"):
-        make_page_folder(tmp_path / "out")
+        write_pictures([], tmp_path)
+    assert tree(tmp_path) == before
 
 
-def test_pictures_of_others_stay_and_own_ones_that_are_no_longer_drawn_go(tmp_path):
-    with style.theme(style.FURTHER):
-        svg, _ = style.save(Figure())
-    (tmp_path / "gap-2.svg").write_bytes(svg)
-    (tmp_path / "gap-of-mine.svg").write_text("mine")
-    (tmp_path / "rates.svg").symlink_to(tmp_path / "gap-of-mine.svg")
-    write_pictures([], tmp_path, NAMES)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["gap-of-mine.svg", "rates.svg"]
+def test_pictures_of_the_earlier_page_go_and_all_others_stay(tmp_path):
+    """Also where the page was written by somebody who wants other files to go."""
+    named = "gap.svg linked.svg notes.txt ../outside.svg figures/gap-2.svg"
+    put(tmp_path / "index.html", f'<meta name="figures" content="{named}">')
+    for name in ("figures/gap.svg", "figures/gap-2.svg", "figures/mine.svg", "figures/notes.txt", "outside.svg"):
+        put(tmp_path / name, "")
+    (tmp_path / "figures" / "linked.svg").symlink_to("mine.svg")
+    write_pictures([], tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*.*")) == [
+        *("index.html", "linked.svg", "mine.svg", "notes.txt", "outside.svg"),
+    ]
 
 
 # Who writes and removes at all

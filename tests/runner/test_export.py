@@ -23,6 +23,7 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
 from tread_bench.cli.app import app
 from tread_bench.cli.report import render_report, write_report
+from tread_bench.core.destinations import MARKER
 from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
 from tread_bench.core.initial_record import initial_record
@@ -229,12 +230,20 @@ def test_it_names_no_file_that_stays_in_the_run_folder(plain, exported):
 
 def test_the_command_writes_it_here_and_says_what_is_missing(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for _ in range(2):  # the second time it replaces its own file
-        done = CliRunner().invoke(app, ["export", str(plain.root)])
+    for options in ([], ["--overwrite"]):
+        done = CliRunner().invoke(app, ["export", str(plain.root), *options])
         assert (done.exit_code, done.stdout) == (0, "run.json\n")
         assert done.stderr == "1 of 4 cells have no record yet and are not in it\n"
     assert read_export(tmp_path / "run.json").version == __version__
     assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+
+
+def test_the_only_record_of_another_run_of_that_name_stays(plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "run.json", "of a run that is gone")
+    told = CliRunner().invoke(app, ["export", str(plain.root)]).exception
+    assert str(told) == "--out run.json exists; give another path, or --overwrite to replace it"
+    assert (tmp_path / "run.json").read_text() == "of a run that is gone"
 
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
@@ -250,7 +259,7 @@ def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, mo
     assert {p.name for p in (tmp_path / "run" / "figures").iterdir()} == {
         p.name for p in (plain.root / "figures").iterdir()
     }
-    write_report(exported, None)  # what this program wrote, it replaces
+    write_report(exported, None)  # into a folder of its own
 
 
 def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
@@ -258,20 +267,20 @@ def test_a_run_is_drawn_into_another_folder_too(plain, tmp_path):
     write_report(plain.root, tmp_path / "other")
     assert {path: path.stat().st_mtime_ns for path in plain.root.rglob("*")} == before
     assert (tmp_path / "other" / "index.html").read_bytes() == (plain.root / "index.html").read_bytes()
-    assert {path.name for path in (tmp_path / "other").iterdir()} == {"index.html", "results.csv", "figures"}
+    assert {path.name for path in (tmp_path / "other").iterdir()} == {"index.html", "results.csv", "figures", MARKER}
 
 
 @pytest.mark.parametrize("name", ["index.html", "results.csv", "figures/route_placement.svg"])
 def test_a_report_replaces_nothing_of_somebody_else(exported, tmp_path, name):
     put(tmp_path / "drawn" / name, "mine")
-    with pytest.raises(OutputError, match=rf"--out .*{name} was not written by tread-bench"):
+    with pytest.raises(OutputError, match=rf"--out .*drawn contains {Path(name).parts[0]}, and"):
         write_report(exported, tmp_path / "drawn")
     assert [p.name for p in (tmp_path / "drawn").rglob("*") if p.is_file()] == [Path(name).name]
     assert (tmp_path / "drawn" / name).read_text() == "mine"
 
 
 def test_an_export_is_not_drawn_into_a_run_folder(plain, exported):
-    with pytest.raises(UserError, match="is a run folder, whose page would be replaced"):
+    with pytest.raises(UserError, match="is in the run folder"):
         write_report(exported, plain.root)
 
 

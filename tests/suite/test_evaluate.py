@@ -23,6 +23,7 @@ from tread_bench.cli.display import Lines
 from tread_bench.cli.sample import SampledCell, SampleRequest, _requested_cell
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.documents import WeightsRef
+from tread_bench.core.outputs import OutputError
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
@@ -325,7 +326,9 @@ def test_sample_writes_adms_format(plan, folder, tmp_path):
             with Image.open(tmp_path / "folder" / f"{number:05d}.png") as picture:
                 assert np.array_equal(picture, image[..., 0])
     assert len(list(path.parent.iterdir())) == 1
-    again, before = sample(folder, "--cell", "tread", "--num", 3, "--labels", "3,4", "--npz", path), path.read_bytes()
+    before, command = path.read_bytes(), ("--cell", "tread", "--num", 3, "--labels", "3,4", "--npz", path)
+    assert isinstance(sample(folder, *command).exception, OutputError) and path.read_bytes() == before
+    again = sample(folder, *command, "--overwrite")
     assert again.exit_code == 0 and again.stdout.splitlines()[0] == str(path)
     assert again.stderr.splitlines()[0] == "tread on cpu: 0 of 3 images are generated"
     with np.load(path) as found:

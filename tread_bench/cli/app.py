@@ -112,6 +112,10 @@ ExportOption = Annotated[
     ),
 ]
 
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="replace a file that exists", rich_help_panel=FORGETS)
+]
+
 
 GuidanceOption = Annotated[
     str | None,
@@ -387,6 +391,7 @@ def sample(
             "--npz", metavar="FILE", help="one file in ADM's format instead: arr_0 (n, H, W, C), arr_1 classes"
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
@@ -394,7 +399,8 @@ def sample(
     from tread_bench.cli.sample import sample as write_samples
 
     changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
-    write_samples(SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz), as_json)
+    request = SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz, overwrite)
+    write_samples(request, as_json)
 
 
 @app.command()
@@ -534,6 +540,7 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", help="file to write; default: the run folder's name with .json, here")
     ] = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Write the records of a run to one small file to send or publish; `report` draws it.
 
@@ -541,7 +548,7 @@ def export(
     """
     from tread_bench.cli.export import export_run
 
-    typer.echo(export_run(run_dir, out))
+    typer.echo(export_run(run_dir, out, overwrite))
 
 
 @app.command()
@@ -579,12 +586,13 @@ def check(
     ] = False,
     junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
     from tread_bench.cli.check import Outputs, check_run
 
-    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json)))
+    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json, overwrite)))
 
 
 @app.command()
@@ -596,13 +604,14 @@ def regress(
     device: DeviceOption = Device.CPU,
     junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Time this version and another one in turn on this machine; status 1: slower, 3: inconclusive."""
     from tread_bench.cli.check import Outputs
     from tread_bench.cli.regress import regress as compare_versions
 
-    outputs = Outputs(junit, markdown, as_json)
+    outputs = Outputs(junit, markdown, as_json, overwrite)
     raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs, data_root))
 
 
@@ -660,11 +669,12 @@ def features(
         int | None, _number("--max-width", "most channels of a convolution, and features; default: 128")
     ] = None,
     data_root: DataRootOption = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
     from tread_bench.cli.features import train_features
 
-    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, max_width, data_root)))
+    typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, max_width, data_root, overwrite)))
 
 
 @app.command()

@@ -12,10 +12,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
+from tread_bench.core.destinations import refuse_in_run, refuse_taken
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.core.outputs import try_file
 from tread_bench.core.records import Record
 from tread_bench.regression.baseline.baseline import Baseline, figures_of, read_baseline, write_baseline
 from tread_bench.regression.baseline.compare import compare
@@ -33,12 +34,13 @@ class Outputs:
     junit: Path | None
     markdown: Path | None
     as_json: bool
+    overwrite: bool = False
 
     def try_paths(self) -> None:
-        """Before anything is compared: raises OutputError where a file cannot be written or is not this program's."""
+        """Before anything is compared: raises OutputError where a file must not be written."""
         for option, path in (("--junit", self.junit), ("--markdown", self.markdown)):
             if path:
-                refuse_foreign(option, [path])
+                refuse_taken(option, path, self.overwrite)
                 try_file(option, path)
 
 
@@ -46,6 +48,7 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     """Compare, print, and with `accept` write the baseline; the exit status. Raises UserError."""
     outputs.try_paths()
     if accept:
+        refuse_in_run("--baseline", path)
         try_file("--baseline", path)
     folder = RunFolder(root)
     plan = folder.existing_plan()
@@ -115,7 +118,7 @@ def tell(findings: list[Finding], command: str, suite: str, status: int, outputs
     for option, path, written in (("--junit", outputs.junit, junit), ("--markdown", outputs.markdown, markdown)):
         if path:
             with _writing(option, path):
-                write_atomically(path, written(findings, title))
+                write_atomically(path, written(findings, title), outputs.overwrite)
     if outputs.as_json:
         typer.echo(as_json(findings, suite, status))
         return

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tread_bench.cli.page_folder import make_page_folder, try_export_folder
+from tread_bench.core.destinations import claim_folders
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import StoreError
-from tread_bench.core.outputs import refuse_foreign
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 
@@ -23,9 +22,7 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     """
     # The runs, and the folders.
     sources = _read_all(paths)
-    make_page_folder(out)
-    if export_to is not None:
-        try_export_folder(export_to)
+    claim_folders("tread-bench compare", {"--out": out, "--export": export_to})
 
     # What they say.
     from tread_bench.reports.compare import Run
@@ -37,7 +34,6 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]
     made = compared(runs, FURTHER if export_to else ())
     files = exported(export_to, made.tables, made.drawn) if export_to else {}
-    refuse_foreign("--export", files)
 
     # The page.
     left_out = [reason for source in sources for reason in source.unreadable.values()]

@@ -22,12 +22,12 @@ from rich.table import Table
 from tread_bench.cell.numerics import keep_freed_memory, machine, usable_device, versions
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.counting import Report, counted
-from tread_bench.cli.page_folder import check_page_folder, make_page_folder
 from tread_bench.cli.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.core.config.metrics import PROTOCOLS, ProtocolName, in_protocol, standard_metrics
 from tread_bench.core.data_files import content_sha256
+from tread_bench.core.destinations import check_folder, claim_folders
 from tread_bench.core.errors import UserError, collected
-from tread_bench.core.evaluations import EvaluatedSet, SetEvaluation, by_reason
+from tread_bench.core.evaluations import EVALUATED, EvaluatedSet, SetEvaluation, by_reason
 from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, find_extractor
 from tread_bench.core.files import write_json
 from tread_bench.core.identity import canonical_json
@@ -134,7 +134,7 @@ def evaluate_request(request: EvaluateRequest) -> SetEvaluation:
 
 def _written(opened: Opened, out: Path, report: Report) -> SetEvaluation:
     """What was measured and written. Raises UserError."""
-    make_page_folder(out, DOCUMENT)
+    claim_folders(EVALUATED, {"--out": out})
     evaluation = evaluate(opened, report)
     write_evaluation(evaluation, opened, out)
     return evaluation
@@ -178,7 +178,7 @@ def open_request(request: EvaluateRequest, report: Report) -> Opened:
         problems.append(f"--weights {request.weights}: no such folder; give the one that holds the published weights")
     if request.out is not None:
         with collected(problems):
-            check_page_folder(request.out, DOCUMENT)
+            check_folder("--out", request.out, EVALUATED)
     if problems or samples is None or reference is None:
         raise UserError("\n".join(problems))
 

@@ -8,25 +8,26 @@ from pathlib import Path
 import typer
 
 from tread_bench import __version__
-from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.core.destinations import refuse_taken
+from tread_bench.core.outputs import try_file
 from tread_bench.runner.export import export_of, write_export
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 
-def export_run(root: Path, out: Path | None) -> str:
+def export_run(root: Path, out: Path | None, overwrite: bool = False) -> str:
     """Write the file, by default in the current folder and with the name of the run's folder; its path.
 
     Raises:
-        UserError: `root` is not a run folder or has no record; or `out` is there and this program did not write it.
+        UserError: `root` is not a run folder or has no record; or `out` must not be written.
     """
     path = out or Path(f"{os.path.basename(os.path.realpath(root))}.json")
-    refuse_foreign("--out", [path])
+    refuse_taken("--out", path, overwrite)
 
     # What the run has left so far.
     export = export_of(RunFolder(root), __version__)
     try_file("--out", path)
     with disk_errors_reported(path.parent):
-        write_export(path, export)
+        write_export(path, export, overwrite)
 
     # What the file lacks.
     for reason in export.unreadable.values():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.outputs import refuse_foreign, try_file
+from tread_bench.core.destinations import refuse_taken
+from tread_bench.core.outputs import try_file
 from tread_bench.suite.data import data_of_suite
 
 
@@ -17,15 +18,16 @@ def train_features(
     seed: int,
     max_width: int | None = None,
     data_root: Path | None = None,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """What was trained, with its held-out accuracy.
 
     Raises:
-        UserError: the suite's cells differ in data; `out` cannot be written, or is a file that is not this program's.
+        UserError: the suite's cells differ in data; `out` must not be written.
     """
-    refuse_foreign("--out", [out])
+    refuse_taken("--out", out, overwrite)
     try_file("--out", out)
     data = data_of_suite(suite, overrides, data_root)
     from tread_bench.measure.quality.feature_training import MAX_WIDTH, train_and_save
 
-    return train_and_save(data, out, iterations, seed, suite, max_width or MAX_WIDTH)
+    return train_and_save(data, out, iterations, seed, suite, max_width or MAX_WIDTH, overwrite)

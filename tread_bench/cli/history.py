@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.cli.page_folder import make_page_folder, try_export_folder
+from tread_bench.core.destinations import claim_folders
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs
 from tread_bench.regression.history.series import Series, series_of
@@ -26,9 +26,7 @@ _STYLES = {"worse": "bold red", "better": "green"}
 def show_history(folders: Sequence[Path], out: Path, export_to: Path | None, as_json: bool) -> int:
     """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
     runs, left_out = read_runs(folders)
-    make_page_folder(out)
-    if export_to is not None:
-        try_export_folder(export_to)
+    claim_folders("tread-bench history", {"--out": out, "--export": export_to})
     for left in left_out:
         typer.echo(f"left out: {left.reason}", err=True)
     series = series_of(runs)

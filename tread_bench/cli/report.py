@@ -7,11 +7,11 @@ from pathlib import Path
 
 import typer
 
-from tread_bench.cli.page_folder import make_page_folder, try_export_folder
+from tread_bench.core.destinations import claim_folders
 from tread_bench.core.files import write_atomically
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
-RESULTS = "results.csv"
+COMMAND = "tread-bench report"
 
 
 def write_report(source: Path, out: Path | None, export: Path | None = None) -> str:
@@ -43,12 +43,9 @@ def render_report(root: Path, out: Path | None = None, export: Path | None = Non
     from tread_bench.reports.page import render
 
     # Nothing of the user's is replaced.
-    if out is not None:
-        make_page_folder(out, RESULTS)
-    else:
+    if out is None:
         folder.refuse_links()
-    if export is not None:
-        try_export_folder(export)
+    claim_folders(COMMAND, {"--out": out, "--export": export})
 
     # Write what is derived from it.
     with disk_errors_reported(out or root):
@@ -63,9 +60,7 @@ def _report_export(path: Path, out: Path, export_to: Path | None) -> str:
     from tread_bench.runner.export import read_export
 
     export = read_export(path)
-    make_page_folder(out, RESULTS)
-    if export_to is not None:
-        try_export_folder(export_to)
+    claim_folders(COMMAND, {"--out": out, "--export": export_to})
     _tell_left_out(export.unreadable)
     with disk_errors_reported(out):
         render(export.records, export.plan, None, export.unreadable, out, export_to)

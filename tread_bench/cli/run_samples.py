@@ -15,7 +15,7 @@ from tread_bench.cli.counting import Report
 from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.identity import canonical_json
-from tread_bench.core.outputs import is_own, make_below, refuse_foreign, refuse_linked
+from tread_bench.core.outputs import make_below, refuse_irregular, refuse_linked
 from tread_bench.measure.quality.decoder import open_decoder
 from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz
@@ -118,8 +118,8 @@ class GeneratedStore:
         """The file, generated unless an earlier call has."""
         path = self.path
         refuse_linked([self.root / "samples", path.parent])
-        if not (path.exists() and is_own(path)):
-            refuse_foreign("samples", [path])
+        refuse_irregular(path)
+        if not path.exists():
             make_below(self.root, path.parent)
             self.sampled.write_npz(path, lambda done, of: self.report(WORK, done, of))
         return NpzStore.open(Npz(path))

@@ -24,12 +24,13 @@ from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.costs import sampling_macs
 from tread_bench.core.data_files import DataFiles
+from tread_bench.core.destinations import check_folder, claim_folders, refuse_taken
 from tread_bench.core.documents import CellRequest, WeightsRef
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.names import unknown
-from tread_bench.core.outputs import make_below, refuse_foreign, refuse_linked, try_file
+from tread_bench.core.outputs import make_below, refuse_linked, try_file
 from tread_bench.core.records import paired_seed
 from tread_bench.core.routed import setting_of, with_blocks
 from tread_bench.diffusion.generate import generate
@@ -41,6 +42,8 @@ from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
+
+COMMAND = "tread-bench sample"
 
 Trained = tuple[Cell, Network]
 
@@ -59,6 +62,7 @@ class SampleRequest:
     iteration: int | None
     out: Path | None
     npz: Path | None = None  # one file in place of a folder
+    overwrite: bool = False  # of that file
 
 
 def sample(request: SampleRequest, as_json: bool) -> None:
@@ -73,7 +77,7 @@ def _sample_folder(request: SampleRequest, as_json: bool) -> None:
     """Each image as a PNG file, and their grid."""
     # Check everything that can be refused before any work.
     if request.out:
-        refuse_foreign("--out", (request.out / name for name in (*map(_image_name, range(request.num)), GRID)))
+        check_folder("--out", request.out, COMMAND)
     samples = SampledCell.open(request)
     out = request.out or _default_out(request, samples)
     refuse_linked([request.root / "samples", out.parent, out] if request.out is None else [])
@@ -86,7 +90,7 @@ def _sample_folder(request: SampleRequest, as_json: bool) -> None:
     if request.out is None:
         make_below(request.root, out)
     else:
-        out.mkdir(parents=True, exist_ok=True)
+        claim_folders(COMMAND, {"--out": out})
     for name, content in files.items():
         write_atomically(out / name, content)
     *images, grid = (str(out / name) for name in files)
@@ -97,11 +101,11 @@ def _sample_npz(request: SampleRequest, path: Path, as_json: bool) -> None:
     """All images in one file, in ADM's format."""
     if request.out is not None:
         raise UserError(f"--npz {path} writes one file, --out {request.out} a folder of images; give one of them")
-    refuse_foreign("--npz", [path])
+    refuse_taken("--npz", path, request.overwrite)
     samples = SampledCell.open(request)
     try_file("--npz", path)
     with counted(Console(stderr=True), str(samples.job.device), "images are generated") as report:
-        samples.write_npz(path, partial(report, samples.job.request.row))
+        samples.write_npz(path, partial(report, samples.job.request.row), request.overwrite)
     _tell({"npz": str(path)}, samples, as_json)
 
 
@@ -172,9 +176,9 @@ class SampledCell:
         )
         return (to_pixels(images, decoder, self.cell.metrics.pixels) for images in made)
 
-    def write_npz(self, path: Path, progress: Callable[[int, int], object] = lambda done, of: None) -> None:
+    def write_npz(self, path: Path, progress: Callable[[int, int], object], overwrite: bool = False) -> None:
         """Write the images in ADM's format; see `write_samples_npz`."""
-        write_samples_npz(path, self.batches(), self.count, self.shape, self.labels, progress)
+        write_samples_npz(path, self.batches(), self.count, self.shape, self.labels, progress, overwrite)
 
 
 def _image_name(number: int) -> str:

@@ -17,7 +17,7 @@ from pydantic_core import from_json
 
 from tread_bench.core.documents import SHOWN, Model, parsed
 from tread_bench.core.errors import UserError
-from tread_bench.core.outputs import refuse_irregular
+from tread_bench.core.outputs import refuse_existing, refuse_irregular
 from tread_bench.core.problems import shortened
 
 TEMPORARY = ".tread-bench-{}.tmp"
@@ -29,23 +29,26 @@ class StoreError(UserError):
     """A run folder that cannot be used; the text names the way out."""
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
+def write_atomically(path: Path, content: bytes | str, overwrite: bool = True) -> None:
     """Write to a temporary file, flush it to disk and rename it: a reader sees the old file or the new one.
 
     Creates no folder: a run folder that is moved away during its run must not reappear at its old place.
 
+    Args:
+        overwrite: whether a file at `path` is replaced.
+
     Raises:
-        OutputError: `path` is a link, a device or a folder.
+        OutputError: `path` is a link, a device or a folder; or a file, without `overwrite`.
         OSError: for example, the disk is full; the error names `path`, and no temporary file is left.
     """
-    with replacing(path) as temporary:
+    with replacing(path, overwrite) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, overwrite: bool = True) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` at the end. Raises what `write_atomically` or the body raises."""
-    refuse_irregular(path)
+    refuse_irregular(path) if overwrite else refuse_existing(path)
     prefix, _, suffix = TEMPORARY.partition("{}")
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=suffix)
@@ -55,6 +58,8 @@ def replacing(path: Path) -> Iterator[Path]:
             yield temporary
             _flush(temporary)
             os.chmod(temporary, 0o644)
+            if not overwrite:
+                path.touch(exist_ok=False)  # fails if somebody else has made it meanwhile
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -85,9 +90,9 @@ def files_in(folder: Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write indented JSON; refuses NaN and infinity, which JSON does not have."""
-    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
+def write_json(path: Path, value: Any, overwrite: bool = True) -> None:
+    """Write indented JSON as `write_atomically` does; refuses NaN and infinity, which JSON does not have."""
+    write_atomically(path, json.dumps(value, indent=1, allow_nan=False) + "\n", overwrite)
 
 
 def read_json(path: Path, way_out: str = WAY_OUT) -> Any:

@@ -58,11 +58,11 @@ def export_of(folder: RunFolder, version: str) -> Export:
     )
 
 
-def write_export(path: Path, export: Export) -> None:
-    """Write the complete file. Keys keep their order, in which a page shows them."""
+def write_export(path: Path, export: Export, overwrite: bool = False) -> None:
+    """Write the complete file. Keys keep their order, in which a page shows them. Raises OutputError."""
     content = export.model_dump(mode="json")
     content["plan"] = export.plan.model_dump(mode="json", exclude_unset=True)
-    write_json(path, content)
+    write_json(path, content, overwrite)
 
 
 def read_export(path: Path) -> Export:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -19,6 +18,7 @@ from pydantic import BaseModel
 
 from tread_bench.core import decoded
 from tread_bench.core.collector import collector_at_rest
+from tread_bench.core.destinations import is_run, refuse_in_run
 from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan
 from tread_bench.core.errors import DISK_ERRORS, UserError
 from tread_bench.core.files import (
@@ -26,24 +26,27 @@ from tread_bench.core.files import (
     StoreError,
     files_in,
     read_document,
-    read_plain,
+    read_bytes,
     write_atomically,
     write_json,
 )
 from tread_bench.core.identity import Identity, check_cell, compact_json
 from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
 from tread_bench.core.outputs import make_below, open_plain, refuse_linked
+from tread_bench.core.pages import pictures_of
 from tread_bench.core.records import Record
 
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")
 _DECODED = re.compile(rf"{decoded.FOLDER}/[0-9a-f]{{64}}\.safetensors")
-_BEGINNING = re.compile(r"\.lock(-\d+-of-\d+)?|\.turn|run\.log|\.seen-\w+")  # what a runner makes before its plan
+_BEGINNING = re.compile(
+    r"\.lock(-\d+-of-\d+)?|\.turn|\.numerics\.log|\.seen-\w+"
+)  # what a runner makes before its plan
 MADE = re.compile(  # what this program makes in a cell's folder
     rf"(cell|record|outcome|attempts|progress)\.json|log|\.lock|{_CHECKPOINT.pattern}|weights/\d+\.safetensors"
     rf"|samples/\d+\.png|(\w+/)?({TEMPORARIES.pattern})"
 )
-_NAMES = (
+_NAMES = (  # of what a runner makes after its plan, and may replace
     "plan.json",
     "suite.yaml",
     "records.jsonl",
@@ -53,14 +56,7 @@ _NAMES = (
     "cells",
     "timings",
     "decoded",
-    "stand-in",
-    "run.log",
 )
-_LOCK_TEXT = "tread-bench\n"  # in the lock of a folder that a runner has started
-_PLAN_KEYS = ("suite", "timing", "cells")
-_CELL_KEYS = ("cell", "suite", "row", "config")
-_HEAD_CHARACTERS = 4096  # of a page, among which it names its figures
-_FIGURES = re.compile(r'<meta name="figures" content="([^"]*)">')
 LOST_WITH_RUNNER = "broken off with its runner"
 
 
@@ -130,21 +126,16 @@ class RunFolder:
         return cell
 
     def refuse_foreign(self) -> None:
-        """Raises StoreError where files that this program did not make have names that a run gives to its own."""
+        """Raises UserError where a run must not begin: in another run, or among files with the names of its own."""
+        if is_run(self.root):
+            return
+        refuse_in_run("--out", self.root)
         taken = [name for name in _NAMES if os.path.lexists(self.root / name)]
-        if taken and not self._is_own():
+        if taken:
             raise StoreError(
                 f"--out {self.root} is not a run folder of tread-bench and contains {', '.join(taken)}, which a run "
                 "would replace; give another --out"
             )
-
-    def _is_own(self) -> bool:
-        """Whether a runner of this program started here: it has locked the folder, or left a plan or a cell."""
-        with suppress(OSError):
-            if (self.root / ".lock").read_text(errors="replace").startswith(_LOCK_TEXT):
-                return True
-        documents = ((self.plan_path, _PLAN_KEYS), *((p, _CELL_KEYS) for p in self.root.glob("cells/*/cell.json")))
-        return any(_has(path, keys) for path, keys in documents)
 
     def refuse_links(self, cell_ids: Iterable[str] = ()) -> None:
         """Raises OutputError where a folder that a command may write to is a link."""
@@ -387,15 +378,15 @@ class RunFolder:
         """Derived files that are missing, empty, or older than their sources; the page names its figures."""
         sources = [self.plan_path, *self.root.glob("cells/*/record.json")]
         latest = max(source.stat().st_mtime_ns for source in sources)
-        pictures = _pictures_of(self.root / "index.html")
+        pictures = pictures_of(self.root / "index.html")
         names = ("index.html", "results.csv", "records.jsonl", *(f"figures/{picture}" for picture in pictures or ()))
         stale = [name for name in names if not _is_current(self.root / name, latest)]
         return stale or (["figures"] if pictures is None else [])
 
     def restore_suite(self, source: str) -> None:
-        """Write suite.yaml again where it is missing or empty."""
+        """Write suite.yaml again where it is missing, or is not what was read."""
         path = self.root / "suite.yaml"
-        if not _is_current(path, 0):
+        if not path.is_file() or path.read_bytes() != source.encode():
             write_atomically(path, source)
 
     @contextmanager
@@ -407,27 +398,19 @@ class RunFolder:
         """
         made = [place for place in (self.root, *self.root.parents) if not place.exists()]
         before = set() if made else set(os.listdir(self.root))
-        with self._locked(".lock", "in use by another tread-bench", shared=bool(part)) as file:
+        with self._lock_file(".lock", "in use by another tread-bench", shared=bool(part)) as file:
             try:
                 if not part:
                     yield
                     return
                 name = f".lock-{part.replace('/', '-of-')}"
-                with self._locked(name, f"in use by another tread-bench for --shard {part}"):
+                with self._lock_file(name, f"in use by another tread-bench for --shard {part}"):
                     yield
             except UserError:
                 self._leave_nothing(file, before, made)
                 raise
 
-    @contextmanager
-    def _locked(self, name: str, state: str, shared: bool = False) -> Iterator[IO[str]]:
-        with self._lock_file(name, state, shared) as file:
-            if not os.fstat(file.fileno()).st_size:
-                file.write(_LOCK_TEXT)
-                file.flush()
-            yield file
-
-    def _lock_file(self, name: str, state: str, shared: bool) -> IO[str]:
+    def _lock_file(self, name: str, state: str, shared: bool = False) -> IO[str]:
         """The lock's file, opened and locked."""
         while True:
             try:
@@ -476,15 +459,6 @@ class RunFolder:
             yield
 
 
-def _has(path: Path, keys: Iterable[str]) -> bool:
-    """Whether a file is a JSON object with these keys."""
-    try:
-        content = json.loads(read_plain(path))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.keys() >= set(keys)
-
-
 def _is_aside(name: str) -> bool:
     """Whether a folder among the cells has the name of a cell whose removal was not finished."""
     return name.startswith(".") and name.endswith(_REMOVED)
@@ -521,16 +495,6 @@ def _is_current(path: Path, since_ns: int) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and found.st_size > 0 and found.st_mtime_ns >= since_ns
-
-
-def _pictures_of(page: Path) -> list[str] | None:
-    """Names of the files that were drawn with a page, from its head; None where it does not name them."""
-    try:
-        with open(page, encoding="utf-8", errors="replace") as file:
-            match = _FIGURES.search(file.read(_HEAD_CHARACTERS))
-    except OSError:
-        return None
-    return match.group(1).split() if match else None
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -23,7 +23,6 @@ from tread_bench.core.decoded import MOST_BYTES
 from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
 from tread_bench.core.files import StoreError, temporaries, write_atomically
 from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
-from tread_bench.core.outputs import refuse_irregular
 from tread_bench.core.plugin_code import code_by_row
 from tread_bench.core.records import DataFile
 from tread_bench.runner.executors.site import Site
@@ -114,8 +113,7 @@ def _resolved_there(
     said = ""
     if is_shared:
         said = seen.read_text(errors="replace").strip().rpartition("\n")[2]
-        refuse_irregular(folder.root / "run.log")
-        seen.replace(folder.root / "run.log")
+        seen.replace(folder.root / ".numerics.log")
     if end.failure:  # a refused run leaves no log behind
         raise StoreError(end.failure.replace(f"its log: {seen.name}", f"it last said: {said or 'nothing'}"))
     if not is_shared:
@@ -170,7 +168,7 @@ def write_plan(
     fresh: bool = False,
     files: Mapping[str, DataFile] | None = None,
 ) -> None:
-    """Write suite.yaml, plan.json, and a cell.json for every missing cell; remove what killed writers left.
+    """Write plan.json, suite.yaml, and a cell.json for every missing cell; remove what killed writers left.
 
     A run that resumes keeps the time of its first start, unless it starts afresh.
     """
@@ -187,8 +185,7 @@ def write_plan(
     for used in code.values():
         plugins |= used
 
-    # The suite as it was read, the run, and each missing cell.
-    write_atomically(folder.root / "suite.yaml", source)
+    # The run, by which the folder is known from then on, the suite as it was read, and each missing cell.
     document = RunPlan(
         suite=SuiteAbout(name=plan.suite.name, description=plan.suite.description),
         smoke=plan.is_smoke,
@@ -207,6 +204,7 @@ def write_plan(
         files=dict(files or {}),
     )
     write_document(folder.plan_path, document)
+    write_atomically(folder.root / "suite.yaml", source)
     for cell in missing:
         write_document(folder.made(cell.id) / "cell.json", _request(plan, cell, code[cell.row_key]))
 

@@ -13,7 +13,7 @@ import torch
 
 from tests.measure.sets.test_samples import all_of, images
 from tread_bench.core.errors import UserError
-from tread_bench.core.outputs import OutputError, is_own
+from tread_bench.core.outputs import OutputError
 from tread_bench.measure.sets import write
 from tread_bench.measure.sets.samples import open_samples
 from tread_bench.measure.sets.write import write_samples_npz
@@ -50,15 +50,17 @@ def test_equal_samples_are_equal_files_whatever_the_batch(tmp_path):
     assert len({path.read_bytes() for path in tmp_path.glob("*.npz")}) == 1
 
 
-def test_only_files_of_this_program_are_replaced(tmp_path):
+def test_files_are_replaced_with_overwrite_alone_and_links_never(tmp_path):
     path = tmp_path / "samples.npz"
-    write_samples_npz(path, pixels().split(4), 11, (3, 6, 5))
-    assert is_own(path)
-    np.savez(path, **np.load(path))  # the same arrays, by somebody else
-    assert not is_own(path)
+    path.write_bytes(b"mine")
+    with pytest.raises(OutputError, match=r"samples\.npz exists; give another path"):
+        write_samples_npz(path, iter(()), 11, (3, 6, 5))
+    assert path.read_bytes() == b"mine"
+    write_samples_npz(path, pixels().split(4), 11, (3, 6, 5), overwrite=True)
+    assert np.array_equal(all_of(open_samples(path)), images())
     (tmp_path / "link.npz").symlink_to(path)
     with pytest.raises(OutputError, match="it is a link"):
-        write_samples_npz(tmp_path / "link.npz", pixels().split(4), 11, (3, 6, 5))
+        write_samples_npz(tmp_path / "link.npz", pixels().split(4), 11, (3, 6, 5), overwrite=True)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.files import read_json, replacing, write_json
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.latent_manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
-from tread_bench.core.outputs import OutputError, refuse_foreign, refuse_irregular
+from tread_bench.core.outputs import OutputError, refuse_irregular
 from tread_bench.core.problems import validation_problems
 from tread_bench.data.encode.job import GENERATOR, SPLITS, Images, Job, claimed
 from tread_bench.data.encode.vae import CHUNK, Vae
@@ -196,9 +196,9 @@ class _Split:
             self.folder / f"latents-{number:05d}.safetensors": range(first, min(first + step, len(samples)))
             for number, first in enumerate(range(0, len(samples), step))
         }
-        refuse_foreign("--out", self.shards)
         refuse_irregular(self.folder / MANIFEST)
         for path in self.shards:
+            refuse_irregular(path)
             self._check_owner(path)
 
     @cached_property

@@ -11,11 +11,12 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from tread_bench.core.config.base import Model
+from tread_bench.core.destinations import claim_folders
 from tread_bench.core.files import read_document, temporaries, write_json
 from tread_bench.core.identity import canonical_json
 from tread_bench.core.latent_manifest import Quantity
 from tread_bench.core.locks import try_lock
-from tread_bench.core.outputs import OutputError, open_plain, refuse_foreign, refuse_linked
+from tread_bench.core.outputs import OutputError, open_plain, refuse_linked
 
 GENERATOR: Literal["tread-bench encode"] = "tread-bench encode"
 DOCUMENT = "encode.json"
@@ -61,11 +62,8 @@ def claimed(out: Path, job: Job) -> Iterator[None]:
     Raises:
         OutputError: the folder holds something else, or latents of another job; or another process writes to it.
     """
-    refuse_linked([out, *(out / name for name in SPLITS)])
-    refuse_foreign("--out", [out / DOCUMENT])
-    if out.is_dir() and not (out / DOCUMENT).exists() and (foreign := _foreign(out)):
-        raise OutputError(f"--out {out} contains {foreign}, which encode did not write; give another path")
-    out.mkdir(parents=True, exist_ok=True)
+    refuse_linked(out / name for name in SPLITS)
+    claim_folders(GENERATOR, {"--out": out})
     with open_plain(out / _LOCK, "a+") as lock:
         try:
             try_lock(lock)
@@ -73,12 +71,6 @@ def claimed(out: Path, job: Job) -> Iterator[None]:
             raise OutputError(f"--out {out}: another process is encoding into it; wait for it to end") from None
         _begin(out, job)
         yield
-
-
-def _foreign(out: Path) -> str:
-    """The first name in a folder that a start which was killed early does not leave; empty if none."""
-    left = {path.name for path in temporaries(out)} | {_LOCK}
-    return next(iter(sorted(path.name for path in out.iterdir() if path.name not in left)), "")
 
 
 def _begin(out: Path, job: Job) -> None:

@@ -136,6 +136,7 @@ def train_and_save(
     seed: int = 0,
     suite: str = "SUITE",
     max_width: int = MAX_WIDTH,
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Train the feature network of a data source and write it atomically as a safetensors file.
 
@@ -143,6 +144,7 @@ def train_and_save(
         iterations: optimiser steps of 128 images.
         max_width: most channels of a convolution; the last one's are the features.
         suite: the suite file that named the data; only stored in the file's metadata, as part of the command.
+        overwrite: whether a file at `path` is replaced; without it, one that is there is an OutputError.
 
     Returns:
         The file's metadata (name, command, data, accuracy), and `seconds`.
@@ -162,5 +164,5 @@ def train_and_save(
         "held_out_accuracy": round(held_out_accuracy, 4),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, classifier_file(classifier, about))
+    write_atomically(path, classifier_file(classifier, about), overwrite)
     return {**about, "path": str(path), "seconds": round(time.perf_counter() - start, 1)}

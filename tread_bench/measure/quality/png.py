@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from pathlib import Path
 
 import torch
 from PIL import Image
@@ -11,6 +12,8 @@ from torch import Tensor
 
 COLUMNS = 10
 GRID = "grid.png"  # name of the overview beside single images
+_MADE_HERE = ("Software", "tread-bench")  # in each file, by which the overview is known
+_HEAD_BYTES = 1024  # of a file, among which it says so
 
 
 def grid_png(pixels: Tensor) -> bytes:
@@ -30,12 +33,15 @@ def image_png(pixels: Tensor) -> bytes:
     """One image (C, H, W), uint8, of one or three channels."""
     array = pixels[0].numpy() if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous().numpy()
     buffer = BytesIO()
-    Image.fromarray(array).save(buffer, "PNG", pnginfo=_made_here())
+    about = PngInfo()
+    about.add_text(*_MADE_HERE)
+    Image.fromarray(array).save(buffer, "PNG", pnginfo=about)
     return buffer.getvalue()
 
 
-def _made_here() -> PngInfo:
-    """The mark by which `tread_bench.core.outputs` recognises such a file."""
-    about = PngInfo()
-    about.add_text("Software", "tread-bench")
-    return about
+def is_grid(path: Path) -> bool:
+    """Return whether a file is an overview that `grid_png` made, whatever the folder. Raises OSError."""
+    if path.name != GRID:
+        return False
+    with open(path, "rb") as file:
+        return "\0".join(_MADE_HERE).encode() in file.read(_HEAD_BYTES)

@@ -20,13 +20,12 @@ from torch import Tensor
 from tread_bench.core.data_paths import entries_below, folder_name
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import few
-from tread_bench.core.outputs import is_own
 from tread_bench.data.check import messages_of
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey
 from tread_bench.data.images.headers import problems_in_threads
 from tread_bench.data.latents.cache import remembered
-from tread_bench.measure.quality.png import GRID
+from tread_bench.measure.quality.png import is_grid
 from tread_bench.measure.sets.limits import MOST_SIDE, Unchanged
 
 Shape = tuple[int, int, int]  # (C, H, W)
@@ -182,7 +181,7 @@ def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
                 continue
             if not entry.is_file():
                 raise UserError(f"{entry.path}: a link to nothing, a device or a pipe; take it out")
-            if not _is_our_grid(entry):
+            if not is_grid(Path(entry.path)):
                 names.append(entry.path.removeprefix(root))
     except OSError as error:
         raise UserError(f"{error.filename or root} cannot be read ({error.strerror})") from None
@@ -194,11 +193,6 @@ def _listed(root: str, suffixes: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         raise UserError(f"{root}: no image files ({', '.join(suffixes)}); name a folder that has some")
     return tuple(sorted(names, key=_natural))
-
-
-def _is_our_grid(entry: os.DirEntry[str]) -> bool:
-    """Whether a file is the overview that `tread-bench sample` writes beside its images."""
-    return entry.name == GRID and is_own(Path(os.path.realpath(entry.path)))
 
 
 def _natural(name: str) -> tuple[list[str | int], str]:

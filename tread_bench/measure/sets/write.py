@@ -16,7 +16,6 @@ from torch import Tensor
 
 from tread_bench.core.errors import UserError
 from tread_bench.core.files import replacing
-from tread_bench.core.outputs import SAMPLES_MARK
 from tread_bench.measure.sets.npz_images import IMAGES
 
 LABELS = "arr_1"  # where ADM's files have classes
@@ -30,6 +29,7 @@ def write_samples_npz(
     shape: tuple[int, int, int],
     labels: NDArray[np.integer] | None = None,
     progress: Callable[[int, int], object] = lambda done, of: None,
+    overwrite: bool = False,
 ) -> None:
     """Write images to an .npz file in ADM's format, one batch in memory at a time. The file appears complete or not.
 
@@ -41,10 +41,11 @@ def write_samples_npz(
         shape: (C, H, W).
         labels: (count,) integers, their classes, in `arr_1` as int64; None: there are none.
         progress: called with (images written, count).
+        overwrite: whether a file at `path` is replaced.
 
     Raises:
         UserError: there is not enough space for the file.
-        OutputError: `path` is a link, a device or a folder.
+        OutputError: `path` is a link, a device or a folder; or a file, without `overwrite`.
         ValueError: the batches have other images than count and shape say, or the labels another number.
 
     Source of the format: Dhariwal and Nichol 2021, guided_diffusion, scripts/image_sample.py.
@@ -58,8 +59,7 @@ def write_samples_npz(
 
     # The images, one batch after the other.
     channels, height, width = shape
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        archive.comment = SAMPLES_MARK
+    with replacing(path, overwrite) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         with _member(archive, IMAGES, (count, height, width, channels), np.dtype(np.uint8)) as member:
             done = 0
             progress(done, count)
