@@ -15,6 +15,7 @@ from synthetic_studies import equal_cost, guidance
 from tests.browser_view import DESKTOP, PHONE, fits
 from tests.command_line import tread_bench
 from tests.many_families import holm_of_each
+from tread_bench.core.destinations import MARKER
 from tread_bench.core.documents import RunPlan
 from tread_bench.core.records import DataFile
 from tread_bench.core.statistics import LEVEL

@@ -26,7 +26,6 @@ from tread_bench.core.files import (
     StoreError,
     files_in,
     read_document,
-    read_bytes,
     write_atomically,
     write_json,
 )
