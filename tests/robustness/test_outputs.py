@@ -327,6 +327,10 @@ def test_files_are_written_in_one_place():
             "shutil.copytree",
             "shutil.rmtree",
         },  # in a temporary folder
+        "tread_bench/runner/executors/local.py": {  # folders for temporary files of runners that were killed
+            "open",
+            "shutil.rmtree",
+        },
         "tread_bench/data/images/stand_in.py": {  # in a folder that a smoke run has just made
             "(folder / split / 'state.json').write_text",
             "(folder / split / names[label] / f'{number:05d}.png').write_bytes",
