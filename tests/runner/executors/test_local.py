@@ -103,9 +103,12 @@ def test_a_log_that_cannot_be_written_is_a_reason(tmp_path):
     assert " is gone, or host " in run_one(Task("a", "operator:add", (2, 3), tmp_path / "file" / "log")).failure
 
 
-HOLD_THE_FOLDER = (
-    "from tread_bench.runner.executors import local; local._temporary_folder(); print(flush=True); input()"
-)
+HOLD_THE_FOLDER = """
+from tread_bench.runner.executors import local
+local._make_temporary_folder()
+print(flush=True)
+input()
+"""
 
 
 def holder_of_a_folder(place) -> subprocess.Popen[bytes]:

@@ -6,6 +6,7 @@ with its neighbours. A child ends with its server, and the server with the runne
 
 from __future__ import annotations
 
+import atexit
 import math
 import multiprocessing.util
 import os
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from tread_bench.core.cache import one_at_a_time
 from tread_bench.core.conditions import RunNumerics
@@ -146,7 +147,7 @@ def _check_gpus(tasks: Sequence[Task], there: int) -> None:
 
 def _start(task: Task, gpus: tuple[str, ...]) -> _Running:
     os.environ[RUNNER] = str(os.getpid())
-    _temporary_folder()
+    _make_temporary_folder()
     for left in reversed(range(STARTS)):
         inbox, outbox = _context.Pipe(duplex=False)
         process = _context.Process(target=_child, args=(task, outbox, gpus), daemon=True)
@@ -178,8 +179,8 @@ def _start_server() -> None:
 
 
 @cache
-def _temporary_folder() -> IO[str]:
-    """Have multiprocessing make its folder for temporary files, which the tasks use as well; the lock that marks it.
+def _make_temporary_folder() -> None:
+    """Have multiprocessing make its folder for temporary files, which the tasks use as well, and mark it by a lock.
 
     Folders of runners that were killed are removed.
     """
@@ -193,13 +194,15 @@ def _temporary_folder() -> IO[str]:
         tempfile.tempdir = before
 
     # The kernel releases the lock of a runner, however it dies; one that is just made is locked before others look.
+    if multiprocessing.parent_process() is not None:
+        return  # the folder is the parent's
     with one_at_a_time("temporary"):
         for mark in folder.parent.glob(f"pymp-*/{_MARK}"):
             if is_locked(mark) is False:
                 shutil.rmtree(mark.parent, ignore_errors=True)
         lock = open(folder / _MARK, "a")  # noqa: SIM115, held until this process ends
-        try_lock(lock, shared=True)
-    return lock
+        atexit.register(lock.close)
+        try_lock(lock)
 
 
 def _cpus() -> int:
