@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from tread_bench.data.images.family import ImageOptions
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")  # pixels alone: EPS would start Ghostscript
 _MODES = {1: ("L", ("L", "1")), 3: ("RGB", ("RGB", "L", "1", "P", "CMYK", "YCbCr"))}
 _MOST_PIXELS = 2**27  # of an image that is enlarged; for what is stored, Pillow has a limit of its own
+
+# What cannot be read is an error, and the rest of what Pillow says is of its own lines, whatever thread decodes.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
 @dataclass(frozen=True, slots=True)
