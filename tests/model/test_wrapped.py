@@ -657,10 +657,10 @@ def test_the_readme_s_training_loop_runs_and_learns():
 def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path, monkeypatch):
     (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
     (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending.md"))
-    (tmp_path / "my_backbone-1.dist-info").mkdir()
-    (tmp_path / "my_backbone-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (tmp_path / "mine-1.dist-info").mkdir()
+    (tmp_path / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"
-    (tmp_path / "my_backbone-1.dist-info" / "entry_points.txt").write_text(points)
+    (tmp_path / "mine-1.dist-info" / "entry_points.txt").write_text(points)
     suite = (CHECKOUT / "tests" / "plugin" / "backbone" / "snake.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine.yaml").write_text(suite.replace("{name: Snake, depth: 4, hidden: 32}", "{name: Mine}"))
 

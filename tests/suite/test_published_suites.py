@@ -203,7 +203,14 @@ COSTS: dict[str, CostFigures] = {}  # counted once for all rows that judge one n
 
 
 PLAN_DOCUMENT = RunPlan(
-    suite={"name": "s"}, timing={}, cells=[], references={}, numerics={"device": "cpu", "threads": 1}, versions={}
+    suite={"name": "s"},
+    timing={},
+    cells=[],
+    references={},
+    rows={},
+    started="2026-01-15T12:00:00+00:00",
+    numerics={"device": "cpu", "threads": 1},
+    versions={},
 )
 
 

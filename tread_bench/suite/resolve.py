@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.families import BackboneSpec, Family, make_spec
+from tread_bench.core.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.guidance import iteration_at
 from tread_bench.core.metrics import MetricOptions, Needs
-from tread_bench.core.problems import Loc, Problem, shortened, validation_problems
+from tread_bench.core.names import nearest
+from tread_bench.core.problems import Loc, Problem, all_problems, shortened
 from tread_bench.core.routed import Setting, with_blocks
 from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.selectors import find_selector
@@ -120,7 +121,9 @@ class Resolver:
             *_objective_problems(cell, draft),
             *self.files.problems(cell, draft, is_whole=not wrong & _DECIDE_WHAT_IS_READ),
         ]
-        backbone = [] if wrong & {"backbone", "data"} else self._backbone(cell)
+        backbone: tuple[Family, BackboneSpec] | list[Problem] = []
+        if "backbone" not in wrong:
+            backbone = self._backbone(cell) if "data" not in wrong else _on_any_data(cell)
         routes = self._resolve_routes(cell, *backbone) if isinstance(backbone, tuple) else ()
         problems += [problem for part in (backbone, routes) if isinstance(part, list) for problem in part]
         if isinstance(backbone, tuple) and isinstance(routes, tuple) and not wrong & {"method", "routes"}:
@@ -214,11 +217,14 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
         values = {"training": {"iterations": 1}, **values}  # replaced by its source's
     if has_budget(values):
         values = {**values, "training": {**values["training"], "iterations": MAX_NUMBER}}  # replaced by the budget's
-    try:
+    problems = all_problems(values, Cell)
+    if not problems:
         return Cell.model_validate(values), []
-    except ValidationError as error:
-        problems = list(validation_problems(error, Cell))
+
+    # A part with a mistake is left out; so is one whose key is probably misspelt.
     wrong = {problem.loc[0] for problem in problems}
+    misspelt = wrong - Cell.model_fields.keys()
+    wrong |= {meant for key in misspelt if (meant := nearest(str(key), Cell.model_fields))}
     sound = {key: value for key, value in values.items() if key not in wrong}
     if "backbone" in wrong:
         sound["backbone"] = "unknown"
@@ -255,12 +261,27 @@ def _find_backbone(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
     unread = list(_unread_text(cell, shape))
     if unread:
         return problems + unread
-    try:
-        spec = cell.backbone.spec(cell.data)
-    except ValidationError as error:
-        return [*problems, *validation_problems(error, family.spec, ("backbone",))]
+    _, published = find_family(cell.backbone.name)
+    wrong_sizes = all_problems({**published, **shape, **cell.backbone.sizes}, family.spec, ("backbone",))
+    if wrong_sizes:
+        return [*problems, *wrong_sizes]
+    spec = cell.backbone.spec(cell.data)
     problems += _too_large(family, spec)
     return problems or (family, spec)
+
+
+def _on_any_data(cell: Cell) -> tuple[Family, BackboneSpec] | list[Problem]:
+    """The family and its sizes for images that fit them, or what is wrong with them whatever the data are."""
+    try:
+        family = cell.backbone.family()
+    except ValueError as error:
+        return [Problem(str(error), ("backbone", "name"))]
+    patch = cell.backbone.sizes.get("patch")
+    side = 8 * patch if isinstance(patch, int) else cell.data.image_size
+    _, published = find_family(cell.backbone.name)
+    sizes = {**published, "image_size": side, "channels": 4, "num_classes": 0, **cell.backbone.sizes}
+    problems = all_problems(sizes, family.spec, ("backbone",))
+    return problems or (family, family.spec.model_validate(sizes))
 
 
 def _too_large(family: Family, spec: BackboneSpec) -> Iterator[Problem]:
