@@ -84,3 +84,20 @@ def test_a_misspelt_method_has_one_message(tmp_path: Path) -> None:
     with pytest.raises(SuiteError) as caught:
         load_suite(path)
     assert [one.message.split(";")[0] for one in caught.value.problems] == ["unknown key 'methd'"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (
+            {"base": {**SOUND["base"], "compute": {}}},
+            "compute is a key of the suite, not of a row: write it",
+        ),
+        ({"training": {"iterations": 10}}, "training is a key of cells: write it under base, or in a row"),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_where_it_belongs(changed: dict[str, Any], told: str, tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(yaml.safe_dump({**SOUND, **changed}))
+    with pytest.raises(SuiteError, match=told):
+        load_suite(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.files import write_atomically
 from tread_bench.core.outputs import try_file
 from tread_bench.core.records import Record
-from tread_bench.regression.baseline.baseline import Baseline, figures_of, read_baseline, write_baseline
+from tread_bench.regression.baseline.baseline import Baseline, CellFigures, figures_of, read_baseline, write_baseline
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Finding, Verdict, exit_status
 from tread_bench.regression.baseline.outputs import as_json, headline, junit, markdown
@@ -58,6 +58,8 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
     _refuse_unfinished(root, plan.cells, records, len(failed) if accept else 0)
     baseline = None if accept and not path.exists() else _baseline_of(root, suite, path)
     cells = figures_of(records)
+    if accept:
+        _refuse_unfit(root, suite, cells)
     findings = compare(baseline, cells, failed) if baseline else []
     status = 0 if accept else exit_status(findings)
     tell(findings, "check", suite, status, outputs)
@@ -92,6 +94,14 @@ def _refuse_unfinished(root: Path, planned: Sequence[str], records: Sequence[Rec
             f"{root} is not finished: {missing} of {of} cells have no record yet; run its suite again with "
             f"--out {root}, which resumes from there"
         )
+
+
+def _refuse_unfit(root: Path, suite: str, cells: Mapping[str, CellFigures]) -> None:
+    """Figures that would be unfit for a verdict against themselves are no baseline."""
+    findings = compare(Baseline(suite=suite, cells=dict(cells)), cells, {})
+    unfit = [f"{one.cell}, {one.figure}: {one.reason}" for one in findings if one.verdict is Verdict.UNFIT]
+    if unfit:
+        raise UserError("\n".join([f"{root} cannot be accepted, since no run could be compared with it:", *unfit]))
 
 
 def _baseline_of(root: Path, suite: str, path: Path) -> Baseline:

@@ -163,7 +163,7 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     try:
         return Suite.model_validate(data), []
     except ValidationError as error:
-        problems = list(validation_problems(error, Suite))
+        problems = [_in_its_place(problem) for problem in validation_problems(error, Suite)]
     wrong = {problem.loc[:2] if problem.loc[:1] == ("rows",) else problem.loc[:1] for problem in problems}
     if wrong & {(), ("base",), ("matrix",), ("rows",), ("overrides",)}:
         return None, problems
@@ -172,6 +172,14 @@ def _validated(data: Mapping[str, Any]) -> tuple[Suite | None, list[Problem]]:
     if rows or not data.get("rows"):
         return Suite.model_validate({"name": "unnamed", **sound, "rows": rows}), problems
     return None, problems
+
+
+def _in_its_place(problem: Problem) -> Problem:
+    """The problem; of a key of cells at the left margin, where it belongs."""
+    if problem.at_key and len(problem.loc) == 1 and problem.loc[0] in Cell.model_fields:
+        rule = f"{problem.loc[0]} is a key of cells: write it under base, or in a row"
+        return replace(problem, message=rule)
+    return problem
 
 
 def _apply(override: str, data: dict[str, Any], places: Places, roots: Roots) -> list[Problem]:

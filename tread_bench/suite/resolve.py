@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
-from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.guidance import iteration_at
 from tread_bench.core.metrics import MetricOptions, Needs
@@ -220,6 +221,13 @@ def _validated(values: dict[str, Any]) -> tuple[Cell, list[Problem]]:
     problems = all_problems(values, Cell)
     if not problems:
         return Cell.model_validate(values), []
+
+    # A key of the suite is in the wrong place.
+    for place, problem in enumerate(problems):
+        key = str(problem.loc[0])
+        if problem.at_key and len(problem.loc) == 1 and key in Suite.model_fields:
+            rule = f"{key} is a key of the suite, not of a row: write it at the left margin, beside base"
+            problems[place] = replace(problem, message=rule)
 
     # A part with a mistake is left out; so is one whose key is probably misspelt.
     wrong = {problem.loc[0] for problem in problems}
