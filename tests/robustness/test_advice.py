@@ -18,7 +18,7 @@ from tread_bench.runner.folder import RunFolder
 
 CHECKOUT = Path(__file__).parents[2]
 COMMANDS = typer.main.get_command(app).commands
-REMOVING = {"--fresh", "--retry-failed", "--yes", "--accept"}
+REMOVING = {"--fresh", "--retry-failed", "--yes", "--accept", "--overwrite"}
 
 
 def texts(path: Path) -> list[str]:
@@ -82,7 +82,7 @@ def test_a_file_that_the_system_does_not_hand_out_is_not_called_damaged(tmp_path
 def test_a_damaged_file_is_told_with_its_damage_and_kept(tmp_path):
     (tmp_path / "record.json").write_text('{"a": ')
     with pytest.raises(
-        StoreError, match=r"record.json cannot be read as JSON \(.*char 6\)\); restore it, or move it away"
+        StoreError, match=r"record.json cannot be read as JSON \(.*column 6\); restore it, or move it away"
     ):
         read_json(tmp_path / "record.json")
     assert (tmp_path / "record.json").exists()

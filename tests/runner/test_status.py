@@ -158,7 +158,7 @@ def test_a_smoke_run_is_said_to_be_one(folder):
     [
         "timing.pairs",
         "git",
-        *(pytest.param(key, marks=pytest.mark.slow) for key in ("timing.warmup", "rows", "smoke", "hardware", "files")),
+        *(pytest.param(key, marks=pytest.mark.slow) for key in ("timing.warmup", "smoke", "hardware", "files")),
     ],
 )
 def test_what_a_plan_leaves_out_has_the_default_of_its_model(folder, optional):
@@ -251,7 +251,7 @@ def test_a_cell_that_cannot_be_read_is_told_and_the_others_as_ever(folder):
     assert all("move it away and run its suite again" in cell.reason for cell in told if cell.state == "unreadable")
 
 
-def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder):
+def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder, tmp_path):
     dense, other, *_ = cells_of(folder)
     end(folder, dense)
     (folder.cell(other) / "record.json").write_text("{")
@@ -259,7 +259,7 @@ def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder):
     assert drawn.returncode == 0 and drawn.stderr.startswith(f"left out: {folder.cell(other)}")
     page = (folder.root / "index.html").read_text()
     assert f"{folder.cell(other)}/record.json cannot be read" in page and f'id="cell-{dense}"' in page
-    checked = tread_bench("check", folder.root, "--baseline", folder.root / "baseline.json", "--accept")
+    checked = tread_bench("check", folder.root, "--baseline", tmp_path / "baseline.json", "--accept")
     assert checked.returncode == 2 and "cannot be read" in checked.stderr
 
 

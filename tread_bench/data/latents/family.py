@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from glob import has_magic
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -178,7 +179,8 @@ def units(options: LatentsData, entries: tuple[str, ...]) -> list[str]:
 
 def _as_it_is(options: LatentsData, path: str) -> str:
     """A folder or file in the place of another, if it is of another layout: then it is not missing, but misnamed."""
-    there = folder_name(path) if os.path.isdir(path) else path.rstrip(os.sep)
+    folder = os.path.dirname(path) if has_magic(os.path.basename(path)) else path  # one without the layout's files
+    there = folder_name(folder) if os.path.isdir(folder) else path.rstrip(os.sep)
     return there if other_layout(options, there) else path
 
 

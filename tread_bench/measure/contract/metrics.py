@@ -39,7 +39,7 @@ OF_ITSELF, OF_ORDER = 0.01, 0.05  # of the distance to figures of noise: what dr
 OF_SOME_NOISE = 0.3  # of the distance to figures of images with some noise: the same
 SUM_ROUNDING = 1e-4  # of the distance to figures of noise, of a sum of terms
 ROUNDING = 1e-5  # relative
-HALVED = 0.6  # other images are not quite alike
+HALVED = 0.75  # between half, with some noise of other images, and the same
 
 Figures = Mapping[str, float]
 
