@@ -102,7 +102,7 @@ def _first(clean: Members, **about: object) -> bytes:
 @cache
 def _bomb(name: str) -> Entry:
     """A small file of a large member."""
-    return Entry(name, bytes(2**27), DEFLATED)
+    return Entry(name, bytes(2**29), DEFLATED)
 
 
 def _with_a_bomb(members: Members) -> list[Entry]:
