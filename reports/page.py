@@ -369,6 +369,8 @@ def _training(records: Sequence[Record]) -> dict[str, str]:
     for key in dict.fromkeys(chain.from_iterable(configs)):
         values = dict.fromkeys(flat(config.get(key)) or DASH for config in configs)
         settings[key] = " or ".join(values)
+    if "ema_decay" in settings:
+        settings["ema_decay"] += ", from step 0 at most (1 + step) / (10 + step)"
     return settings
 
 

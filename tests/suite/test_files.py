@@ -269,10 +269,10 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
     """
     macs, batch = 10**6, 4
     records = []
-    for row, step_ms in (("dense", [9.0, 10.0, 30.0]), ("elsewhere", [20.0])):
-        timing = SimpleNamespace(step_times_ms=step_ms, batch=batch)
+    for row, beside_ms, speedup in (("dense", [9.0, 10.0], 1.0), ("elsewhere", [30.0], 0.5)):  # disturbed
+        timing = SimpleNamespace(reference_step_times_ms=beside_ms, speedup=speedup, batch=batch)
         cost = SimpleNamespace(train_step_macs=macs, mean_train_step_macs=2 * macs)
-        records.append(SimpleNamespace(row=row, timing=timing, cost=cost))
+        records.append(SimpleNamespace(row=row, timing=timing, cost=cost, reference="dense-0"))
     plan = SimpleNamespace(smoke=False, numerics=SimpleNamespace(device="cuda", device_name="a GPU"))
     monkeypatch.setattr(hours, "read_run", lambda path: SimpleNamespace(plan=plan, records=records))
     show_plan(str(suite), ["metrics.generate=false", "seeds=2"], as_json=True, step_time=str(suite.parent))
@@ -285,9 +285,25 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
         assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
 
 
+@pytest.mark.parametrize("compute", [["compute.autocast=bfloat16"], ["compute.compile=true"]])
+def test_evaluations_of_another_rate_than_training_are_left_out(compute: list[str], suite: Path) -> None:
+    """They compute in float32 without compilation."""
+    found = []
+    for settings in ([], compute):
+        plan = load_plan(suite, settings, look=Look.NOT_AT_ALL)
+        table = [{"row": row, "training_macs": 0} for row in plan.rows]
+        hours_in_all = hours.add_hours(table, plan, hours.Pace({}, 1.0, "stated"))
+        found.append((hours_in_all, hours.hours_in_words(1.0, plan, hours.Pace({}, 1.0, "stated"))[0]))
+    (alike, told_alike), (other, told_other) = found
+    assert alike > 0 and "counted at the same MACs per second" in told_alike
+    assert other == 0 and "float32 without compilation" in told_other
+
+
 def test_rows_that_a_run_did_not_time_are_named(suite: Path) -> None:
     plan = load_plan(suite, look=Look.NOT_AT_ALL)
-    assert len(hours.hours_in_words(1234.5, plan, hours.Pace({}, 1.0, "stated"))) == 1
+    total, ideal = hours.hours_in_words(1234.5, plan, hours.Pace({}, 1.0, "stated"))
+    assert total.startswith("About 1,234 device-hours")
+    assert ideal.startswith("Rows with routes are counted at the ideal speed-up")
     total, others = hours.hours_in_words(1234.5, plan, hours.Pace({"dense": 1.0}, 1.0, "measured"))
     assert total.startswith("About 1,234 device-hours") and others.startswith("Not timed there: routed. ")
 

@@ -55,16 +55,22 @@ def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
 
 
 def _measured(run: Path) -> Pace:
-    """The pace at which a run's steps were timed, alone, by its records."""
+    """The pace of a run's rows, by its records: their paired speed-ups over the median step of their reference."""
     if not run.exists():
         raise UserError(f"--step-time {run}: neither a number of milliseconds nor a run folder or its export")
     source = read_run(run)
+    timed = [(record, record.timing, record.cost) for record in source.records if record.timing and record.cost]
+
+    # Steps of the same reference, timed with every row: what differs between them is the machine's.
+    references: dict[str, list[float]] = {}
+    for record, timing, _ in timed:
+        references.setdefault(record.reference, []).extend(timing.reference_step_times_ms)
+
+    # A row's step by its paired speed-up; it is timed with its routes as written.
     paces: dict[str, list[float]] = {}
-    for record in source.records:
-        if record.timing is not None and record.cost is not None:
-            step_s = median(record.timing.step_times_ms) / 1000
-            step_macs = record.cost.train_step_macs * record.timing.batch  # a step is timed with its routes as written
-            paces.setdefault(record.row, []).append(step_macs / step_s)
+    for record, timing, cost in timed:
+        step_ms = median(references[record.reference]) / timing.speedup
+        paces.setdefault(record.row, []).append(1000 * cost.train_step_macs * timing.batch / step_ms)
     if source.plan.smoke or not paces:
         why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
         raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
@@ -77,13 +83,20 @@ def _measured(run: Path) -> Pace:
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     """Add `device_hours` to each row, for all its cells; return their sum.
 
-    Evaluations are counted at the same MACs per second. Feature networks, decoding and starting are left out.
+    Evaluations are counted at the same MACs per second where they compute as a training step does, and else left out.
+    So are feature networks, decoding and starting.
     """
+    counts_evaluations = _evaluates_as_it_trains(plan)
     for row in table:
         cells = plan.rows[row["row"]]
-        macs = row["training_macs"] + _evaluation_macs(cells[0])
+        macs = row["training_macs"] + (_evaluation_macs(cells[0]) if counts_evaluations else 0)
         row["device_hours"] = len(cells) * pace.hours(row["row"], macs)
     return math.fsum(row["device_hours"] for row in table)
+
+
+def _evaluates_as_it_trains(plan: Plan) -> bool:
+    """Whether a training step computes in float32 without compilation, as evaluations always do."""
+    return plan.suite.compute.autocast == "none" and not plan.suite.compute.compile
 
 
 def _evaluation_macs(cell: PlannedCell) -> int:
@@ -98,10 +111,21 @@ def in_hours(hours: float) -> str:
 
 def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
+    evaluations = "Evaluations are counted at the same MACs per second; decoding"
+    if not _evaluates_as_it_trains(plan):
+        evaluations = (
+            "Evaluations compute in float32 without compilation, at a rate that a training step does not show: they, "
+            "decoding"
+        )
     lines = [
-        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. Evaluations are counted "
-        "at the same MACs per second; decoding, feature networks and starting are left out."
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}, feature "
+        "networks and starting are left out."
     ]
+    if not pace.by_row and any(cells[0].cell.routes for cells in plan.rows.values()):
+        lines.append(
+            "Rows with routes are counted at the ideal speed-up, which no machine reaches: `--step-time RUN`, a run "
+            "that timed their steps, gives the achieved one."
+        )
     others = [row for row in plan.rows if pace.by_row and row not in pace.by_row]
     if others:
         rule = "the median MACs per second of the rows that were, which a network of another size need not reach"
