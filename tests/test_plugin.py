@@ -42,7 +42,7 @@ SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
 SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
 METRIC = CHECKOUT / "tests" / "plugin" / "metric"
 INCEPTION = "measure/quality/networks/inception"
-DOCUMENT = CHECKOUT / "docs" / "extending.md"
+DOCUMENTS = CHECKOUT / "docs" / "extending"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
     METHOD: ("pyproject.toml", "mean_fill/family.py", "mean_fill/network.py", "mean_fill.yaml"),
@@ -257,45 +257,43 @@ def test_it_runs_dense_and_routed(told: Callable[..., str], tmp_path: Path) -> N
     assert (tmp_path / "index.html").is_file()
 
 
-def with_article(kind: str) -> str:
-    kind = "data source" if kind == "data" else kind
-    return f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+def page_of(kind: str) -> str:
+    return (DOCUMENTS / f"{kind}.md").read_text(encoding="utf-8")
 
 
-def blocks_of(section: str) -> list[str]:
-    """The code that a section of the document shows."""
-    return re.findall(r"^```\w+\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+def blocks_of(kind: str) -> list[str]:
+    """The code that the page of a kind shows."""
+    return re.findall(r"^```\w+\n(.*?)^```$", page_of(kind), re.MULTILINE | re.DOTALL)
 
 
-def section_of(heading: str) -> str:
-    """The document from a heading to the next one of the same level."""
-    level = heading.split()[0]
-    text = DOCUMENT.read_text(encoding="utf-8")
-    return text.split(f"\n{heading}\n", 1)[1].split(f"\n{level} ", 1)[0]
+def rows_of(kind: str, heading: str) -> list[str]:
+    """The names that the tables under a heading of a page explain."""
+    section = page_of(kind).split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
 @pytest.mark.parametrize("folder", SHOWN, ids=lambda folder: folder.name)
 def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
-    shown = blocks_of(section_of(f"## {with_article(folder.name).capitalize()}"))
+    shown = blocks_of(folder.name)
     assert [name for name in SHOWN[folder] if (folder / name).read_text(encoding="utf-8") not in shown] == []
 
 
 @pytest.mark.parametrize(
-    ("heading", "files"),
+    ("kind", "files"),
     [
-        ("## A rule of guidance", (*2 * ("diffusion/rules/family.py",), "../tests/diffusion/thinned.py")),
-        ("## A feature network", (f"{INCEPTION}/family.py", f"{INCEPTION}/family.py", f"{INCEPTION}/extractor.py")),
-        ("## An auxiliary loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
+        ("guidance", (*2 * ("diffusion/rules/family.py",), "../tests/diffusion/thinned.py")),
+        ("feature-network", (f"{INCEPTION}/family.py", f"{INCEPTION}/family.py", f"{INCEPTION}/extractor.py")),
+        ("loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
     ],
 )
-def test_the_document_shows_our_own_as_they_are(heading: str, files: tuple[str, ...]) -> None:
+def test_the_document_shows_our_own_as_they_are(kind: str, files: tuple[str, ...]) -> None:
     paths = [CHECKOUT / "pyproject.toml", *(CHECKOUT / "tread_bench" / file for file in files)]
-    for block, path in zip(blocks_of(section_of(heading)), paths, strict=True):
+    for block, path in zip(blocks_of(kind), paths, strict=True):
         assert block in path.read_text(encoding="utf-8")
 
 
 def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
-    text = DOCUMENT.read_text(encoding="utf-8")
+    text = page_of("README")
     groups = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     assert set(re.findall(r"\| `(tread_bench\.\w+)` \|", text)) == groups.keys()
     (listed,) = re.findall(r"need no torch, and `family.py` may\nimport them:\n\n(.*?)\.\n", text, re.DOTALL)
@@ -309,8 +307,7 @@ def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
 def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(PLUGIN))
     family, network = (importlib.import_module(f"snake_backbone.{name}") for name in ("family", "network"))
-    document = DOCUMENT.read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```python\n( {4}def init_module.*?)^```$", document, re.MULTILINE | re.DOTALL)
+    (shown,) = (block for block in blocks_of("backbone") if block.startswith("    def init_module"))
     built: dict[str, type] = {}
     exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
     monkeypatch.setattr(network, "Snake", built["Named"])
@@ -334,22 +331,21 @@ def test_the_document_names_every_check() -> None:
     )
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
-    kinds |= {"metric": METRIC_CHECKS, "feature network": EXTRACTOR_CHECKS}
-    kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "auxiliary loss": LOSS_CHECKS}
-    kinds |= {"rule of guidance": GUIDANCE_CHECKS}
+    kinds |= {"metric": METRIC_CHECKS, "feature-network": EXTRACTOR_CHECKS}
+    kinds |= {"sampler": SAMPLER_CHECKS, "selector": SELECTOR_CHECKS, "loss": LOSS_CHECKS}
+    kinds |= {"guidance": GUIDANCE_CHECKS}
     for kind, checks in kinds.items():
-        rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The check of {with_article(kind)}"), re.MULTILINE)
-        assert rows == [check.__name__.removeprefix("check_") for check in checks]
+        assert rows_of(kind, "The check") == [check.__name__.removeprefix("check_") for check in checks]
 
 
 def test_the_document_names_every_trait() -> None:
     identity = ("name", "options", "builder", "source")
     kinds = {"method": MethodFamily, "objective": ObjectiveFamily, "sampler": SamplerFamily, "data": DataFamily}
     kinds["selector"] = SelectorFamily
-    kinds |= {"metric": MetricFamily, "feature network": ExtractorFamily}
+    kinds |= {"metric": MetricFamily, "feature-network": ExtractorFamily}
     for kind, family in kinds.items():
-        rows = re.findall(r"^\| `(\w+)` \|", section_of(f"### The description of {with_article(kind)}"), re.MULTILINE)
-        assert rows == [field.name for field in fields(family) if field.name not in identity]
+        traits = [field.name for field in fields(family) if field.name not in identity]
+        assert rows_of(kind, "The description") == traits
 
 
 PYTHON = [folder / Path(files[1]).parent for folder, files in SHOWN.items()]

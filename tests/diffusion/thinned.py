@@ -1,4 +1,4 @@
-"""The rule of guidance that docs/extending.md shows."""
+"""The rule of guidance that docs/extending/guidance.md shows."""
 
 from typing import Literal
 
