@@ -41,7 +41,9 @@ DATA = CHECKOUT / "tests" / "plugin" / "data"
 SAMPLER = CHECKOUT / "tests" / "plugin" / "sampler"
 SELECTOR = CHECKOUT / "tests" / "plugin" / "selector"
 METRIC = CHECKOUT / "tests" / "plugin" / "metric"
-INCEPTION = "measure/quality/networks/inception"
+GUIDANCE = CHECKOUT / "tests" / "plugin" / "guidance"
+LOSS = CHECKOUT / "tests" / "plugin" / "loss"
+EXTRACTOR = CHECKOUT / "tests" / "plugin" / "feature-network"
 DOCUMENTS = CHECKOUT / "docs" / "extending"
 SHOWN = {
     PLUGIN: ("pyproject.toml", "snake_backbone/family.py", "snake_backbone/network.py", "snake.yaml"),
@@ -51,6 +53,9 @@ SHOWN = {
     SAMPLER: ("pyproject.toml", "two_step/family.py", "two_step/steps.py", "two_step.yaml"),
     DATA: ("pyproject.toml", "drawn_shapes/family.py", "drawn_shapes/source.py", "shapes.yaml"),
     METRIC: ("pyproject.toml", "feature_coverage/family.py", "feature_coverage/metric.py", "coverage.yaml"),
+    GUIDANCE: ("pyproject.toml", "thinned/family.py", "thinned.yaml"),
+    LOSS: ("pyproject.toml", "edge_loss/family.py", "edge_loss/network.py", "edges.yaml"),
+    EXTRACTOR: ("pyproject.toml", "random_convolution/family.py", "random_convolution/extractor.py", "random.yaml"),
 }
 
 
@@ -68,14 +73,18 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CHECKED = """\
 import json
-from tread_bench import (
-    check_backbone, check_data, check_method, check_metric, check_objective, check_sampler, check_selector
+from tread_bench.contract import (
+    check_backbone, check_data, check_extractor, check_guidance, check_loss, check_method, check_metric,
+    check_objective, check_sampler, check_selector,
 )
 from checkerboard.family import CHECKERBOARD
 from drawn_shapes.family import SHAPES
+from edge_loss.family import EDGES
 from feature_coverage.family import COVERAGE
 from mean_fill.family import MEAN_FILL
+from random_convolution.family import RANDOM_CONVOLUTION
 from snake_backbone.family import SNAKE
+from thinned.family import THINNED
 from trig_flow.family import TRIG
 from two_step.family import TWO_STEP
 
@@ -88,6 +97,9 @@ found = {
     "selector": check_selector(CHECKERBOARD),
     "data": check_data(SHAPES, {"count": 200}),
     "metric": check_metric(COVERAGE, changed={"neighbours": 3}),
+    "guidance": check_guidance(THINNED, {"weak": 0.5}),
+    "loss": check_loss(EDGES, {"weight": 0.5}),
+    "feature-network": check_extractor(RANDOM_CONVOLUTION, {"width": 8}, shape=(3, 32)),
 }
 print(json.dumps({name: [str(violation) for violation in violations] for name, violations in found.items()}))
 """
@@ -276,20 +288,6 @@ def rows_of(kind: str, heading: str) -> list[str]:
 def test_the_document_shows_the_files_as_they_are(folder: Path) -> None:
     shown = blocks_of(folder.name)
     assert [name for name in SHOWN[folder] if (folder / name).read_text(encoding="utf-8") not in shown] == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "files"),
-    [
-        ("guidance", (*2 * ("diffusion/rules/family.py",), "../tests/diffusion/thinned.py")),
-        ("feature-network", (f"{INCEPTION}/family.py", f"{INCEPTION}/family.py", f"{INCEPTION}/extractor.py")),
-        ("loss", ("model/losses/mae/family.py", "model/losses/mae/network.py")),
-    ],
-)
-def test_the_document_shows_our_own_as_they_are(kind: str, files: tuple[str, ...]) -> None:
-    paths = [CHECKOUT / "pyproject.toml", *(CHECKOUT / "tread_bench" / file for file in files)]
-    for block, path in zip(blocks_of(kind), paths, strict=True):
-        assert block in path.read_text(encoding="utf-8")
 
 
 def test_the_document_names_every_kind_and_what_is_torch_free() -> None:
@@ -542,3 +540,37 @@ def test_a_metric_runs_as_our_own_and_its_export_is_drawn_where_it_is_not_instal
     assert command_line.tread_bench("report", tmp_path / "export.json", "--out", there).returncode == 0
     assert (there / "results.csv").read_bytes() == (run / "results.csv").read_bytes()
     assert "of a metric that is not installed" in (there / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural", "name", "source"),
+    [
+        ("guidance", "guidance", "thinned", "thinned 0.1.0"),
+        ("loss", "losses", "edges", "edge-loss 0.1.0"),
+        ("feature-network", "extractors", "random-convolution", "random-convolution 0.1.0"),
+    ],
+)
+def test_a_kind_is_listed_and_keeps_the_contract(
+    installed: Path, violations: dict[str, list[str]], kind: str, plural: str, name: str, source: str
+) -> None:
+    listed = json.loads(run_with(installed, "-m", "tread_bench", "list", plural, "--json"))
+    assert [one["source"] for one in listed if one["name"] == name] == [source]
+    assert violations[kind] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("suite", "column", "value"),
+    [
+        (GUIDANCE / "thinned.yaml", "guidance", "thinned 0.5"),
+        (LOSS / "edges.yaml", "auxiliary", "edges"),
+        (EXTRACTOR / "random.yaml", "inception_score", ""),  # the digits' own network has logits
+    ],
+    ids=["guidance", "loss", "feature network"],
+)
+def test_a_kind_runs_as_our_own(told: Callable[..., str], tmp_path: Path, suite: Path, column: str, value: str) -> None:
+    told("run", suite, "--out", tmp_path)
+    with (tmp_path / "results.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["done", "done"] and rows[1][column] == value
+    assert rows[0]["fid"] != rows[1]["fid"]
