@@ -120,7 +120,7 @@ class ModulatedSpec(BackboneSpec):
 
 
 def test_conditioning_as_the_document_shows_it_is_sound(monkeypatch):
-    text = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "extending" / "backbone.md").read_text(encoding="utf-8")
     (code,) = (code for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "(state.c)" in code)
     exec(dedent(code), names := {"sinusoids": sinusoids, "TokenState": TokenState})
     for name in ("embed", "run_block"):

@@ -8,7 +8,6 @@ from typing import Literal
 import pytest
 from pydantic import Field
 
-from tests.diffusion.thinned import Thinned
 from tread_bench.contract import GUIDANCE_CHECKS, check_guidance
 from tread_bench.core.config.branches import Branch
 from tread_bench.core.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
@@ -59,10 +58,6 @@ class Rule(GuidanceOptions):
     @property
     def branches(self):
         return Branch("strong", routes=self.at(0.25)), Branch("weak", routes=self.at(0.75))
-
-
-def test_the_document_s_rule_is_sound():
-    assert check_guidance(GuidanceFamily(name="thinned", options=Thinned), {"weak": 0.5}) == []
 
 
 class NoBranch(Rule):

@@ -656,7 +656,7 @@ def test_the_readme_s_training_loop_runs_and_learns():
 @pytest.mark.slow
 def test_the_document_s_wrapped_backbone_runs_in_a_suite(tmp_path, monkeypatch):
     (tmp_path / "my_backbone_family.py").write_text(OWN_FAMILY)
-    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending.md"))
+    (tmp_path / "my_backbone_network.py").write_text(OWN_NETWORK + shown_code("docs/extending/backbone.md"))
     (tmp_path / "mine-1.dist-info").mkdir()
     (tmp_path / "mine-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
     points = "[tread_bench.backbones]\nMine = my_backbone_family:MINE\n"

@@ -1,4 +1,4 @@
-"""What the documents promise: links that lead somewhere, examples that work, the command that CI runs."""
+"""What the documents promise: links and paths that lead somewhere, examples that work, the command that CI runs."""
 
 from __future__ import annotations
 
@@ -57,6 +57,40 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert broken_links(page) == ["#two", "gone.md", "gone.svg", "page.md#three"]
+
+
+FOLDERS = ("backbones", "benchmarks", "docs", "reports", "suites", "tests", "tread_bench")
+
+
+def gone(file: Path) -> list[str]:
+    """Paths in backticks, from a folder of the checkout on, that lead nowhere; a word in capitals stands for any."""
+    named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*)`", prose(file))
+    return [path for path in named if not any(CHECKOUT.glob(re.sub(r"\b[A-Z]+\b", "*", path)))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_paths_lead_somewhere(document: str) -> None:
+    assert gone(CHECKOUT / document) == []
+
+
+def test_a_path_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`tests/gone.py` `docs/` `docs/methods/routes.md` `backbones/NAME/family.py` `runs/mine`\n")
+    assert gone(page) == ["tests/gone.py"]
+
+
+def test_every_row_of_what_to_change_names_files_and_tests() -> None:
+    text = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith(("| a ", "| the "))]
+    assert len(rows) == 11
+    for _, what, files, tests, _ in rows:
+        assert re.search(r"`(tread_bench|backbones|reports)/", files) and "`tests/" in tests, what
+
+
+def test_every_page_of_methods_names_its_code() -> None:
+    pages = set(CHECKOUT.glob("docs/methods/*.md")) - {CHECKOUT / "docs/methods/README.md"}
+    unnamed = [page.name for page in pages if not re.search(r"\n\nCode: `.*`\n$", page.read_text(encoding="utf-8"))]
+    assert unnamed == []
 
 
 def test_ci_runs_the_readme_s_test_command() -> None:

@@ -1,10 +1,10 @@
-"""The rule of guidance that docs/extending.md shows."""
+"""The rule itself, without torch."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from tread_bench import Branch, GuidanceOptions, Route
+from tread_bench import Branch, GuidanceFamily, GuidanceOptions, Route
 
 
 class Thinned(GuidanceOptions):
@@ -32,3 +32,6 @@ class Thinned(GuidanceOptions):
             Branch(name, routes=tuple(Route(block.start, block.end, rate) for block in self.blocks))
             for name, rate in zip(("strong", "weak"), self.rates, strict=True)
         )
+
+
+THINNED = GuidanceFamily(name="thinned", options=Thinned)
