@@ -224,7 +224,11 @@ def test_the_page_s_way_from_300_files_to_a_report_is_planned_without_a_mistake(
     suite = tmp_path / "pets.yaml"
     suite.write_text(page.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
     plan = load_plan(suite, ["metrics.generate=false"], look=Look.CONTENTS)
-    assert len(plan.cells) == 6
+    assert len(plan.cells) == 12
+    dense, *others = [planned.cell for planned in plan.cells if planned.seed == 0]
+    assert [bool(cell.routes) for cell in others] == [True, True, False]
+    assert all(cell.training.budget and cell.training.budget.macs_of == "dense" for cell in others)
+    assert others[-1].backbone.depth < dense.backbone.depth
     with pytest.raises(UserError, match=r"metrics\.validation_samples 31: data image_folder holds out 30 samples"):
         load_plan(suite, ["metrics.generate=false", "metrics.validation_samples=31"], look=Look.CONTENTS)
 
