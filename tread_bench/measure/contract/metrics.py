@@ -39,7 +39,7 @@ OF_ITSELF, OF_ORDER = 0.01, 0.05  # of the distance to figures of noise: what dr
 OF_SOME_NOISE = 0.3  # of the distance to figures of images with some noise: the same
 SUM_ROUNDING = 1e-4  # of the distance to figures of noise, of a sum of terms
 ROUNDING = 1e-5  # relative
-HALVED = 0.75  # between half, with some noise of other images, and the same
+HALVED = 0.6  # other images are not quite alike
 
 Figures = Mapping[str, float]
 
@@ -188,7 +188,7 @@ def _is_of_itself(subject: MetricSubject, name: str, value: float, stated: float
     # A mean over subsets, which another order draws anew: much nearer than images with some noise.
     digits = subject.digits
     in_order = subject.figures(digits[digits.labels.argsort(stable=True)], digits)
-    if abs(in_order[name] - value) > SUM_ROUNDING * of_noise:
+    if abs(in_order[name] - value) > ROUNDING * of_noise:
         return off <= OF_SOME_NOISE * abs(subject.as_measured[name] - stated)
 
     # An unbiased estimate, whose terms count different pairs: half as far off with twice the images.
