@@ -66,10 +66,11 @@ def _measured(run: Path) -> Pace:
     for record, timing, _ in timed:
         references.setdefault(record.reference, []).extend(timing.reference_step_times_ms)
 
-    # A row's step by its paired speed-up; it is timed with its routes as written.
+    # A row's step by its paired speed-up, that of the reference against itself being noise; routes are as written.
     paces: dict[str, list[float]] = {}
     for record, timing, cost in timed:
-        step_ms = median(references[record.reference]) / timing.speedup
+        speedup = 1.0 if record.cell == record.reference else timing.speedup
+        step_ms = median(references[record.reference]) / speedup
         paces.setdefault(record.row, []).append(1000 * cost.train_step_macs * timing.batch / step_ms)
     if source.plan.smoke or not paces:
         why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
@@ -123,8 +124,8 @@ def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     ]
     if not pace.by_row and any(cells[0].cell.routes for cells in plan.rows.values()):
         lines.append(
-            "Rows with routes are counted at the ideal speed-up, which no machine reaches: `--step-time RUN`, a run "
-            "that timed their steps, gives the achieved one."
+            "Rows with routes are counted at the ideal speed-up, that of their MACs: `--step-time RUN`, a run that "
+            "timed their steps, gives the achieved one."
         )
     others = [row for row in plan.rows if pace.by_row and row not in pace.by_row]
     if others:
