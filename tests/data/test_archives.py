@@ -28,7 +28,7 @@ from tread_bench.measure.weights_file import read_weights
 STATISTICS = {"mean": torch.zeros(1, 4, 1, 1), "std": torch.ones(1, 4, 1, 1)}
 MOMENTS = {"mean": torch.zeros(4, 2, 2), "logvar": torch.ones(4, 2, 2)}
 OPENED: set[str] = set()
-MOST_MIB = 128  # that a reader may add for a moment
+MOST_MIB = 64  # that a reader may add for a moment
 
 
 class Trap:

@@ -318,6 +318,16 @@ def test_training_time_that_holds_compilation_says_so(compiled, records, plan, t
     assert "includes compilation, if any" in page  # among the columns
 
 
+def test_the_decay_of_the_average_is_shown_with_its_warm_up(records, plan, tmp_path):
+    def trained(record, **settings):
+        training = {**record.config.get("training", {}), **settings}
+        return record.model_copy(update={"config": {**record.config, "training": training}})
+
+    render([trained(record, ema_decay=0.9999) for record in records[:2]], plan, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "0.9999, from step 0 at most (1 + step) / (10 + step)" in page
+
+
 @pytest.mark.slow
 def test_two_hundred_cells_can_still_be_mailed(tmp_path, plan):
     rows = {f"row {i}": f"{i % 8}:{8 + i % 4}@0.{1 + i // 8}" for i in range(40)}

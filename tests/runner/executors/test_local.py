@@ -140,8 +140,10 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_and_nothing_else(tmp
 
 
 @pytest.mark.slow
-def test_nothing_of_a_killed_run_stays_in_the_folder_of_temporary_files_after_the_next(tmp_path):
-    place = Path(tempfile.mkdtemp(dir="/tmp"))  # a path that is short enough for a socket
+def test_nothing_of_a_killed_run_stays_in_the_folder_of_temporary_files_after_the_next(tmp_path, request):
+    short = tempfile.TemporaryDirectory(dir="/tmp")  # a path that a socket may have
+    request.addfinalizer(short.cleanup)
+    place = Path(short.name)
     work = "import os, pathlib, tempfile; pathlib.Path(tempfile.mkdtemp(), 'x').touch(); os.kill({}, 9)"
     code = f"""
 import os
@@ -155,7 +157,6 @@ print(run_one(Task("a", "builtins:exec", ({work!r}.format(PID),), Path({str(tmp_
         subprocess.run(asked, env={**os.environ, "TMPDIR": str(place)}, capture_output=True, timeout=100)
         assert len(list(place.iterdir())) == left
     assert "ProcessLookupError" in (tmp_path / "log").read_text()
-    place.rmdir()
 
 
 def test_no_cell_makes_a_semaphore_that_a_kill_would_leave(task):
