@@ -28,7 +28,7 @@ from tread_bench.measure.weights_file import read_weights
 STATISTICS = {"mean": torch.zeros(1, 4, 1, 1), "std": torch.ones(1, 4, 1, 1)}
 MOMENTS = {"mean": torch.zeros(4, 2, 2), "logvar": torch.ones(4, 2, 2)}
 OPENED: set[str] = set()
-MOST_MIB = 64  # that a reader may add for a moment
+MOST_MIB = 256  # that a reader may add for a moment: half of the bomb, and more than a busy process moves by itself
 
 
 class Trap:
