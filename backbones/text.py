@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from tread_bench.core.families import BackboneSpec
+from tread_bench.core.describe.families import BackboneSpec
 
 
 class TextSpec(BackboneSpec):

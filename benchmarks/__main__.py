@@ -88,9 +88,9 @@ def measure(chosen: Sequence[Row], options: argparse.Namespace) -> int:
     from benchmarks.timing import Bench
     from benchmarks.yardstick import fastest_products
     from tread_bench.cli.console import stdout_console
-    from tread_bench.core.destinations import refuse_taken
-    from tread_bench.core.files import write_json
-    from tread_bench.core.outputs import try_file
+    from tread_bench.core.stored.destinations import refuse_taken
+    from tread_bench.core.stored.files import write_json
+    from tread_bench.core.stored.outputs import try_file
 
     # Where results go.
     path = options.json or Path("runs") / f"benchmarks-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"

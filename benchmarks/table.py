@@ -18,7 +18,7 @@ from benchmarks.row import Figure, Row, SkippedError, Verdict
 from benchmarks.timing import Bench
 from benchmarks.yardstick import Product
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
+from tread_bench.core.stored.files import write_atomically
 
 GENERATOR: Literal["tread-bench benchmarks"] = "tread-bench benchmarks"
 BEGIN, END = "<!-- begin: python -m benchmarks -->", "<!-- end: python -m benchmarks -->"

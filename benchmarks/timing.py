@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.row import Agreement, Figure
 from benchmarks.yardstick import Product
-from tread_bench.core.statistics import median_interval, paired_ratio
+from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.measure.speed.throughput import PairedTimes, Ready, interleave
 
 SECONDS = 20.0  # of measuring that a row gets

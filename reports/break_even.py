@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tread_bench.core.routes import parse_routes
-from tread_bench.core.selectors import DEFAULT_SELECTOR
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from tread_bench.core.conditions import Conditions, all_of, spread
-from tread_bench.core.records import Record
+from tread_bench.core.stored.conditions import Conditions, all_of, spread
+from tread_bench.core.stored.records import Record
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import names, number
 

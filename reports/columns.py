@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tread_bench.core.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
 from tread_bench.core.config.metrics import standard_metrics
-from tread_bench.core.metrics import Figure, known_figures
-from tread_bench.core.records import Record
-from tread_bench.core.routes import parse_routes
+from tread_bench.core.describe.metrics import Figure, known_figures
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.stored.columns import AFTER_FIGURES, BEFORE_FIGURES, Column, columns_of_route
+from tread_bench.core.stored.records import Record
 
 
 def _column(figure: Figure) -> Column:

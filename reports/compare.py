@@ -19,12 +19,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import JsonValue
 
-from tread_bench.core.conditions import decisive, is_same_figure
-from tread_bench.core.documents import RunPlan
 from tread_bench.core.names import few
-from tread_bench.core.records import DataFile, Record, paired_seed
-from tread_bench.core.redaction import own_name
-from tread_bench.core.statistics import (
+from tread_bench.core.numbers.statistics import (
     LEVEL,
     Estimate,
     against_best,
@@ -34,6 +30,10 @@ from tread_bench.core.statistics import (
     welch_difference,
     welch_p_value,
 )
+from tread_bench.core.stored.conditions import decisive, is_same_figure
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import DataFile, Record, paired_seed
+from tread_bench.core.stored.redaction import own_name
 from tread_bench.regression.history.configuration import of_quality
 from tread_bench.reports.comparison import Row, comparison
 from tread_bench.reports.numbers import names

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from tread_bench.core.documents import GitState
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
+from tread_bench.core.stored.documents import GitState
 from tread_bench.reports.compare import (
     Difference,
     Differing,

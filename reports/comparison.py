@@ -15,9 +15,8 @@ from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
-from tread_bench.core.routes import parse_routes
-from tread_bench.core.statistics import (
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.numbers.statistics import (
     LEVEL,
     AgainstBest,
     Estimate,
@@ -28,6 +27,7 @@ from tread_bench.core.statistics import (
     paired_p_value,
     paired_ratio,
 )
+from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side, with_labels
 from tread_bench.reports.columns import further_figures

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import decimals, interval, number

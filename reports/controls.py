@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
-from tread_bench.core.routes import parse_routes
-from tread_bench.core.statistics import LEVEL, holm, paired_difference, paired_p_value
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.numbers.statistics import LEVEL, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row, concluded
 from tread_bench.reports.equal_cost import AtEqualCost

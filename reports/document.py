@@ -13,9 +13,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import refuse_linked
-from tread_bench.core.pages import pictures_of
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.outputs import refuse_linked
+from tread_bench.core.stored.pages import pictures_of
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import number, plural
 from tread_bench.reports.tables import FORMATS, Entry, Table, flat

@@ -15,19 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
-from tread_bench.core.curves import Curve, Reached, over_seeds
-from tread_bench.core.power import detectable_difference
-from tread_bench.core.records import Evaluation, Record, TimingFigures, paired_seed
-from tread_bench.core.statistics import (
+from tread_bench.core.numbers.power import detectable_difference
+from tread_bench.core.numbers.statistics import (
     Estimate,
     Seeds,
     holm,
     paired_difference,
     paired_p_value,
 )
+from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import Row
+from tread_bench.reports.curves import Curve, Reached, over_seeds
 from tread_bench.reports.rates import Setting, images_per_s
 
 SAME_COST = 1e-3  # relative difference up to which two costs are compared as they are

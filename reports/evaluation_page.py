@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedSet, SetEvaluation, by_reason
+from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedSet, SetEvaluation, by_reason
 from tread_bench.reports.document import write_page, write_pictures
 from tread_bench.reports.figures.evaluation import pictures_of
 from tread_bench.reports.numbers import DASH, decimals, names, number, plural

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tread_bench.core.statistics import Estimate, paired_difference
+from tread_bench.core.numbers.statistics import Estimate, paired_difference
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row, lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
 
 MINUS = "\N{MINUS SIGN}"
 DASH = "\N{EN DASH}"

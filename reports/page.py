@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import Record
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import Record
 from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of

@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import NamedTuple
 
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
-from tread_bench.core.methods import find_method
-from tread_bench.core.records import Record
-from tread_bench.core.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.core.stored.records import Record
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import number

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from statistics import median
 
-from tread_bench.core.records import Record, TimingFigures
+from tread_bench.core.stored.records import Record, TimingFigures
 from tread_bench.reports import requested
 
 Setting = tuple[str, str, int]  # what dense steps must share: backbone, data and objective, batch

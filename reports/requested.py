@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.config.guidance import UNGUIDED
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.core.data_sources import DataFamily, data_sources
-from tread_bench.core.guidance import guidance_rules
-from tread_bench.core.methods import Evaluated, Tokens, methods
-from tread_bench.core.records import Record, seed_group
+from tread_bench.core.describe.data_sources import DataFamily, data_sources
+from tread_bench.core.describe.guidance import guidance_rules
+from tread_bench.core.describe.methods import Evaluated, Tokens, methods
+from tread_bench.core.stored.records import Record, seed_group
 
 Setting = dict[str, Any]
 

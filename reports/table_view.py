@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tread_bench.core.curves import Reached
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.columns import further_figures, title_of
 from tread_bench.reports.comparison import METRICS, Row
+from tread_bench.reports.curves import Reached
 from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio

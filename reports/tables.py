@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tread_bench.core.files import write_atomically
-from tread_bench.core.records import CostFigures, Evaluation, Record, TimingFigures
-from tread_bench.core.routes import parse_routes
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.reports import requested
 from tread_bench.reports.columns import columns_of
 from tread_bench.reports.comparison import comparison, record_order

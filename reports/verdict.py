@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.core.curves import Reached
-from tread_bench.core.power import detectable_difference
-from tread_bench.core.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.power import detectable_difference
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Group, Outcome, Row, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
+from tread_bench.reports.curves import Reached
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, interval, names, number, plural, ratio
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tread_bench.core import plugins
+from tread_bench.core.describe import plugins
 
 
 class Distribution(NamedTuple):

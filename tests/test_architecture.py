@@ -14,15 +14,15 @@ import grimp
 import networkx as nx
 import pytest
 
-from tread_bench.core.data_sources import data_sources
-from tread_bench.core.extractors import extractors
-from tread_bench.core.guidance import guidance_rules
-from tread_bench.core.losses import losses
-from tread_bench.core.methods import methods
-from tread_bench.core.metrics import known_figures, metrics
-from tread_bench.core.objectives import objectives
-from tread_bench.core.samplers import samplers
-from tread_bench.core.selectors import selectors
+from tread_bench.core.describe.data_sources import data_sources
+from tread_bench.core.describe.extractors import extractors
+from tread_bench.core.describe.guidance import guidance_rules
+from tread_bench.core.describe.losses import losses
+from tread_bench.core.describe.methods import methods
+from tread_bench.core.describe.metrics import known_figures, metrics
+from tread_bench.core.describe.objectives import objectives
+from tread_bench.core.describe.samplers import samplers
+from tread_bench.core.describe.selectors import selectors
 
 CHECKOUT = Path(__file__).parents[1]
 ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
@@ -31,7 +31,7 @@ AT_THE_ROOT = {*FILES, "backbones", "reports", "suites", *ROOMS}
 LIGHT = (
     "tread_bench",
     "tread_bench.cli.app",
-    "tread_bench.core.costs",
+    "tread_bench.core.numbers.costs",
     "tread_bench.suite.plan",
     "tread_bench.suite.load",
     "tread_bench.runner.folder",
@@ -81,8 +81,8 @@ def test_the_floors_hold() -> None:
 
 ACROSS = [
     ("tread_bench/model/ops/routing.py", "import tread_bench.cell.run", "floors"),
-    ("tread_bench/core/routes.py", "def late():\n    import tread_bench.suite.plan", "floors"),
-    ("tread_bench/core/routes.py", "import torch", "torch-free"),
+    ("tread_bench/core/describe/routes.py", "def late():\n    import tread_bench.suite.plan", "floors"),
+    ("tread_bench/core/describe/routes.py", "import torch", "torch-free"),
     ("tread_bench/suite/plan.py", "def late():\n    import timm", "torch-free"),
     ("tread_bench/runner/status.py", "import torch", "torch-free"),
     ("tread_bench/backbones/dit/family.py", "import torch", "torch-free"),
@@ -185,7 +185,7 @@ def test_importing_stays_light(module: str) -> None:
 
 
 def test_listing_and_resolving_backbones_stays_light() -> None:
-    statement = "import tread_bench.core.families as r; r.make_spec('DiT-S/2'); assert 'DiT' in r.families()"
+    statement = "import tread_bench.core.describe.families as r; r.make_spec('DiT-S/2'); assert 'DiT' in r.families()"
     assert heavy_imports(statement) == []
 
 

@@ -11,9 +11,9 @@ from types import FrameType
 import torch
 
 from tread_bench.cell.build import build_network
-from tread_bench.core.documents import CellRequest
-from tread_bench.core.draws import normal
-from tread_bench.core.routes import ResolvedRoute, Route
+from tread_bench.core.describe.routes import ResolvedRoute, Route
+from tread_bench.core.numbers.draws import normal
+from tread_bench.core.stored.documents import CellRequest
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.load import load_plan
 

@@ -9,8 +9,8 @@ from subprocess import CompletedProcess
 from tempfile import TemporaryDirectory
 
 from tests.command_line import figures, tread_bench
-from tread_bench.core.identity import Identity
-from tread_bench.core.records import Evaluation
+from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.records import Evaluation
 
 
 def owner(cell: str) -> Identity:

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tread_bench.api import Results, evaluate, load, run
-    from tread_bench.core import draws
     from tread_bench.core.config.branches import Branch
-    from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
-    from tread_bench.core.evaluations import SetEvaluation
-    from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
-    from tread_bench.core.families import (
+    from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
+    from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
+    from tread_bench.core.describe.families import (
         BackboneSpec,
         Cost,
         Family,
@@ -24,15 +22,17 @@ if TYPE_CHECKING:
         mirrored_skips,
         no_skips,
     )
-    from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
-    from tread_bench.core.losses import LossFamily, LossOptions
-    from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
-    from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
-    from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
+    from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
+    from tread_bench.core.describe.losses import LossFamily, LossOptions
+    from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+    from tread_bench.core.describe.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
+    from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
+    from tread_bench.core.describe.routes import Route
+    from tread_bench.core.describe.samplers import SamplerFamily
+    from tread_bench.core.describe.selectors import SelectorFamily, TokenOrder
+    from tread_bench.core.numbers import draws
     from tread_bench.core.problems import Problem
-    from tread_bench.core.routes import Route
-    from tread_bench.core.samplers import SamplerFamily
-    from tread_bench.core.selectors import SelectorFamily, TokenOrder
+    from tread_bench.core.stored.evaluations import SetEvaluation
     from tread_bench.data.contract import check_data
     from tread_bench.data.source import DataSource, ImageSet
     from tread_bench.diffusion.contract.guidance import check_guidance
@@ -77,10 +77,10 @@ __version__ = "0.1.0"
 
 _NAMES_BY_MODULE = {
     "api": ("Results", "evaluate", "load", "run"),
-    "core.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
-    "core.evaluations": ("SetEvaluation",),
-    "core.extractors": ("ExtractorFamily", "ExtractorOptions", "Published", "find_extractor"),
-    "core.families": (
+    "core.describe.data_sources": ("DataFamily", "DataOptions", "Decoding", "always_comparable", "no_files"),
+    "core.stored.evaluations": ("SetEvaluation",),
+    "core.describe.extractors": ("ExtractorFamily", "ExtractorOptions", "Published", "find_extractor"),
+    "core.describe.families": (
         "BackboneSpec",
         "Cost",
         "Family",
@@ -90,15 +90,15 @@ _NAMES_BY_MODULE = {
         "no_skips",
     ),
     "core.config.branches": ("Branch",),
-    "core.guidance": ("GuidanceFamily", "GuidanceOptions"),
-    "core.losses": ("LossFamily", "LossOptions"),
-    "core.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
-    "core.metrics": ("Estimate", "Figure", "MetricFamily", "MetricOptions", "Needs"),
-    "core.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
+    "core.describe.guidance": ("GuidanceFamily", "GuidanceOptions"),
+    "core.describe.losses": ("LossFamily", "LossOptions"),
+    "core.describe.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
+    "core.describe.metrics": ("Estimate", "Figure", "MetricFamily", "MetricOptions", "Needs"),
+    "core.describe.objectives": ("ObjectiveFamily", "ObjectiveOptions"),
     "core.problems": ("Problem",),
-    "core.routes": ("Route",),
-    "core.samplers": ("SamplerFamily",),
-    "core.selectors": ("SelectorFamily", "TokenOrder"),
+    "core.describe.routes": ("Route",),
+    "core.describe.samplers": ("SamplerFamily",),
+    "core.describe.selectors": ("SelectorFamily", "TokenOrder"),
     "data.contract": ("check_data",),
     "data.source": ("DataSource", "ImageSet"),
     "diffusion.contract.guidance": ("check_guidance",),
@@ -239,7 +239,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "draws":  # a module
-        return import_module(f"{__name__}.core.draws")
+        return import_module(f"{__name__}.core.numbers.draws")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
-from tread_bench.core.evaluations import SetEvaluation
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import shortened
-from tread_bench.core.records import Record
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.evaluations import SetEvaluation
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.options import Options
 from tread_bench.runner.sources import read_run
 

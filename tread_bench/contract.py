@@ -8,7 +8,7 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
-from tread_bench.core.violations import Violation, run_check
+from tread_bench.core.describe.violations import Violation, run_check
 from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
 from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS, GuidanceSubject, check_guidance
 from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pydantic import Field, model_validator
 
 from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
+from tread_bench.core.describe.selectors import TokenOrder
 
 
 class DiSSpec(BackboneSpec):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.selectors import TokenOrder
 
 
 class DiTSpec(BackboneSpec):

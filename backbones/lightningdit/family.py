@@ -8,8 +8,8 @@ from dataclasses import replace
 from pydantic import Field, model_validator
 
 from tread_bench.backbones.dit.family import DiTSpec, dit_cost
-from tread_bench.core.families import Cost, Family, Macs
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import Cost, Family, Macs
+from tread_bench.core.describe.selectors import TokenOrder
 
 
 class LightningDiTSpec(DiTSpec):

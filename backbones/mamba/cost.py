@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.families import Macs
+from tread_bench.core.describe.families import Macs
 
 EXPAND = 2  # inner channels per channel
 STATE = 16  # states per inner channel

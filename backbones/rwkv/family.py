@@ -8,9 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tread_bench.backbones.dit.family import FREQUENCIES
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
-from tread_bench.core.routes import Route
-from tread_bench.core.selectors import TokenOrder, keeps_grid, selectors
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.describe.selectors import TokenOrder, keeps_grid, selectors
 
 WKV_MACS = 6  # multiply-adds of Bi-WKV per token and channel, as counted in `tread_bench.model.ops.wkv`
 MLP_RATIO = 4

@@ -10,8 +10,8 @@ from pydantic import Field
 from tread_bench.backbones.dit.family import FREQUENCIES
 from tread_bench.backbones.mamba.cost import mixer_macs, mixer_params
 from tread_bench.backbones.text import TextSpec
-from tread_bench.core.families import Cost, Family, Macs
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import Cost, Family, Macs
+from tread_bench.core.describe.selectors import TokenOrder
 
 HEADS = 8  # width of the cross-attention, for any width of the network
 HEAD_DIM = 64

@@ -25,7 +25,7 @@ from benchmarks.peers import loading as peers
 from benchmarks.peers.packages import needed
 from benchmarks.row import Figure, agree, row
 from benchmarks.timing import Bench, always
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.data.hf_dataset.family import HfDatasetData
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.latents.family import LatentsData

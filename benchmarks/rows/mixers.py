@@ -17,7 +17,7 @@ from benchmarks.timing import Bench, always
 from tread_bench.backbones.mamba.mixer import Mamba
 from tread_bench.backbones.rwkv.family import DRWKVSpec
 from tread_bench.backbones.rwkv.network import SpatialMix
-from tread_bench.core.kernels import missing
+from tread_bench.core.describe.kernels import missing
 from tread_bench.model.ops.scan import prepare_scan, selective_scan
 from tread_bench.model.ops.wkv import bi_wkv, prepare_wkv
 

@@ -13,7 +13,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
-from tread_bench.core.objectives import objectives
+from tread_bench.core.describe.objectives import objectives
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style

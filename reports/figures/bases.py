@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.colors import Normalize
 
-from tread_bench.core.statistics import LEVEL, Estimate, against_best, mean_interval
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, against_best, mean_interval
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures.drawing import tones

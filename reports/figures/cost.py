@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
-from tread_bench.core.statistics import Estimate, mean_interval
+from tread_bench.core.numbers.statistics import Estimate, mean_interval
 from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import Line, lines_of
 from tread_bench.reports.figures import style

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from tread_bench.core.evaluations import EvaluatedFigure, SetEvaluation
+from tread_bench.core.stored.evaluations import EvaluatedFigure, SetEvaluation
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, Picture, clean, row_key
 from tread_bench.reports.numbers import decimals, number

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.comparison import Row

@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from tread_bench.core.records import RoutedFigures
-from tread_bench.core.statistics import (
+from tread_bench.core.numbers.statistics import (
     STRONG_EXCESS,
     WEAK_EXCESS,
     Estimate,
@@ -19,6 +18,7 @@ from tread_bench.core.statistics import (
     guidance_rates,
     mean_interval,
 )
+from tread_bench.core.stored.records import RoutedFigures
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from tread_bench.core.statistics import Estimate, mean_interval
+from tread_bench.core.numbers.statistics import Estimate, mean_interval
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import Panels, drawn_of, panels

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.comparison import Row

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.routes import parse_routes
-from tread_bench.core.selectors import DEFAULT_SELECTOR
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style

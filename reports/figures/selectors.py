@@ -8,8 +8,8 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tread_bench.core.selectors import DEFAULT_SELECTOR
-from tread_bench.core.statistics import Estimate
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of

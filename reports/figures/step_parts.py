@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tread_bench.core.records import STEP_PARTS, StepPart
+from tread_bench.core.stored.records import STEP_PARTS, StepPart
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import style_forest

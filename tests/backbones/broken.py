@@ -11,8 +11,8 @@ from itertools import count
 import torch
 from torch import nn
 
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import unpatchify
 

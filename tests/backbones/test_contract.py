@@ -14,7 +14,7 @@ from torch import nn
 
 from tests.backbones import broken
 from tread_bench.contract import CHECKS, Subject, check_backbone, run_check
-from tread_bench.core.families import BackboneSpec, families
+from tread_bench.core.describe.families import BackboneSpec, families
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from tests.backbones import networks
 from tests.backbones.networks import drawn, inputs
 from tread_bench import Route, create_backbone
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import make_spec
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.ops.patching import unpatchify
 
 FAMILY = "DiS"

@@ -8,8 +8,8 @@ import torch
 from tests.backbones import networks
 from tests.backbones.networks import inputs
 from tread_bench import Route, create_backbone
-from tread_bench.core.costs import cost_figures
-from tread_bench.core.families import make_spec
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.numbers.costs import cost_figures
 
 FAMILY = "DiT"
 SMALL = networks.SMALL[FAMILY]

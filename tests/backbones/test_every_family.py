@@ -10,8 +10,8 @@ import torch
 
 from tests.backbones.networks import ROUTES, SMALL, TEXT, drawn, inputs, small, text_inputs
 from tread_bench import Route, create_backbone
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import find_family, make_spec
+from tread_bench.core.describe.families import find_family, make_spec
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
 FAMILIES = ("DiT", "SiT", "LightningDiT", "U-ViT", "DiS", "ZigMa", "Diffusion-RWKV")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tread_bench.contract import check_backbone
-from tread_bench.core.families import families
+from tread_bench.core.describe.families import families
 from tread_bench.measure.inside.gradients import block_parameters
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}

@@ -10,9 +10,9 @@ from tests.backbones import networks
 from tests.backbones.networks import drawn, inputs, text_inputs
 from tread_bench import Route, create_backbone
 from tread_bench.backbones.zigma.network import zigzag_paths
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import make_spec
-from tread_bench.core.routes import ResolvedRoute
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.describe.routes import ResolvedRoute
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.model.backbone import run_blocks
 from tread_bench.model.ops.patching import unpatchify
 

@@ -16,9 +16,9 @@ from tests.cell.test_step import OWNER, ROUTED, fingerprint, interrupted, make_c
 from tests.toy_suite import no_figures
 from tread_bench.cell.loop import train
 from tread_bench.cell.step import Trainer
-from tread_bench.core import draws
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers import draws
 
 SPRINT = {"method": "sprint", "routes": "1:2@0.75", "selector": "strided"}
 ONE_EPOCH = {"batch": 500, "iterations": 5}  # 1,438 digits: an epoch ends within the third batch

@@ -21,10 +21,10 @@ from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
 from tread_bench.cell.step import Trainer
-from tread_bench.core.conditions import Numerics, RunNumerics
 from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.conditions import Numerics, RunNumerics
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.backbone import Backbone

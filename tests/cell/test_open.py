@@ -11,7 +11,7 @@ import pytest
 from tests.command_line import tread_bench
 from tread_bench.cell import open as open_module
 from tread_bench.cell.open import Job
-from tread_bench.core.files import StoreError
+from tread_bench.core.stored.files import StoreError
 
 BRIEF = ("training.iterations=2", "metrics.at=[2]", "training.checkpoint_every=2", "timing.pairs=0", "seeds=1")
 

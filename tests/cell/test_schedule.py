@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.schedule import learning_rate, mean_share, routing_share, stretches
+from tread_bench.core.numbers.schedule import learning_rate, mean_share, routing_share, stretches
 
 
 def shares(schedule, iterations=10):

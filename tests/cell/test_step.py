@@ -11,9 +11,9 @@ from tread_bench.cell import ema
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.step import Trainer
-from tread_bench.core import draws
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.schedule import warmup_factor
+from tread_bench.core.numbers import draws
+from tread_bench.core.numbers.schedule import warmup_factor
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.model.methods.base import BatchRange, draw_ids

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
-from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.power import seeds_to_find
-from tread_bench.core.records import Evaluation
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.power import seeds_to_find
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.records import Evaluation
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan
 

@@ -11,7 +11,7 @@ import yaml
 from tests.data.test_encode import HELD_OUT, TRAIN, write_images
 from tests.data.tiny_vae import SIDE, write_vae
 from tread_bench.cli.app import app
-from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.data import data_of

@@ -15,10 +15,10 @@ import pytest
 from tests.command_line import command, hear_signals, wait_for
 from tests.run_folders import new_folder
 from tread_bench.cli.display import Lines
-from tread_bench.core.conditions import Conditions
-from tread_bench.core.documents import Choices, MeasuredMemory, MeasuredSpeed
-from tread_bench.core.files import StoreError, write_json
-from tread_bench.core.initial_record import initial_record
+from tread_bench.core.stored.conditions import Conditions
+from tread_bench.core.stored.documents import Choices, MeasuredMemory, MeasuredSpeed
+from tread_bench.core.stored.files import StoreError, write_json
+from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder

@@ -22,7 +22,7 @@ from tread_bench.cli.run_samples import GeneratedStore
 from tread_bench.cli.sample import SampledCell
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
-from tread_bench.core.evaluations import SetEvaluation
+from tread_bench.core.stored.evaluations import SetEvaluation
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fingerprint import protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tread_bench.cli.sample import _refuse_another_decoder
-from tread_bench.core.data_files import ChangedDataError, DataFiles
+from tread_bench.core.stored.data_files import ChangedDataError, DataFiles
 from tread_bench.data.latents.family import LatentsData
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.conditions import Conditions, all_of, differences, spread
+from tread_bench.core.stored.conditions import Conditions, all_of, differences, spread
 
 NUMERICS = {
     "device": "cpu", "device_count": 1, "device_name": "A", "cpu_capability": "AVX2", "threads": 1,

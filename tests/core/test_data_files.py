@@ -16,10 +16,10 @@ from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
-from tread_bench.core import data_files
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.files import files_of
-from tread_bench.core.data_files import (
+from tread_bench.core.stored import data_files
+from tread_bench.core.stored.data_files import (
     ENDS_BYTES,
     ChangedDataError,
     DataFiles,
@@ -27,8 +27,8 @@ from tread_bench.core.data_files import (
     content_sha256,
     look_at,
 )
-from tread_bench.core.data_paths import folder_name
-from tread_bench.core.documents import Choices
+from tread_bench.core.stored.data_paths import folder_name
+from tread_bench.core.stored.documents import Choices
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tread_bench.core.data_paths import expanded
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import expanded
 
 SUFFIXES = (".parquet", ".pq")
 

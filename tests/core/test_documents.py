@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.core.documents import CellRequest, RunPlan
-from tread_bench.core.files import StoreError, read_document
-from tread_bench.core.records import Record
+from tread_bench.core.stored.documents import CellRequest, RunPlan
+from tread_bench.core.stored.files import StoreError, read_document
+from tread_bench.core.stored.records import Record
 
 STORED = Path(__file__).parents[1] / "stored"
 MODELS = {"record": Record, "plan": RunPlan, "cell": CellRequest}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 
 DRAWS = {
     "uniform": lambda first, count: draws.uniform(3, "noise", first, count, (2, 5)),

@@ -10,12 +10,12 @@ import pytest
 from pydantic import Field, ValidationError
 
 from tests.announced import Distribution, announce, point
-from tread_bench.core import families as registry
-from tread_bench.core import plugins
+from tread_bench.core.describe import families as registry
+from tread_bench.core.describe import plugins
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.errors import UserError, printable
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs, find_family, make_spec
-from tread_bench.core.routes import parse_routes
-from tread_bench.core.selectors import TokenOrder
 
 
 class ToySpec(BackboneSpec):
@@ -174,7 +174,7 @@ def test_ctrl_c_during_an_import_is_no_fault_of_a_plug_in_whatever_exception_bec
 
 def test_the_torch_free_floor_does_not_import_torch():
     code = (
-        "import sys, tread_bench.suite.load, tread_bench.suite.schema, tread_bench.core.families as r; r.families(); "
-        "r.make_spec('DiT-S/2'); sys.exit('torch' in sys.modules)"
+        "import sys, tread_bench.suite.load, tread_bench.suite.schema, tread_bench.core.describe.families as r; "
+        "r.families(); r.make_spec('DiT-S/2'); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

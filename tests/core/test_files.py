@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tread_bench.core.files import StoreError, read_json
+from tread_bench.core.stored.files import StoreError, read_json
 
 
 def test_a_document_may_stand_behind_a_link(tmp_path):

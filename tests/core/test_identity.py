@@ -17,7 +17,7 @@ from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.errors import UserError
-from tread_bench.core.identity import StrangerError
+from tread_bench.core.stored.identity import StrangerError
 from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tread_bench.core import kernels
-from tread_bench.core.kernels import KERNELS, missing, resolve_kernels
+from tread_bench.core.describe import kernels
+from tread_bench.core.describe.kernels import KERNELS, missing, resolve_kernels
 
 
 def installed(monkeypatch, *modules):
@@ -59,7 +59,7 @@ def test_numba_is_imported_by_the_backbones_that_use_it_alone():
     script = """
 import sys
 import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
-from tread_bench.core.families import families
+from tread_bench.core.describe.families import families
 kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
 small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
 families()["DiT"].build(families()["DiT"].spec(**small, heads=2), kernels)

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.latent_manifest import LatentManifest, manifest_path, manifests_of, read_manifest
+from tread_bench.data.latents.manifest import LatentManifest, manifest_path, manifests_of, read_manifest
 
 FACTS: dict[str, Any] = {
     "quantity": "mean_logvar",

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from tests.run_folders import put
-from tread_bench.core import plugin_code
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.plugin_code import code_by_row, code_of
+from tread_bench.core.describe import plugin_code
+from tread_bench.core.describe.plugin_code import code_by_row, code_of
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tread_bench.core.redaction import Redaction
+from tread_bench.core.stored.redaction import Redaction
 
 FILES = ("/home/anna/data/train/0.parquet", "/home/anna/data/held out/0.parquet", "/mnt/My Disk/inception.pt")
 REDACTION = Redaction(

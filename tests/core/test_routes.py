@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tread_bench.core.routes import (
+from tread_bench.core.describe.routes import (
     ResolvedRoute,
     Route,
     as_routes,

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from tests.many_families import holm_of_each
-from tread_bench.core.statistics import (
+from tread_bench.core.numbers.statistics import (
     Estimate,
     _critical_value,
     against_best,

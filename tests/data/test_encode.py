@@ -18,17 +18,17 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.draws import normal
 from tread_bench.core.errors import UserError
-from tread_bench.core.latent_manifest import LatentManifest, read_manifest
-from tread_bench.core.outputs import OutputError
+from tread_bench.core.numbers.draws import normal
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.check import data_problems
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.job import Job
 from tread_bench.data.encode.vae import Vae
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.data.latents.manifest import LatentManifest, read_manifest
 from tread_bench.data.open import open_data
 from tread_bench.data.parquet.family import ParquetData
 from tread_bench.data.random_latents.family import RandomLatentsData

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.run_folders import new_folder
-from tread_bench.core.data_files import ChangedDataError
-from tread_bench.core.data_sources import find_data_source
-from tread_bench.core.documents import Choices
+from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import ChangedDataError
+from tread_bench.core.stored.documents import Choices
 from tread_bench.data.check import data_problems
 from tread_bench.data.glyphs import family, fonts
 from tread_bench.data.glyphs.family import GlyphsData

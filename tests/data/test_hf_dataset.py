@@ -13,7 +13,7 @@ import torch
 from tests.data.image_sets import pictures, write_dataset
 from tests.data.test_parquet import png
 from tread_bench.contract import check_data
-from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.hf_dataset.family import HfDatasetData

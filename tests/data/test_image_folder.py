@@ -13,9 +13,9 @@ from PIL import Image
 
 from tests.data.image_sets import write_folder
 from tread_bench.contract import check_data
-from tread_bench.core.data_files import look_at
-from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import look_at
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.images import encoded

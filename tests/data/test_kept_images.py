@@ -14,7 +14,7 @@ import pytest
 from tests.data.test_parquet import COLOUR, png, write
 from tests.model.methods.subjects import cell_of
 from tread_bench.cell.open import Job
-from tread_bench.core import decoded
+from tread_bench.core.stored import decoded
 from tread_bench.data.digits.family import DigitsData
 from tread_bench.data.images import kept
 from tread_bench.data.open import open_data

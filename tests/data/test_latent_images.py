@@ -131,7 +131,7 @@ def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: p
 
 
 def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -> None:
-    from tread_bench.core.routed import setting_of
+    from tread_bench.core.describe.routed import setting_of
 
     settings, _ = with_images("repa", tmp_path)
     refused = repa_cell({**settings, "train_images": None})

@@ -16,14 +16,14 @@ from pydantic import ValidationError
 from safetensors.torch import load_file, save_file
 
 from tests.data.latent_layouts import PEERS, SHAPE, write_npy_listed, written
-from tread_bench.core import draws
-from tread_bench.core.data_sources import find_data_source
+from tread_bench.core.describe.data_sources import find_data_source
 from tread_bench.core.errors import UserError
-from tread_bench.core.latent_manifest import MANIFEST, LatentManifest, read_manifest
+from tread_bench.core.numbers import draws
 from tread_bench.data.check import data_problems
 from tread_bench.data.contract import check_data
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS
+from tread_bench.data.latents.manifest import MANIFEST, LatentManifest, read_manifest
 from tread_bench.data.latents.source import drawn_noise
 from tread_bench.data.open import open_data
 from tread_bench.suite.files import Look

@@ -5,8 +5,8 @@ import psutil
 import pytest
 import torch
 
-from tread_bench.core import draws
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers import draws
 from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.data.source import from_uint8

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, PEERS, SHAPE, SIDE, written
-from tread_bench.core.data_paths import is_missing
 from tread_bench.core.problems import SuiteError
+from tread_bench.core.stored.data_paths import is_missing
 from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LATENTS, LatentsData
 from tread_bench.data.latents.layouts import LAYOUTS

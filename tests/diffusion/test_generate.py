@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from tread_bench.core.config.sampling import Churn, Sampling
-from tread_bench.core.families import make_spec
-from tread_bench.core.samplers import find_sampler
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.describe.samplers import find_sampler
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm

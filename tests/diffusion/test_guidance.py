@@ -13,9 +13,9 @@ from tread_bench import create_backbone
 from tread_bench.core.config.branches import Branch, calls
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.costs import sampling_macs
-from tread_bench.core.routed import Setting, setting_of, with_blocks
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.routed import Setting, setting_of, with_blocks
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives.build import build_objective

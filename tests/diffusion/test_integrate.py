@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.samplers import find_sampler, samplers
+from tread_bench.core.describe.samplers import find_sampler, samplers
 from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.integrate import integrate
 

@@ -18,7 +18,7 @@ from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, p
 
 from tests.measure import adm_evaluator as adm
 from tread_bench.core.config.metrics import Metrics, in_protocol
-from tread_bench.core.metrics import metrics
+from tread_bench.core.describe.metrics import metrics
 from tread_bench.measure.quality.features import images_to_features
 from tread_bench.measure.quality.fid.metric import at_least_zero, features_to_fid, statistics_to_fid
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.data.tiny_vae import LATENT, SIDE, write_vae
-from tread_bench.core.data_sources import Decoding
+from tread_bench.core.describe.data_sources import Decoding
 from tread_bench.core.errors import UserError
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.source import to_uint8

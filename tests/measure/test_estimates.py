@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tread_bench.core.metrics import Estimate, Needs, find_metric
+from tread_bench.core.describe.metrics import Estimate, Needs, find_metric
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.errors import UserError
-from tread_bench.core.kernels import resolve_kernels
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.routed import setting_of, with_blocks
+from tread_bench.core.describe.routed import setting_of, with_blocks
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses

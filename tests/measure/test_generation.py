@@ -19,12 +19,12 @@ from torch_fidelity import FeatureExtractorInceptionV3, calculate_metrics
 from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tests.measure import adm_evaluator
-from tread_bench.core.cache import cache_folder
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import Needs
+from tread_bench.core.stored.cache import cache_folder
 from tread_bench.data.source import DataSource, ImageSet, to_uint8
 from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor

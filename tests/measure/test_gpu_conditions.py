@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch
 
-from tread_bench.core.records import GpuConditions
+from tread_bench.core.stored.records import GpuConditions
 from tread_bench.measure.speed.gpu_conditions import THROTTLE_REASONS, gpu_reader, nvml_problem, read_gpu
 from tread_bench.regression.baseline.gpu_rule import SLOWDOWNS
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.costs import cost_of
-from tread_bench.core.families import make_spec
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.families import make_spec
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.measure.macs import count_cost
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from tests.announced import announce
 from tread_bench.contract import METRIC_CHECKS, check_metric
-from tread_bench.core import metrics as registry
-from tread_bench.core import plugins
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.metrics import MetricOptions, Needs, find_metric, metrics
+from tread_bench.core.describe import metrics as registry
+from tread_bench.core.describe import plugins
+from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric, metrics
 
 PAIR, FID = find_metric("precision_recall"), find_metric("fid")
 OPTIONS = {"fid_infinity": {"smallest": 100}}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from tread_bench.core.records import STEP_PARTS
+from tread_bench.core.stored.records import STEP_PARTS
 from tread_bench.measure.speed.parts import part_of, step_parts
 
 CPU = torch.device("cpu")

@@ -15,8 +15,8 @@ from sklearn.datasets import load_digits
 
 from tests.measure.random_images import random_images
 from tread_bench.core.config.metrics import in_protocol
-from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork
-from tread_bench.core.extractors import find_extractor
+from tread_bench.core.describe.extractors import find_extractor
+from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
 from tread_bench.measure.quality.features import Extractor, Features, open_extractor

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.families import make_spec
+from tread_bench.core.describe.families import make_spec
 from tread_bench.data.source import ImageSet
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from tread_bench.core.costs import cost_figures, cost_of
-from tread_bench.core.families import BackboneSpec, Family, families
-from tread_bench.core.routes import ResolvedRoute, Route
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.families import BackboneSpec, Family, families
+from tread_bench.core.describe.routes import ResolvedRoute, Route
+from tread_bench.core.describe.selectors import TokenOrder
+from tread_bench.core.numbers.costs import cost_figures, cost_of
 from tread_bench.model.backbone import Backbone, TokenState, run_blocks
 from tread_bench.model.ops.routing import lowest
 

@@ -17,8 +17,8 @@ from torch import nn
 from tests.robustness.warm import Warm
 from tread_bench import RoutedNetwork, TokenOrder
 from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.routes import resolve_routes, tokens_per_block
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import run_blocks
 from tread_bench.model.methods.layer_skip.network import _only as only

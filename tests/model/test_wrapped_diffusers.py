@@ -10,7 +10,7 @@ from torch.nn.functional import silu
 
 from tread_bench import RoutedNetwork
 from tread_bench.contract import check_wrapped
-from tread_bench.core.routes import resolve_routes, tokens_per_block
+from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 
 diffusers = pytest.importorskip("diffusers", reason="diffusers is not installed; nothing in this package needs it")
 

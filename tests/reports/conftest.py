@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.command_line import cpu_seconds, tread_bench_anew
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.reports.figures.pictures import pictures
 
 sys.path.insert(0, str(Path(__file__).parent))  # torch-fidelity installs a package called `tests`

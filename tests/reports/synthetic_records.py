@@ -12,10 +12,18 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import CostFigures, Evaluation, GradientNorms, Record, Similarity, StepPart, TimingFigures
-from tread_bench.core.routes import parse_routes, resolve_routes, tokens_per_block
-from tread_bench.core.statistics import paired_ratio
+from tread_bench.core.describe.routes import parse_routes, resolve_routes, tokens_per_block
+from tread_bench.core.numbers.statistics import paired_ratio
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import (
+    CostFigures,
+    Evaluation,
+    GradientNorms,
+    Record,
+    Similarity,
+    StepPart,
+    TimingFigures,
+)
 from tread_bench.reports import page
 from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures.bases import bases

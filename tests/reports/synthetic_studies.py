@@ -16,7 +16,7 @@ from synthetic_records import (
     timing,
 )
 
-from tread_bench.core.records import Record, RoutedFigures, RoutedGap
+from tread_bench.core.stored.records import Record, RoutedFigures, RoutedGap
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.tables import comparison

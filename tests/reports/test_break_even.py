@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from synthetic_records import NOTHING_MEASURED, cost, drawn_alone, record, render, timing
 
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.reports import break_even
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import comparison

@@ -15,10 +15,10 @@ from synthetic_studies import equal_cost, guidance
 from tests.browser_view import DESKTOP, PHONE, fits
 from tests.command_line import tread_bench
 from tests.many_families import holm_of_each
-from tread_bench.core.destinations import MARKER
-from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import DataFile
-from tread_bench.core.statistics import LEVEL
+from tread_bench.core.numbers.statistics import LEVEL
+from tread_bench.core.stored.destinations import MARKER
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import DataFile
 from tread_bench.reports.compare import Run, differences, differing_in, rankings, rows_of_one, speeds
 from tread_bench.reports.compare_page import compared, sentences, write
 from tread_bench.runner.sources import read_run

@@ -13,8 +13,8 @@ from scipy import stats
 from synthetic_records import cost, evaluation, failed, record, study, timing
 
 from tests.many_families import holm_of_each
-from tread_bench.core.curves import Curve
-from tread_bench.core.statistics import LEVEL, paired_difference
+from tread_bench.core.numbers.statistics import LEVEL, paired_difference
+from tread_bench.reports.curves import Curve
 from tread_bench.reports.equal_cost import curve, equal_costs, step_seconds
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.table_view import comparison_view, published

@@ -7,7 +7,7 @@ from matplotlib.colors import to_rgb
 from synthetic_records import study
 from synthetic_studies import drawn, equal_cost, methods
 
-from tread_bench.core.statistics import LEVEL
+from tread_bench.core.numbers.statistics import LEVEL
 from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.cost import draw, points_of

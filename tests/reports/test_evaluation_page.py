@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.browser_view import DESKTOP, PHONE, fits
-from tread_bench.core.evaluations import (
+from tread_bench.core.stored.evaluations import (
     EvaluatedFigure,
     EvaluatedNetwork,
     EvaluatedSet,

@@ -25,7 +25,7 @@ from synthetic_records import (
 )
 
 from tread_bench.cli.run import _print_table
-from tread_bench.core.records import DataFile
+from tread_bench.core.stored.records import DataFile
 from tread_bench.reports.cautions import SMOKE_RUN, disturbed_timing
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.samples import SAMPLE_BUDGET_BYTES

@@ -17,7 +17,7 @@ from synthetic_records import DRAWN, HOSTILE, RENDERING_S, record, study
 from synthetic_runs import write_run
 
 from tests.command_line import tread_bench
-from tread_bench.core.destinations import MARKER
+from tread_bench.core.stored.destinations import MARKER
 from tread_bench.reports.comparison import comparison
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.tables import FORMATS, Entry, Table, as_csv, as_latex, as_markdown, latex

@@ -198,7 +198,7 @@ def test_published_placements_are_of_tread_alone(rows):
 
 def test_the_share_of_a_schedule_is_the_training_loops():
     from tread_bench.core.config.training import RoutingSchedule
-    from tread_bench.core.schedule import routing_share
+    from tread_bench.core.numbers.schedule import routing_share
 
     for settings in ({}, {"warmup": 0.3}, {"until": 0.8}, {"warmup": 0.15, "until": 0.55}):
         for iterations in (1, 7, 240):

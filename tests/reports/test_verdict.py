@@ -11,7 +11,7 @@ from scipy import stats
 from synthetic_records import FAMILIES, architectures, evaluation, failed, of_family, record, selectors, study
 
 from tests.many_families import holm_of_each
-from tread_bench.core.statistics import LEVEL, Estimate
+from tread_bench.core.numbers.statistics import LEVEL, Estimate
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.comparison import fids_against_best
 from tread_bench.reports.family_verdict import lead, scope, statements

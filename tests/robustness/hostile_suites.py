@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.families import families
+from tread_bench.core.describe.families import families
 from tread_bench.core.problems import models_in
 
 GOOD: dict[str, Any] = {

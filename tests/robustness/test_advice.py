@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from tread_bench.cli.app import FORGETS, app
-from tread_bench.core.files import StoreError, read_json
+from tread_bench.core.stored.files import StoreError, read_json
 from tread_bench.runner import folder as store
 from tread_bench.runner.folder import RunFolder
 

@@ -17,10 +17,10 @@ from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cell.loop import DivergedError
 from tread_bench.cli.display import Lines
 from tread_bench.cli.run import _agree
-from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError, failure_text
-from tread_bench.core.identity import StrangerError
-from tread_bench.core.initial_record import initial_record
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.identity import StrangerError
+from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended

@@ -18,8 +18,8 @@ from tests.command_line import command, tread_bench
 from tread_bench.cell.run import run_cell
 from tread_bench.cli.display import Lines
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import TEMPORARY, temporaries
-from tread_bench.core.records import Record
+from tread_bench.core.stored.files import TEMPORARY, temporaries
+from tread_bench.core.stored.records import Record
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options

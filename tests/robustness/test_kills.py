@@ -18,7 +18,7 @@ import pytest
 
 from tests.command_line import figures
 from tests.toy_suite import FEW_SAMPLES, toy_suite, write_suite
-from tread_bench.core.files import TEMPORARIES, temporaries
+from tread_bench.core.stored.files import TEMPORARIES, temporaries
 from tread_bench.runner.folder import RunFolder
 
 KILLS, RUNNER_KILLS, SERVER_KILLS, INSIDE = 200, 30, 5, 50

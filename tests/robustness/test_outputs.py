@@ -20,11 +20,11 @@ from tread_bench.cli.export import export_run
 from tread_bench.cli.features import train_features
 from tread_bench.cli.report import render_report
 from tread_bench.cli.sample import SampleRequest, sample
-from tread_bench.core.destinations import MARKER, claim_folders
-from tread_bench.core.documents import EXPORTED
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import replacing, write_atomically
-from tread_bench.core.outputs import OutputError, open_plain
+from tread_bench.core.stored.destinations import MARKER, claim_folders
+from tread_bench.core.stored.documents import EXPORTED
+from tread_bench.core.stored.files import replacing, write_atomically
+from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline.baseline import read_baseline
 from tread_bench.reports.document import write_pictures
 
@@ -321,7 +321,7 @@ def test_files_are_written_in_one_place():
     modules = [path for package in packages for path in CHECKOUT.glob(f"{package}/**/*.py")]
     found = {path.relative_to(CHECKOUT).as_posix(): calls(path) for path in modules}
     assert {name: made for name, made in found.items() if made} == {
-        "tread_bench/core/files.py": {"os.replace", "temporary.write_bytes"},
+        "tread_bench/core/stored/files.py": {"os.replace", "temporary.write_bytes"},
         "tread_bench/data/contract.py": {
             "shutil.copyfile",
             "shutil.copytree",

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
-from tread_bench.core.documents import Choices
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.records import CostFigures, Evaluation
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.records import CostFigures, Evaluation
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.load import load_plan

@@ -23,13 +23,13 @@ from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
 from tread_bench.cli.app import app
 from tread_bench.cli.report import render_report, write_report
-from tread_bench.core.destinations import MARKER
-from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.outputs import OutputError
-from tread_bench.core.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation, Record
-from tread_bench.core.redaction import Redaction, this_host
+from tread_bench.core.stored.destinations import MARKER
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.outputs import OutputError
+from tread_bench.core.stored.records import SCHEMA_VERSION, CostFigures, DataFile, Evaluation, Record
+from tread_bench.core.stored.redaction import Redaction, this_host
 from tread_bench.runner.export import export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
@@ -153,7 +153,7 @@ def test_no_message_names_a_host_but_as_an_export_finds_it():
     package = Path(__file__).parents[2] / "tread_bench"
     users = [path for path in package.rglob("*.py") if "platform.node()" in path.read_text(encoding="utf-8")]
     assert {path.relative_to(package).as_posix() for path in users} == {
-        "core/redaction.py",
+        "core/stored/redaction.py",
         "runner/export.py",
         "runner/heartbeat.py",  # progress.json, which is not exported
         "runner/status.py",

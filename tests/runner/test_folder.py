@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import put
-from tread_bench.core.files import StoreError, temporaries, write_atomically
-from tread_bench.core.records import SCHEMA_VERSION
+from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
+from tread_bench.core.stored.records import SCHEMA_VERSION
 from tread_bench.runner import folder as store
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder, disk_errors_reported
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from tests.toy_suite import owner
-from tread_bench.core.files import temporaries
+from tread_bench.core.stored.files import temporaries
 from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Heartbeat, read_progress

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.run_folders import new_folder, put
-from tread_bench.core.documents import Choices
-from tread_bench.core.files import StoreError
-from tread_bench.core.initial_record import initial_record
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.files import StoreError
+from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.runner import prepare
 from tread_bench.runner.folder import Kept
 from tread_bench.runner.prepare import refuse_other_code, write_plan

@@ -11,10 +11,10 @@ import pytest
 
 from tests.run_folders import new_folder
 from tread_bench.cli import run as cli_run
-from tread_bench.core.documents import Choices
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import StoreError, read_json, write_json
-from tread_bench.core.plugins import named
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.files import StoreError, read_json, write_json
 from tread_bench.data.digits.family import DIGITS, DigitsData
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Ended

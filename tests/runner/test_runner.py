@@ -18,8 +18,8 @@ from tests.command_line import command, figures, tread_bench, tread_bench_anew, 
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import finished_run, toy_suite, write_suite
 from tread_bench.cli.display import Lines
-from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.files import StoreError
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run

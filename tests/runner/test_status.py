@@ -21,10 +21,10 @@ import pytest
 from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.status import headline
-from tread_bench.core.documents import Choices
 from tread_bench.core.errors import UserError
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.locks import is_locked
+from tread_bench.core.stored.documents import Choices
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.estimate import work_of
 from tread_bench.runner.folder import RunFolder, read_document

@@ -10,9 +10,9 @@ import pytest
 
 from tests.command_line import tread_bench
 from tests.toy_suite import finished_run, write_suite
-from tread_bench.core.cell_costs import cell_cost, expected_work
+from tread_bench.core.numbers.cell_costs import cell_cost, expected_work
 from tread_bench.core.problems import SuiteError
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import disk_bytes
 

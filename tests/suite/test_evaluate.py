@@ -22,9 +22,9 @@ from tread_bench.cli.app import app
 from tread_bench.cli.display import Lines
 from tread_bench.cli.sample import SampledCell, SampleRequest, _requested_cell
 from tread_bench.core.config.compute import Compute
-from tread_bench.core.documents import WeightsRef
-from tread_bench.core.outputs import OutputError
 from tread_bench.core.problems import SuiteError
+from tread_bench.core.stored.documents import WeightsRef
+from tread_bench.core.stored.outputs import OutputError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan

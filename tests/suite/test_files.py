@@ -14,8 +14,8 @@ import pytest
 from tests.data.test_parquet import COLOUR, png, write
 from tread_bench.cli import hours
 from tread_bench.cli.plan import show_plan
-from tread_bench.core.cell_costs import expected_work
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tread_bench.core.cell_costs import training_macs
 from tread_bench.core.config.suite import Cell, Suite
+from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import SuiteError
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import find_suite, load_plan, load_suite, shipped_suites

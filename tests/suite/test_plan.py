@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.core import families as registry
-from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.suite import Cell, Suite
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.identity import canonical_json
+from tread_bench.core.describe import families as registry
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.selectors import TokenOrder
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.stored.identity import canonical_json
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan, load_suite
 from tread_bench.suite.merge import Draft

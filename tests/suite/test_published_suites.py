@@ -17,12 +17,12 @@ from torch import nn
 from tests.command_line import tread_bench
 from tests.data.test_parquet import png
 from tests.data.test_parquet import write as write_images
-from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.documents import CellRequest, RunPlan
-from tread_bench.core.initial_record import initial_record
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.problems import SuiteError
-from tread_bench.core.records import CostFigures, Evaluation, Record
+from tread_bench.core.stored.documents import CellRequest, RunPlan
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.records import CostFigures, Evaluation, Record
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.measure.quality.decoder import BATCH

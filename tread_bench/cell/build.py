@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.plugins import named
+from tread_bench.core.describe.plugins import named
 from tread_bench.model.backbone import Backbone, draw_weights
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.methods.base import init_linear

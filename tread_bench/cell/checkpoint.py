@@ -17,8 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from tread_bench.core.files import write_atomically
-from tread_bench.core.identity import Identity, iteration_of, read_stamp
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.identity import Identity, iteration_of, read_stamp
 from tread_bench.suite.plan import CHECKPOINTS_KEPT
 
 log = logging.getLogger(__name__)

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from tread_bench.cell.checkpoint import Checkpoint, load_latest, save_checkpoint
 from tread_bench.cell.step import Trainer
-from tread_bench.core.conditions import Conditions, differences
-from tread_bench.core.data_files import DataFiles
-from tread_bench.core.guidance import iteration_at
-from tread_bench.core.identity import Identity
-from tread_bench.core.records import DataFile, Evaluation
+from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.stored.conditions import Conditions, differences
+from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.records import DataFile, Evaluation
 
 LOSS_ENTRIES = 200  # means of the training loss that a record keeps
 REPORT_EVERY_S = 1.0  # of progress, whether the next loss is due or not

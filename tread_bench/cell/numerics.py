@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from threadpoolctl import threadpool_limits
 
-from tread_bench.core.conditions import BLAS_KERNELS, Numerics, RunNumerics, blas_kernels
 from tread_bench.core.config.compute import Compute, StepOptions
-from tread_bench.core.data_sources import DataOptions
-from tread_bench.core.documents import Choices, RunPlan
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.errors import UserError
-from tread_bench.core.kernels import resolve_kernels
+from tread_bench.core.stored.conditions import BLAS_KERNELS, Numerics, RunNumerics, blas_kernels
+from tread_bench.core.stored.documents import Choices, RunPlan
 from tread_bench.data.check import data_problems
 
 LARGEST_RELATIVE_ERROR = 2e-6  # that a faster float32 product may have and still be chosen by default

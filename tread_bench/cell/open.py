@@ -13,17 +13,17 @@ from tread_bench.cell.build import build_network
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
-from tread_bench.core.conditions import Conditions, differences
 from tread_bench.core.config.files import files_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.data_files import DataFiles
-from tread_bench.core.documents import CellRequest, RunPlan, WeightsRef
-from tread_bench.core.files import StoreError
-from tread_bench.core.identity import Identity
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.plugin_code import code_by_row, code_of
-from tread_bench.core.records import DataFile, Record
-from tread_bench.core.redaction import this_host
+from tread_bench.core.describe.plugin_code import code_by_row, code_of
+from tread_bench.core.stored.conditions import Conditions, differences
+from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.documents import CellRequest, RunPlan, WeightsRef
+from tread_bench.core.stored.files import StoreError
+from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.records import DataFile, Record
+from tread_bench.core.stored.redaction import this_host
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives.build import build_objective

@@ -19,13 +19,13 @@ from tread_bench.cell.loop import History, train
 from tread_bench.cell.open import Job
 from tread_bench.cell.step import Batch, Trainer
 from tread_bench.cell.weights import save_weights
-from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.errors import failure_text, is_of_disk
-from tread_bench.core.files import temporaries
-from tread_bench.core.records import Evaluation, GradientNorms, Record
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.files import temporaries
+from tread_bench.core.stored.records import Evaluation, GradientNorms, Record
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap

@@ -18,11 +18,11 @@ from tread_bench.core.config.compute import Compute, Timing
 from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
-from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.records import TimingFigures
-from tread_bench.core.routes import Route
-from tread_bench.core.statistics import median_interval, paired_ratio
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.numbers.statistics import median_interval, paired_ratio
+from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed
+from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RandomLatentsData

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from tread_bench.cell import ema
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.scaling import LossScaler
-from tread_bench.core import draws
 from tread_bench.core.config.compute import StepOptions
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.schedule import learning_rate, routing_share
+from tread_bench.core.numbers import draws
+from tread_bench.core.numbers.schedule import learning_rate, routing_share
 from tread_bench.data.loader import Loader
 from tread_bench.data.source import DataSource, PicturedSplit, flip, training_samples
 from tread_bench.diffusion.objectives.base import Objective

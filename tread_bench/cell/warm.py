@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 import tread_bench.cell.run
 import tread_bench.cell.speed  # noqa: F401
-from tread_bench.core.families import families
+from tread_bench.core.describe.families import families
 from tread_bench.model.ops.adaln import prepare_adaln
 
 # Its own lock is a semaphore of the system, which a kill may leave behind.

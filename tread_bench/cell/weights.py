@@ -12,8 +12,8 @@ from pathlib import Path
 from safetensors.torch import load, save
 from torch import nn
 
-from tread_bench.core.files import StoreError, write_atomically
-from tread_bench.core.identity import Identity, stamp_of
+from tread_bench.core.stored.files import StoreError, write_atomically
+from tread_bench.core.stored.identity import Identity, stamp_of
 from tread_bench.model.network import Network
 
 

@@ -12,12 +12,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.destinations import refuse_in_run, refuse_taken
-from tread_bench.core.documents import RunPlan
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import try_file
-from tread_bench.core.records import Record
+from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.outputs import try_file
+from tread_bench.core.stored.records import Record
 from tread_bench.regression.baseline.baseline import Baseline, CellFigures, figures_of, read_baseline, write_baseline
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Finding, Verdict, exit_status

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tread_bench.core.destinations import claim_folders
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import StoreError
+from tread_bench.core.stored.destinations import claim_folders
+from tread_bench.core.stored.files import StoreError
 from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 

@@ -20,15 +20,15 @@ from tread_bench.cell.numerics import (
     versions,
 )
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.conditions import blas_kernels
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.extractors import OUTPUTS, ExtractorFamily, extractors
-from tread_bench.core.families import families
-from tread_bench.core.kernels import KERNELS, missing
-from tread_bench.core.metrics import metrics
+from tread_bench.core.describe.extractors import OUTPUTS, ExtractorFamily, extractors
+from tread_bench.core.describe.families import families
+from tread_bench.core.describe.kernels import KERNELS, missing
+from tread_bench.core.describe.metrics import metrics
+from tread_bench.core.stored.conditions import blas_kernels
+from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.core.weights_folder import find_weights, is_as_published, weights_folder
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import choose_extractor

@@ -24,16 +24,16 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.cli.counting import Report, counted
 from tread_bench.cli.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.core.config.metrics import PROTOCOLS, ProtocolName, in_protocol, standard_metrics
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.destinations import check_folder, claim_folders
+from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, find_extractor
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
 from tread_bench.core.errors import UserError, collected
-from tread_bench.core.evaluations import EVALUATED, EvaluatedSet, SetEvaluation, by_reason
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, find_extractor
-from tread_bench.core.files import write_json
-from tread_bench.core.identity import canonical_json
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
 from tread_bench.core.names import unknown
 from tread_bench.core.problems import Place, SuiteError, shortened, validation_problems
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.destinations import check_folder, claim_folders
+from tread_bench.core.stored.evaluations import EVALUATED, EvaluatedSet, SetEvaluation, by_reason
+from tread_bench.core.stored.files import write_json
+from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.weights_folder import MissingWeightsError, with_weights
 from tread_bench.measure.quality.png import COLUMNS, grid_png
 from tread_bench.measure.set_evaluation import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import typer
 
 from tread_bench import __version__
-from tread_bench.core.destinations import refuse_taken
-from tread_bench.core.outputs import try_file
+from tread_bench.core.stored.destinations import refuse_taken
+from tread_bench.core.stored.outputs import try_file
 from tread_bench.runner.export import export_of, write_export
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.destinations import refuse_taken
-from tread_bench.core.outputs import try_file
+from tread_bench.core.stored.destinations import refuse_taken
+from tread_bench.core.stored.outputs import try_file
 from tread_bench.suite.data import data_of_suite
 
 

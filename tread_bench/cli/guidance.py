@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tread_bench.core.config.guidance import GuidanceChoice
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.guidance import GuidanceOptions
+from tread_bench.core.describe.guidance import GuidanceOptions
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.yaml import read_yaml
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tread_bench.core.cell_costs import expected_work
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 

@@ -11,18 +11,18 @@ from pydantic import BaseModel
 from rich.table import Table
 
 from tread_bench.cli.console import stdout_console
-from tread_bench.core.costs import cost_of
-from tread_bench.core.data_sources import data_sources
-from tread_bench.core.extractors import extractors
-from tread_bench.core.families import families
-from tread_bench.core.guidance import guidance_rules
-from tread_bench.core.kernels import KERNELS, missing
-from tread_bench.core.losses import losses
-from tread_bench.core.methods import methods
-from tread_bench.core.metrics import metrics
-from tread_bench.core.objectives import objectives
-from tread_bench.core.samplers import samplers
-from tread_bench.core.selectors import selectors
+from tread_bench.core.describe.data_sources import data_sources
+from tread_bench.core.describe.extractors import extractors
+from tread_bench.core.describe.families import families
+from tread_bench.core.describe.guidance import guidance_rules
+from tread_bench.core.describe.kernels import KERNELS, missing
+from tread_bench.core.describe.losses import losses
+from tread_bench.core.describe.methods import methods
+from tread_bench.core.describe.metrics import metrics
+from tread_bench.core.describe.objectives import objectives
+from tread_bench.core.describe.samplers import samplers
+from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.numbers.costs import cost_of
 from tread_bench.suite.load import shipped_suites
 
 

@@ -15,8 +15,8 @@ from rich.table import Column, Table
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.hours import add_hours, hours_in_words, in_hours, pace_of
 from tread_bench.cli.profile import run_lengths
-from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan, PlannedCell, plan_table

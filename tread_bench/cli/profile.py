@@ -19,11 +19,11 @@ from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
+from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
+from tread_bench.core.describe.routed import Setting, with_blocks
+from tread_bench.core.describe.routes import ResolvedRoute, format_routes, parse_routes
 from tread_bench.core.errors import UserError
-from tread_bench.core.families import BackboneSpec, Family, Macs, make_spec
-from tread_bench.core.records import CostFigures
-from tread_bench.core.routed import Setting, with_blocks
-from tread_bench.core.routes import ResolvedRoute, format_routes, parse_routes
+from tread_bench.core.stored.records import CostFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def show_profile(request: ProfileRequest, timed: tuple[int, str] | None, as_json
     family, spec, routes = _resolve(request)
     if timed is not None and spec.context_shape is not None:
         raise UserError(f"{request.backbone} takes text, and steps are timed on labels: leave --train out")
-    from tread_bench.core.costs import cost_figures
+    from tread_bench.core.numbers.costs import cost_figures
 
     cost = cost_figures(family, spec, routes, request.selector)
     found: dict[str, Any] = {
@@ -118,7 +118,7 @@ def _guided(
         raise UserError("\n".join(problem.message for problem in complete))
 
     # The cost of each branch.
-    from tread_bench.core.costs import branch_cost
+    from tread_bench.core.numbers.costs import branch_cost
 
     branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
     macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import typer
 
-from tread_bench.core.destinations import claim_folders
-from tread_bench.core.files import write_atomically
+from tread_bench.core.stored.destinations import claim_folders
+from tread_bench.core.stored.files import write_atomically
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 
 COMMAND = "tread-bench report"

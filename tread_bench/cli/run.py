@@ -19,7 +19,7 @@ from tread_bench.cli.display import make_display
 from tread_bench.cli.report import render_report
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import Result, run

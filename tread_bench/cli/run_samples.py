@@ -14,8 +14,8 @@ from tread_bench.cell.run import weights_sha256
 from tread_bench.cli.counting import Report
 from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.errors import UserError
-from tread_bench.core.identity import canonical_json
-from tread_bench.core.outputs import make_below, refuse_irregular, refuse_linked
+from tread_bench.core.stored.identity import canonical_json
+from tread_bench.core.stored.outputs import make_below, refuse_irregular, refuse_linked
 from tread_bench.measure.quality.decoder import open_decoder
 from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz

@@ -22,17 +22,17 @@ from tread_bench.cli.counting import counted
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.costs import sampling_macs
-from tread_bench.core.data_files import DataFiles
-from tread_bench.core.destinations import check_folder, claim_folders, refuse_taken
-from tread_bench.core.documents import CellRequest, WeightsRef
+from tread_bench.core.describe.routed import setting_of, with_blocks
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
-from tread_bench.core.identity import canonical_json
 from tread_bench.core.names import unknown
-from tread_bench.core.outputs import make_below, refuse_linked, try_file
-from tread_bench.core.records import paired_seed
-from tread_bench.core.routed import setting_of, with_blocks
+from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.core.stored.data_files import DataFiles
+from tread_bench.core.stored.destinations import check_folder, claim_folders, refuse_taken
+from tread_bench.core.stored.documents import CellRequest, WeightsRef
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.identity import canonical_json
+from tread_bench.core.stored.outputs import make_below, refuse_linked, try_file
+from tread_bench.core.stored.records import paired_seed
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tread_bench.core.cache import cache_folder
-from tread_bench.core.data_files import content_sha256
+from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
 from tread_bench.core.errors import UserError
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
+from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.data_files import content_sha256
 
 VARIABLE = "TREAD_BENCH_WEIGHTS"
 

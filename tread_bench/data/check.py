@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tread_bench.core.cache import cache_folder, one_at_a_time
 from tread_bench.core.config.base import Model
-from tread_bench.core.data_files import SETTLED_S, FileState, state_of
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
 from tread_bench.core.names import few
-from tread_bench.core.outputs import OutputError
-from tread_bench.core.plugins import named
+from tread_bench.core.stored.cache import cache_folder, one_at_a_time
+from tread_bench.core.stored.data_files import SETTLED_S, FileState, state_of
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.outputs import OutputError
 
 _SHOWN = 3  # classes in a message
 

@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_paths import is_folder_name
-from tread_bench.core.data_sources import DataFamily, DataOptions, Place
-from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.stored.data_paths import is_folder_name
 from tread_bench.data.source import DataSource, DataSplit
 
 BATCH = 64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tread_bench.core.data_sources import DataOptions
-from tread_bench.core.plugins import named
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.data.source import DataSource
 
 

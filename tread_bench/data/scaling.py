@@ -11,9 +11,9 @@ from numpy.lib.format import MAGIC_PREFIX
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_sources import Factor
+from tread_bench.core.describe.data_sources import Factor
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import read_plain
+from tread_bench.core.stored.files import read_plain
 from tread_bench.data.archives import load_tensors
 
 

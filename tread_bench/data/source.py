@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import Rounding
 
 
 def to_uint8(images: Tensor, rounding: Rounding = "round") -> Tensor:

@@ -8,8 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
 from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.numbers import draws
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.samplers.build import build_sampler

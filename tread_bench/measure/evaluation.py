@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.costs import sampling_macs
+from tread_bench.core.describe.routed import setting_of
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
-from tread_bench.core.records import Evaluation
-from tread_bench.core.routed import setting_of
+from tread_bench.core.numbers.costs import sampling_macs
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.records import Evaluation
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.objectives.base import Objective

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.core.cell_costs import Extra
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.routes import RoutesLike
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.routes import RoutesLike
+from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import Backbone, TokenState
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions

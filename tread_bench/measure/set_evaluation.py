@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.describe.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError, printable
-from tread_bench.core.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
-from tread_bench.core.metrics import Estimate, Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork, FitPoint
 from tread_bench.data.check import message_of, messages_of
 from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, device_effect, open_extractor

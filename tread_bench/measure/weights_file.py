@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from tread_bench.core.files import read_plain
+from tread_bench.core.stored.files import read_plain
 from tread_bench.data.archives import load_tensors
 
 

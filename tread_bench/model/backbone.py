@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tread_bench.core.draws import key_of
-from tread_bench.core.plugins import named
-from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, as_routes
-from tread_bench.core.selectors import TokenOrder
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, as_routes
+from tread_bench.core.describe.selectors import TokenOrder
+from tread_bench.core.numbers.draws import key_of
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.model.ops.selecting import select
 
 if TYPE_CHECKING:
-    from tread_bench.core.families import BackboneSpec, Family
+    from tread_bench.core.describe.families import BackboneSpec, Family
 
 
 @dataclass(frozen=True, slots=True)

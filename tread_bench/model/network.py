@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from tread_bench.core.families import BackboneSpec
+from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
 from tread_bench.model.methods.base import BatchRange, Method, Prediction

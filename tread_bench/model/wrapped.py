@@ -13,8 +13,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.selectors import TokenOrder, selectors
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.selectors import TokenOrder, selectors
 from tread_bench.model.backbone import Backbone, TokenState
 
 Functions = dict[str, Callable[..., Any]]

@@ -9,8 +9,8 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from tread_bench.core.cell_costs import Work, expected_work
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.numbers.cell_costs import Work, expected_work
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
 

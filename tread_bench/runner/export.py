@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
 
-from tread_bench.core.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
-from tread_bench.core.files import StoreError, check_version, fit_document, read_json, write_json
-from tread_bench.core.identity import cell_id
-from tread_bench.core.records import Record
-from tread_bench.core.redaction import Redaction
+from tread_bench.core.stored.documents import EXPORT_VERSION, EXPORTED, Export, RunPlan
+from tread_bench.core.stored.files import StoreError, check_version, fit_document, read_json, write_json
+from tread_bench.core.stored.identity import cell_id
+from tread_bench.core.stored.records import Record
+from tread_bench.core.stored.redaction import Redaction
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import read_progress
 

@@ -16,12 +16,12 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
-from tread_bench.core import decoded
 from tread_bench.core.collector import collector_at_rest
-from tread_bench.core.destinations import is_run, refuse_in_run
-from tread_bench.core.documents import Attempts, CellRequest, RowTiming, RunPlan
 from tread_bench.core.errors import DISK_ERRORS, UserError
-from tread_bench.core.files import (
+from tread_bench.core.stored import decoded
+from tread_bench.core.stored.destinations import is_run, refuse_in_run
+from tread_bench.core.stored.documents import Attempts, CellRequest, RowTiming, RunPlan
+from tread_bench.core.stored.files import (
     TEMPORARIES,
     StoreError,
     files_in,
@@ -29,11 +29,11 @@ from tread_bench.core.files import (
     write_atomically,
     write_json,
 )
-from tread_bench.core.identity import Identity, check_cell, compact_json
-from tread_bench.core.locks import is_at, is_locked, try_lock, waited_for
-from tread_bench.core.outputs import make_below, open_plain, refuse_linked
-from tread_bench.core.pages import pictures_of
-from tread_bench.core.records import Record
+from tread_bench.core.stored.identity import Identity, check_cell, compact_json
+from tread_bench.core.stored.locks import is_at, is_locked, try_lock, waited_for
+from tread_bench.core.stored.outputs import make_below, open_plain, refuse_linked
+from tread_bench.core.stored.pages import pictures_of
+from tread_bench.core.stored.records import Record
 
 _REMOVED = ".removed"
 _CHECKPOINT = re.compile(r"checkpoints/step-\d+\.(safetensors|sha256)")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveFloat, ValidationError
 
-from tread_bench.core.files import TEMPORARY, read_plain
-from tread_bench.core.identity import Identity
-from tread_bench.core.outputs import OutputError, open_plain, refuse_irregular
+from tread_bench.core.stored.files import TEMPORARY, read_plain
+from tread_bench.core.stored.identity import Identity
+from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_irregular
 from tread_bench.runner.folder import RunFolder
 
 EVERY_S = 1.0  # at least, between two notes in the same phase

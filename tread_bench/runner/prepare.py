@@ -14,17 +14,17 @@ from uuid import uuid4
 
 import psutil
 
-from tread_bench.core.cell_costs import cell_cost
-from tread_bench.core.conditions import Conditions, differences
 from tread_bench.core.config.files import files_of
-from tread_bench.core.data_files import check_unchanged, joined, look_at
-from tread_bench.core.data_sources import DataOptions
-from tread_bench.core.decoded import MOST_BYTES
-from tread_bench.core.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
-from tread_bench.core.files import StoreError, temporaries, write_atomically
-from tread_bench.core.identity import StrangerError, iteration_of, stamp_of
-from tread_bench.core.plugin_code import code_by_row
-from tread_bench.core.records import DataFile
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugin_code import code_by_row
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.stored.conditions import Conditions, differences
+from tread_bench.core.stored.data_files import check_unchanged, joined, look_at
+from tread_bench.core.stored.decoded import MOST_BYTES
+from tread_bench.core.stored.documents import CellRequest, Choices, GitState, RunPlan, SuiteAbout
+from tread_bench.core.stored.files import StoreError, temporaries, write_atomically
+from tread_bench.core.stored.identity import StrangerError, iteration_of, stamp_of
+from tread_bench.core.stored.records import DataFile
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.folder import Kept, RunFolder, write_document
 from tread_bench.runner.options import Options

@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tread_bench.core.cell_costs import expected_macs
-from tread_bench.core.documents import Choices, RunPlan
-from tread_bench.core.initial_record import initial_record
-from tread_bench.core.outputs import open_plain
-from tread_bench.core.records import Record
+from tread_bench.core.numbers.cell_costs import expected_macs
 from tread_bench.core.signals import signals_interrupt
+from tread_bench.core.stored.documents import Choices, RunPlan
+from tread_bench.core.stored.initial_record import initial_record
+from tread_bench.core.stored.outputs import open_plain
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.local import end_where_the_script_is_imported
 from tread_bench.runner.executors.site import Site, executor_named

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tread_bench.core.documents import RunPlan
-from tread_bench.core.records import Record
+from tread_bench.core.stored.documents import RunPlan
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.export import read_export
 from tread_bench.runner.folder import RunFolder
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tread_bench.core.conditions import decisive, differences
-from tread_bench.core.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
-from tread_bench.core.outputs import make_below
-from tread_bench.core.records import Record
+from tread_bench.core.stored.conditions import decisive, differences
+from tread_bench.core.stored.documents import MeasuredMemory, MeasuredSpeed, RowTiming, TimingRequest
+from tread_bench.core.stored.outputs import make_below
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.display import Display
 from tread_bench.runner.executors.site import Site
 from tread_bench.runner.executors.tasks import Task

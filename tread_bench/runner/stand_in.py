@@ -11,12 +11,12 @@ from pathlib import Path
 
 from tread_bench.core.config.files import files_beside_data
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.data_paths import is_missing
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import refuse_linked
-from tread_bench.core.plugins import named
+from tread_bench.core.stored.data_paths import is_missing
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.outputs import refuse_linked
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.files import MIN_CLASSES
 from tread_bench.suite.plan import Plan

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tread_bench.core.cell_costs import Work
 from tread_bench.core.collector import collector_at_rest
 from tread_bench.core.errors import UserError
-from tread_bench.core.locks import is_locked
+from tread_bench.core.numbers.cell_costs import Work
+from tread_bench.core.stored.locks import is_locked
 from tread_bench.runner.estimate import Remaining, work_of
 from tread_bench.runner.folder import LOST_WITH_RUNNER, RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.data import DataChoice
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.problems import Place, SuiteError, validation_problems
 from tread_bench.suite.files import Look

@@ -10,11 +10,11 @@ from enum import IntEnum
 
 from tread_bench.core.config.files import files_beside_data
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.data_paths import is_folder_name, is_missing
-from tread_bench.core.data_sources import DataOptions
+from tread_bench.core.describe.data_sources import DataOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
+from tread_bench.core.stored.data_paths import is_folder_name, is_missing
 from tread_bench.suite.merge import Draft
 
 _FOUND = "tread_bench.data.check:messages_of"

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tread_bench.core.cell_costs import training_macs
 from tread_bench.core.config.base import SEEDS_PER_GROUP
 from tread_bench.core.config.evaluate import Evaluate
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.documents import Reads, WeightsRef
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.identity import Identity, canonical_json, cell_id
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.names import unknown
+from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.problems import Loc, Place, Problem, SuiteError
-from tread_bench.core.records import CostFigures
-from tread_bench.core.routes import ResolvedRoute, format_routes, resolve_routes
+from tread_bench.core.stored.documents import Reads, WeightsRef
+from tread_bench.core.stored.identity import Identity, canonical_json, cell_id
+from tread_bench.core.stored.records import CostFigures
 from tread_bench.suite.budgets import Budgets, need
 from tread_bench.suite.files import Files
 from tread_bench.suite.merge import draft_rows

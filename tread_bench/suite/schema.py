@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tread_bench.core.config.suite import ROW_NAME, Cell, Suite
-from tread_bench.core.selectors import selectors
+from tread_bench.core.describe.selectors import selectors
 from tread_bench.suite.merge import CHOICES
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.documents import CellRequest
+from tread_bench.core.describe.guidance import iteration_at
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.guidance import iteration_at
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import named
 from tread_bench.core.problems import Loc, Problem
-from tread_bench.core.records import paired_seed
+from tread_bench.core.stored.documents import CellRequest
+from tread_bench.core.stored.records import paired_seed
 from tread_bench.suite.merge import Draft
 
 SAME = ("backbone", "data", "objective")  # must be equal: what the weights fit, and what they were trained for

@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from tread_bench.contract import OBJECTIVE_CHECKS, check_objective
-from tread_bench.core import objectives as registry
-from tread_bench.core.objectives import ObjectiveOptions, find_objective, objectives
+from tread_bench.core.describe import objectives as registry
+from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
 
 FLOW = find_objective("flow")
 OPTIONS = [

@@ -7,8 +7,8 @@ import random
 import torch
 from torch import nn
 
-from tread_bench.core.cell_costs import Extra
-from tread_bench.core.families import Macs
+from tread_bench.core.describe.families import Macs
+from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.methods.base import first_state

@@ -8,8 +8,8 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
 from tread_bench.contract import LOSS_CHECKS, check_loss
-from tread_bench.core import losses as registry
-from tread_bench.core.losses import find_loss, losses
+from tread_bench.core.describe import losses as registry
+from tread_bench.core.describe.losses import find_loss, losses
 
 MAE = find_loss("mae")
 SETTINGS = [

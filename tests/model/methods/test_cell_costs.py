@@ -8,12 +8,12 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tests.pairs import in_turn
-from tread_bench.core.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.costs import cost_of, sampling_macs
-from tread_bench.core.methods import find_method
-from tread_bench.core.routed import setting_of
-from tread_bench.core.schedule import routing_share
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.routed import setting_of
+from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
+from tread_bench.core.numbers.costs import cost_of, sampling_macs
+from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.macs import count_judged, count_method
 from tread_bench.model.methods.mask.family import MaskOptions

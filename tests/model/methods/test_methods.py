@@ -16,8 +16,8 @@ from tread_bench.cell.build import build_network
 from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
-from tread_bench.core import draws
-from tread_bench.core.cell_costs import cell_cost
+from tread_bench.core.numbers import draws
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, come_back, leave
 from tread_bench.model.methods.build import build_method

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.routes import Route
 from tread_bench.model.ops.routing import gather_tokens, lowest, scatter_tokens, with_prefix
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 40), st.integers(1, 5), st.integers(0, 3))  # B, N, D, P

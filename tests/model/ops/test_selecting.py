@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tread_bench.core.routes import Route
-from tread_bench.core.selectors import TokenOrder, keeps_grid, selectors
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.describe.selectors import TokenOrder, keeps_grid, selectors
 from tread_bench.model.ops.selecting import select
 
 GRIDS = [(1, 1), (4, 4), (5, 5), (6, 4), (7, 7), (8, 8)]

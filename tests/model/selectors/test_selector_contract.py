@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from tread_bench.contract import SELECTOR_CHECKS, check_selector
-from tread_bench.core import selectors as registry
-from tread_bench.core.selectors import TokenOrder, find_selector, selectors
+from tread_bench.core.describe import selectors as registry
+from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.model.ops.selecting import select
 
 RANDOM, ROWS = find_selector("random"), find_selector("rows")

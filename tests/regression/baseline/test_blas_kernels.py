@@ -12,7 +12,7 @@ from tests.command_line import tread_bench, tread_bench_anew
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import weights_sha256
-from tread_bench.core.documents import WeightsRef
+from tread_bench.core.stored.documents import WeightsRef
 
 CORES = ("Haswell", "SkylakeX")
 MORE_IMAGES_THAN_FEATURES = "num_samples: 256, validation_samples: 32, similarity_samples: 8, kid_subset_size: 32"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tread_bench.core.records import GpuConditions, Record
+from tread_bench.core.stored.records import GpuConditions, Record
 from tread_bench.regression.baseline.baseline import Baseline, CellFigures, Speed, figures_of
 from tread_bench.regression.baseline.compare import compare
 from tread_bench.regression.baseline.findings import Verdict, exit_status

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tread_bench.core.records import GpuConditions
+from tread_bench.core.stored.records import GpuConditions
 from tread_bench.regression.baseline.gpu_rule import moved
 
 QUIET = GpuConditions(

@@ -12,8 +12,8 @@ from typing import Any
 
 from synthetic_records import NUMERICS, STUDY, VERSIONS, record
 
-from tread_bench.core.conditions import Conditions
-from tread_bench.core.records import Record
+from tread_bench.core.stored.conditions import Conditions
+from tread_bench.core.stored.records import Record
 
 FIRST_NIGHT = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 SPEED_NOISE, FID_NOISE = 0.01, 0.008

@@ -9,7 +9,7 @@ import pytest
 from synthetic_runs import commit_of, night, two_changes, write_history, write_run
 
 from tests.command_line import tread_bench
-from tread_bench.core.destinations import MARKER
+from tread_bench.core.stored.destinations import MARKER
 
 HOSTILE = '<script>alert(1)</script> & "quoted" $\\foo$ {{ 1 }}'
 

@@ -9,9 +9,9 @@ import pytest
 from synthetic_records import NUMERICS, VERSIONS
 from synthetic_runs import commit_of, night, plan_of, scaled, write_history, write_run
 
-from tread_bench.core import metrics
+from tread_bench.core.describe import metrics
+from tread_bench.core.describe.metrics import Figure
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import Figure
 from tread_bench.regression.history.change_points import MIN_RUNS
 from tread_bench.regression.history.configuration import of_quality, of_step
 from tread_bench.regression.history.runs import read_runs

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tread_bench.core.cell_costs import expected_macs
-from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import expected_macs
+from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.local import Gpus, Local
 from tread_bench.runner.executors.tasks import Ended, Started, Task, run_one
 from tread_bench.runner.runner import placed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator
 
 from tread_bench.core.config.base import one_of
-from tread_bench.core.losses import LossOptions, losses
+from tread_bench.core.describe.losses import LossOptions, losses
 
 
 def _short_forms(value: object) -> object:

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, model_
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.config.data import DataChoice
-from tread_bench.core.families import BackboneSpec, Family, find_family, make_spec
-from tread_bench.core.routes import Route, as_routes, format_routes
+from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
+from tread_bench.core.describe.routes import Route, as_routes, format_routes
 
 Routes = Annotated[
     tuple[Route, ...],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.routes import Route
 
 if TYPE_CHECKING:
     from tread_bench.core.config.sampling import Sampling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import one_of
-from tread_bench.core.data_sources import DataOptions, data_sources, find_data_source
+from tread_bench.core.describe.data_sources import DataOptions, data_sources, find_data_source
 
 if TYPE_CHECKING:
     DataChoice = DataOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.guidance import Moment
+from tread_bench.core.describe.guidance import Moment
 
 
 class Evaluate(Model):

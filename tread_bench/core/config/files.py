@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tread_bench.core.data_sources import Place
+from tread_bench.core.describe.data_sources import Place
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell

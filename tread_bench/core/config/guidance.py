@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator
 
 from tread_bench.core.config.base import one_of
-from tread_bench.core.guidance import GuidanceOptions, find_guidance, guidance_rules
+from tread_bench.core.describe.guidance import GuidanceOptions, find_guidance, guidance_rules
 
 
 def _short_form(value: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import one_of
-from tread_bench.core.methods import MethodOptions, find_method, methods
+from tread_bench.core.describe.methods import MethodOptions, find_method, methods
 
 if TYPE_CHECKING:
     MethodChoice = MethodOptions

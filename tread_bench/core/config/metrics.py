@@ -15,10 +15,10 @@ from pydantic import (
 )
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused, one_of
+from tread_bench.core.describe.extractors import ExtractorOptions, extractors, find_extractor
+from tread_bench.core.describe.guidance import Blocks
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 from tread_bench.core.errors import UserError
-from tread_bench.core.extractors import ExtractorOptions, extractors, find_extractor
-from tread_bench.core.guidance import Blocks
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs, Rounding, find_metric, metrics
 
 # Metrics of every cell that generates images, in the order of their columns; their options by keys among `metrics`.
 _STANDARD: Mapping[str, Mapping[str, str]] = {
@@ -70,7 +70,7 @@ def _short_forms(value: object) -> object:
 
 
 if TYPE_CHECKING:
-    from tread_bench.core.data_sources import DataOptions
+    from tread_bench.core.describe.data_sources import DataOptions
 
     Further = tuple[MetricOptions, ...]
 else:

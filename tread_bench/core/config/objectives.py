@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import one_of
-from tread_bench.core.objectives import ObjectiveOptions, find_objective, objectives
+from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
 
 if TYPE_CHECKING:
     ObjectiveChoice = ObjectiveOptions

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Int, Model
 from tread_bench.core.config.guidance import UNGUIDED, GuidanceChoice
-from tread_bench.core.samplers import SamplerFamily, find_sampler, samplers
+from tread_bench.core.describe.samplers import SamplerFamily, find_sampler, samplers
 
 if TYPE_CHECKING:
     SamplerName = str

@@ -17,7 +17,7 @@ from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE, ObjectiveChoice
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.training import RoutingSchedule, Training
-from tread_bench.core.selectors import DEFAULT_SELECTOR
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 
 NAME = r"^[a-z0-9][a-z0-9_.-]{0,63}$"
 ROW_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.:+@/-]{0,63}$"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int, Model, Share, is_unused
-from tread_bench.core.guidance import Moment
+from tread_bench.core.describe.guidance import Moment
 
 BUDGET_TOLERANCE = 0.03  # by which the MACs of a training may differ from its budget
 

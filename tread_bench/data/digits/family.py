@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.data_sources import DataFamily, DataOptions, always_comparable, no_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, always_comparable, no_files
 
 
 class DigitsData(DataOptions):

@@ -19,17 +19,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_sources import VAE_FILES, DataOptions
-from tread_bench.core.draws import normal
+from tread_bench.core.describe.data_sources import VAE_FILES, DataOptions
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import read_json, replacing, write_json
-from tread_bench.core.identity import canonical_json
-from tread_bench.core.latent_manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
-from tread_bench.core.outputs import OutputError, refuse_irregular
+from tread_bench.core.numbers.draws import normal
 from tread_bench.core.problems import validation_problems
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.files import read_json, replacing, write_json
+from tread_bench.core.stored.identity import canonical_json
+from tread_bench.core.stored.outputs import OutputError, refuse_irregular
 from tread_bench.data.encode.job import GENERATOR, SPLITS, Images, Job, claimed
 from tread_bench.data.encode.vae import CHUNK, Vae
+from tread_bench.data.latents.manifest import LOGVAR_RANGE, MANIFEST, LatentManifest, Quantity
 from tread_bench.data.loader import Loader
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource, DataSplit

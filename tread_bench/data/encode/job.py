@@ -11,12 +11,12 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.destinations import claim_folders
-from tread_bench.core.files import read_document, temporaries, write_json
-from tread_bench.core.identity import canonical_json
-from tread_bench.core.latent_manifest import Quantity
-from tread_bench.core.locks import try_lock
-from tread_bench.core.outputs import OutputError, open_plain, refuse_linked
+from tread_bench.core.stored.destinations import claim_folders
+from tread_bench.core.stored.files import read_document, temporaries, write_json
+from tread_bench.core.stored.identity import canonical_json
+from tread_bench.core.stored.locks import try_lock
+from tread_bench.core.stored.outputs import OutputError, open_plain, refuse_linked
+from tread_bench.data.latents.manifest import Quantity
 
 GENERATOR: Literal["tread-bench encode"] = "tread-bench encode"
 DOCUMENT = "encode.json"

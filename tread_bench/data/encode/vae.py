@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from tread_bench.core.data_sources import VAE_FILES, Factor, decoder_files
+from tread_bench.core.describe.data_sources import VAE_FILES, Factor, decoder_files
 from tread_bench.core.errors import UserError
 from tread_bench.data.precision import full_float32
 from tread_bench.data.source import files_sha256

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.data_sources import DataFamily, DataOptions, Place, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Place, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.glyphs.fonts import FACES, font_folder
 from tread_bench.data.glyphs.scripts import SCRIPTS

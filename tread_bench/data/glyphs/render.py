@@ -18,7 +18,7 @@ from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.data.glyphs.fonts import font_files
 from tread_bench.data.glyphs.scripts import SCRIPTS, script_of
 

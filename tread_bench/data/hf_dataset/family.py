@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_paths import all_matches
-from tread_bench.core.data_sources import DataFamily, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import all_matches
 from tread_bench.data.hf_dataset.arrow import arrow_files
 from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped, split_counts, whole_folders
 

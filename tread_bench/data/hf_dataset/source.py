@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_paths import all_matches, folder_name
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.hf_dataset.arrow import arrow_files
 from tread_bench.data.hf_dataset.family import HfDatasetData

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_sources import DataFamily, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, always_comparable
 from tread_bench.core.errors import UserError
 from tread_bench.data.image_folder.listing import listed
 from tread_bench.data.images.family import ImageOptions, decoded_bytes, is_flipped, split_counts, whole_folders

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tread_bench.core.data_paths import all_matches, entries_below, named_where_unreadable
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import all_matches, entries_below, named_where_unreadable
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 

@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 import numpy as np
 
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_paths import all_matches, folder_name
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.data_paths import all_matches, folder_name
 from tread_bench.data.check import message_of
 from tread_bench.data.image_folder.family import ImageFolderData
 from tread_bench.data.image_folder.listing import SUFFIXES, Listing, listed

@@ -17,8 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.decoded import MOST_BYTES
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.decoded import MOST_BYTES
 from tread_bench.data.images.decode import Wanted, decode
 from tread_bench.data.images.family import HELD_OUT_EVERY, ImageOptions, pixel_bytes, too_few_to_split
 from tread_bench.data.images.kept import kept_or_decoded

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_paths import all_matches, folder_name, matches
-from tread_bench.core.data_sources import DataOptions, Place
+from tread_bench.core.describe.data_sources import DataOptions, Place
 from tread_bench.core.names import few
+from tread_bench.core.stored.data_paths import all_matches, folder_name, matches
 
 HELD_OUT_EVERY = 10  # of the training images, where a suite names no held-out ones
 _LABEL_BYTES = 8

@@ -17,11 +17,11 @@ from PIL import features
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.decoded import LOCK, MOST_BYTES, is_kept
-from tread_bench.core.files import replacing
-from tread_bench.core.locks import waited_for
-from tread_bench.core.outputs import OutputError
+from tread_bench.core.stored.data_files import content_sha256
+from tread_bench.core.stored.decoded import LOCK, MOST_BYTES, is_kept
+from tread_bench.core.stored.files import replacing
+from tread_bench.core.stored.locks import waited_for
+from tread_bench.core.stored.outputs import OutputError
 from tread_bench.data.images.family import ImageOptions
 from tread_bench.data.source import DataSource, ImageSet
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from tread_bench.core.cache import cache_folder
-from tread_bench.core.data_files import SETTLED_S
-from tread_bench.core.files import replacing
-from tread_bench.core.outputs import OutputError
+from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.data_files import SETTLED_S
+from tread_bench.core.stored.files import replacing
+from tread_bench.core.stored.outputs import OutputError
 
 _VERSION = 1  # of what is kept
 

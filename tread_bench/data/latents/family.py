@@ -10,10 +10,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from tread_bench.core.config.base import Int, is_unused
-from tread_bench.core.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
-from tread_bench.core.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, Place, decoder_files
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
-from tread_bench.core.latent_manifest import (
+from tread_bench.core.names import unknown
+from tread_bench.core.stored.data_paths import all_matches, expanded, folder_name, is_folder_name, is_missing
+from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
+from tread_bench.data.latents.manifest import (
     Flips,
     LatentManifest,
     Quantity,
@@ -24,9 +27,6 @@ from tread_bench.core.latent_manifest import (
     manifests_of,
     read_manifest,
 )
-from tread_bench.core.names import unknown
-from tread_bench.core.plugins import named
-from tread_bench.data.latents.layouts import CONVERTED, LAYOUTS, PICKLED, SD_VAE_SCALE, Layout
 from tread_bench.data.latents.recognised import ARCHIVE, other_layout
 from tread_bench.data.parquet.family import SUFFIXES
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tread_bench.core.latent_manifest import manifest_path
+from tread_bench.data.latents.manifest import manifest_path
 
 SD_VAE_SCALE = 0.18215
 INDEX = "dataset.json"  # of REPA, EDM2 and SR-DiT

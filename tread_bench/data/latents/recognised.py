@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tread_bench.core.data_paths import entries_below, folder_name, matches, named_where_unreadable
+from tread_bench.core.stored.data_paths import entries_below, folder_name, matches, named_where_unreadable
 from tread_bench.data.latents.layouts import LAYOUTS, Has
 from tread_bench.data.latents.trees import Archive
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors.numpy import save_file
 
-from tread_bench.core.plugins import named
+from tread_bench.core.describe.plugins import named
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.latents.lmdb_store import lmdb_package
 

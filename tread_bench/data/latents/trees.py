@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from tread_bench.core.data_paths import entries_below
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import entries_below
 
 
 class Tree(Protocol):

@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.data_paths import expanded
-from tread_bench.core.data_sources import DataFamily, Place, always_comparable
+from tread_bench.core.describe.data_sources import DataFamily, Place, always_comparable
+from tread_bench.core.stored.data_paths import expanded
 from tread_bench.data.images.family import TableOptions, decoded_bytes, is_flipped
 
 SUFFIXES = (".parquet", ".pq")

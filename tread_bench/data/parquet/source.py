@@ -24,8 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_paths import expanded
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.data_paths import expanded
 from tread_bench.data.check import absent_classes, message_of
 from tread_bench.data.images.decode import Wanted, decode, opened
 from tread_bench.data.images.family import pixel_bytes

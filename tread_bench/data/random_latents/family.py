@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.data_sources import DataFamily, DataOptions, no_files
+from tread_bench.core.describe.data_sources import DataFamily, DataOptions, no_files
 
 
 class RandomLatentsData(DataOptions):

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.data.random_latents.family import RandomLatentsData
 from tread_bench.data.source import DataSource, from_uint8
 

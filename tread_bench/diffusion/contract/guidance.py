@@ -23,13 +23,13 @@ from tread_bench.core.config.branches import Branch
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
-from tread_bench.core.costs import sampling_macs
-from tread_bench.core.guidance import GuidanceFamily, GuidanceOptions
-from tread_bench.core.methods import find_method
-from tread_bench.core.routed import setting_of, with_blocks
-from tread_bench.core.routes import RoutesLike, as_routes
-from tread_bench.core.selectors import DEFAULT_SELECTOR
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.routed import setting_of, with_blocks
+from tread_bench.core.describe.routes import RoutesLike, as_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.build import build_objective

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.objectives import ObjectiveFamily
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.objectives import ObjectiveFamily
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.diffusion.objectives.build import build_objective
 

@@ -17,8 +17,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from tread_bench.core.samplers import SamplerFamily
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.samplers import SamplerFamily
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, integrate
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tread_bench.core.objectives import ObjectiveOptions
-from tread_bench.core.plugins import named
+from tread_bench.core.describe.objectives import ObjectiveOptions
+from tread_bench.core.describe.plugins import named
 from tread_bench.diffusion.objectives.base import Objective
 
 

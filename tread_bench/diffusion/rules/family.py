@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float, Share
 from tread_bench.core.config.branches import Branch
-from tread_bench.core.guidance import Blocks, GuidanceFamily, GuidanceOptions, Moment
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, Moment
+from tread_bench.core.describe.routes import Route
 
 
 class Unguided(GuidanceOptions):

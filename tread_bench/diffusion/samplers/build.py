@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tread_bench.core.plugins import named
-from tread_bench.core.samplers import SamplerFamily
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.samplers import SamplerFamily
 from tread_bench.diffusion.samplers.integrate import Step
 
 

@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
 from tread_bench.core.config.sampling import Churn
+from tread_bench.core.numbers import draws
 from tread_bench.diffusion.samplers.integrate import Perturb
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.extractors import ExtractorFamily, ExtractorOptions
-from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.measure.quality.features import Extractor, Features
 
 IMAGES = 24

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
-from tread_bench.core.plugins import named
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.data.contract import random_state_kept
 from tread_bench.data.open import open_data
 from tread_bench.data.source import to_uint8

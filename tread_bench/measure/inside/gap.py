@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from tread_bench.core.config.metrics import Metrics
-from tread_bench.core.records import RoutedFigures, RoutedGap
-from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
+from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
+from tread_bench.core.stored.records import RoutedFigures, RoutedGap
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs

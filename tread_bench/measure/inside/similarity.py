@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from tread_bench.core.records import Similarity
+from tread_bench.core.stored.records import Similarity
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.validation import held_out_batch

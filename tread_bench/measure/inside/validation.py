@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.model.network import Network

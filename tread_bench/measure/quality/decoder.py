@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.export.passes import move_to_device_pass
 
-from tread_bench.core.data_sources import DataOptions, Decoding
+from tread_bench.core.describe.data_sources import DataOptions, Decoding
+from tread_bench.core.describe.metrics import Rounding
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import Rounding
 from tread_bench.data.check import message_of
 from tread_bench.data.encode.vae import CHUNK, Vae, in_chunks
 from tread_bench.data.precision import full_float32

@@ -24,11 +24,11 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.cache import cache_folder, one_at_a_time
-from tread_bench.core.conditions import blas_kernels
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import StoreError, read_json, replacing, write_json
-from tread_bench.core.outputs import open_plain
+from tread_bench.core.stored.cache import cache_folder, one_at_a_time
+from tread_bench.core.stored.conditions import blas_kernels
+from tread_bench.core.stored.files import StoreError, read_json, replacing, write_json
+from tread_bench.core.stored.outputs import open_plain
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
 from tread_bench.measure.quality.statistics import ROWS, FeatureStatistics, features_to_statistics
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics

@@ -13,9 +13,9 @@ from tread_bench.measure.quality.generation import lacking_in_reference
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
-    from tread_bench.core.data_sources import Factor
-    from tread_bench.core.extractors import ExtractorOptions
-    from tread_bench.core.metrics import MetricFamily, MetricOptions, Rounding
+    from tread_bench.core.describe.data_sources import Factor
+    from tread_bench.core.describe.extractors import ExtractorOptions
+    from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Rounding
     from tread_bench.measure.quality.decoder import Decoder
     from tread_bench.measure.quality.features import Extractor
     from tread_bench.measure.quality.reference import Reference

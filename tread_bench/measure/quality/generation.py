@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.metrics import settings_in_words
+from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import MetricFamily, MetricOptions, Needs
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few_of_a_class
 from tread_bench.measure.quality.statistics import FeatureStatistics
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.cache import cache_folder, one_at_a_time
+from tread_bench.core.describe.metrics import Needs
 from tread_bench.core.errors import UserError
-from tread_bench.core.metrics import Needs
+from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from tread_bench.core.metrics import Estimate, MetricFamily, MetricOptions, Needs
-from tread_bench.core.plugins import named
+from tread_bench.core.describe.metrics import Estimate, MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.plugins import named
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 
 _LEAST_OF_COVARIANCE = 2  # images, since it is over n - 1

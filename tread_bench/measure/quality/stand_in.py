@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from tread_bench.core.files import write_atomically
+from tread_bench.core.stored.files import write_atomically
 from tread_bench.measure.quality.networks.classifier.network import Classifier, ClassifierSpec, classifier_file
 
 _WIDTHS = (8, 16, 16)

@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from tread_bench.core.files import write_atomically
-from tread_bench.core.outputs import OutputError
+from tread_bench.core.stored.files import write_atomically
+from tread_bench.core.stored.outputs import OutputError
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 _PREFIXES = ("", "spatial_")  # of the tensors in a file

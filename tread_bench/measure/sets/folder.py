@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_paths import entries_below, folder_name
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import few
+from tread_bench.core.stored.data_paths import entries_below, folder_name
 from tread_bench.data.check import messages_of
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.images.decode import check_mode, decode_whole, header, is_grey

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from tread_bench.core.describe.extractors import ExtractorFamily, extractors, settings_of
 from tread_bench.core.errors import UserError, collected
-from tread_bench.core.extractors import ExtractorFamily, extractors, settings_of
 from tread_bench.core.problems import validation_problems
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.sets.npz import Npz

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.data_files import content_sha256
 from tread_bench.core.errors import UserError, collected
+from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.latents.arrays import NpyHeader
 from tread_bench.measure.sets.labels import labels_of_npz
 from tread_bench.measure.sets.limits import CHANNELS, MOST_SIDE, Unchanged

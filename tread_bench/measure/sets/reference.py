@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tread_bench.core.data_files import content_sha256
-from tread_bench.core.data_sources import DataOptions, data_sources
+from tread_bench.core.describe.data_sources import DataOptions, data_sources
 from tread_bench.core.errors import UserError, collected
 from tread_bench.core.names import unknown
+from tread_bench.core.stored.data_files import content_sha256
 from tread_bench.data.check import data_problems
 from tread_bench.data.image_folder.listing import SUFFIXES
 from tread_bench.data.open import open_data

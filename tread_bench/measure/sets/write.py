@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import replacing
+from tread_bench.core.stored.files import replacing
 from tread_bench.measure.sets.npz_images import IMAGES
 
 LABELS = "arr_1"  # where ADM's files have classes

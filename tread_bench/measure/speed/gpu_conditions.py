@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tread_bench.core.records import GpuConditions
+from tread_bench.core.stored.records import GpuConditions
 
 THROTTLE_REASONS = {  # as this project writes them -> as NVML names their bits
     "GPU idle": "GpuIdle",

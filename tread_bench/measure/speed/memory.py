@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from tread_bench.core.records import MemoryKind
+from tread_bench.core.stored.records import MemoryKind
 
 STEPS = 3  # the optimiser's state exists from the second step on
 

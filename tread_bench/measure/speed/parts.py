@@ -13,7 +13,7 @@ from typing import Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from tread_bench.core.records import STEP_PARTS, StepPart
+from tread_bench.core.stored.records import STEP_PARTS, StepPart
 
 _AUTOGRAD = ("autograd::engine", "Backward0")  # the engine and its nodes, which only call operators
 _WITH_ALL_INSIDE: dict[StepPart, tuple[str, ...]] = {  # what such an operator calls belongs to it

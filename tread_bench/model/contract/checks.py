@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tread_bench.core.families import BackboneSpec
+from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.names import few
-from tread_bench.core.selectors import TokenOrder
 from tread_bench.model.backbone import TokenState, run_blocks
 from tread_bench.model.contract.skips import with_skips_by_hand
 from tread_bench.model.contract.subject import BATCH, RATES, Case, Step, Subject, Trial, steps

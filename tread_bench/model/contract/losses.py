@@ -18,18 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tread_bench.core.cell_costs import cell_cost
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
-from tread_bench.core.losses import LossFamily, LossOptions
-from tread_bench.core.methods import find_method
+from tread_bench.core.describe.losses import LossFamily, LossOptions
+from tread_bench.core.describe.methods import find_method
+from tread_bench.core.describe.plugins import named, problems_found
+from tread_bench.core.describe.routed import setting_of
+from tread_bench.core.describe.routes import RoutesLike, as_routes
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.core.plugins import named, problems_found
-from tread_bench.core.routed import setting_of
-from tread_bench.core.routes import RoutesLike, as_routes
-from tread_bench.core.selectors import DEFAULT_SELECTOR
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.model.backbone import TokenState, draw_weights
 from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 
 import torch
 
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.model.contract.checks import CHECKS
 from tread_bench.model.contract.subject import Subject
 

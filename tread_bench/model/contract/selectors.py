@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from tread_bench.core.routes import Route
-from tread_bench.core.selectors import Grid, SelectorFamily
-from tread_bench.core.violations import Violation, run_checks
+from tread_bench.core.describe.routes import Route
+from tread_bench.core.describe.selectors import Grid, SelectorFamily
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.model.ops.selecting import select_by
 
 BATCH = 32

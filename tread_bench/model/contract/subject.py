@@ -10,9 +10,9 @@ from itertools import combinations_with_replacement, product
 import torch
 from torch import Tensor
 
-from tread_bench.core.families import BackboneSpec, Family
-from tread_bench.core.routes import ResolvedRoute, Route
-from tread_bench.core.selectors import DEFAULT_SELECTOR, selectors
+from tread_bench.core.describe.families import BackboneSpec, Family
+from tread_bench.core.describe.routes import ResolvedRoute, Route
+from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
 from tread_bench.model.ops.selecting import select
 

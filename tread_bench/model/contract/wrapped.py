@@ -18,8 +18,8 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
-from tread_bench.core.violations import Violation, run_checks
 from tread_bench.model.contract.checks import (
     SHOWN,
     check_blocks,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor, nn
 
-from tread_bench.core import draws
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.families import BackboneSpec
-from tread_bench.core.routes import ResolvedRoute, Route
+from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.describe.routes import ResolvedRoute, Route
+from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select

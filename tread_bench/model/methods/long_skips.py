@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
-from tread_bench.core.routes import Route
 
 if TYPE_CHECKING:
-    from tread_bench.core.routed import Setting
+    from tread_bench.core.describe.routed import Setting
 
 
 def halved_skips(setting: Setting) -> Iterator[Problem]:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from tread_bench.core.plugins import named
-from tread_bench.core.selectors import Grid, SelectorFamily, find_selector
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.selectors import Grid, SelectorFamily, find_selector
 from tread_bench.model.ops.routing import lowest
 
 Ranking = Callable[[Tensor, Grid], Tensor]

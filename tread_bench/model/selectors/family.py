@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.core.selectors import Grid, SelectorFamily, TokenOrder
+from tread_bench.core.describe.selectors import Grid, SelectorFamily, TokenOrder
 
 
 def _are_rows(kept: int, grid: Grid) -> bool:

@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveFloat, model_validator
 
-from tread_bench.core.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import read_document, write_json
-from tread_bench.core.records import GpuConditions, Record
+from tread_bench.core.stored.conditions import BLAS_KERNELS, Conditions, by_file_name, decisive
+from tread_bench.core.stored.files import read_document, write_json
+from tread_bench.core.stored.records import GpuConditions, Record
 
 _EXACT_COSTS = ("params", "trainable_params", "tokens_per_block", "block_macs", "forward_macs", "train_step_macs")
 QUALITY = ("validation_loss", "fid")

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from tread_bench.core.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
-from tread_bench.core.metrics import known_figures
-from tread_bench.core.statistics import mean_interval
+from tread_bench.core.describe.metrics import known_figures
+from tread_bench.core.numbers.statistics import mean_interval
+from tread_bench.core.stored.conditions import BLAS_KERNELS, LINEAR_ALGEBRA_TOLERANCE, is_same_figure
 from tread_bench.regression.baseline.baseline import MARGIN, QUALITY, Baseline, CellFigures
 from tread_bench.regression.baseline.compare_speed import compare_speed
 from tread_bench.regression.baseline.findings import Finding, Verdict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tread_bench.core.records import GpuConditions
+from tread_bench.core.stored.records import GpuConditions
 
 CLOCK_SHARE = 0.05  # that a clock may change by; boost moves in steps of 15 MHz, below 1 %
 CLOCK_SHARE_OF_RUNS = 0.10  # by which it may differ between two runs: as wide as the limit on their times

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2
 
-from tread_bench.core.statistics import holm
+from tread_bench.core.numbers.statistics import holm
 from tread_bench.regression.baseline.findings import Verdict
 
 LIMIT = 0.97  # a loss of speed of up to 3 % is not distinguishable from none

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
-from tread_bench.core.conditions import by_file_name
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.conditions import by_file_name
 
 # The parts that change neither counts nor the time and memory of a training step; `batch` is stored with timings.
 _AFTER_THE_STEP = ("training", "sampling", "metrics", "evaluate", "seed_group")

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from tread_bench.core import metrics
-from tread_bench.core.conditions import Conditions, decisive
-from tread_bench.core.records import Record
+from tread_bench.core.describe import metrics
+from tread_bench.core.stored.conditions import Conditions, decisive
+from tread_bench.core.stored.records import Record
 from tread_bench.regression.baseline.baseline import MARGIN, QUALITY
 from tread_bench.regression.baseline.compare import MEMORY_MIB, MEMORY_SHARE
 from tread_bench.regression.baseline.speed_rule import LIMIT

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tread_bench.core.documents import GitState
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import StoreError
-from tread_bench.core.records import Record
+from tread_bench.core.stored.documents import GitState
+from tread_bench.core.stored.files import StoreError
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder
 
 

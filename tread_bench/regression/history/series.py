@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from pydantic import JsonValue
 
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.regression.history.change_points import MIN_RUNS, Segment, exact_segments, segments
 from tread_bench.regression.history.metrics import Figure, Metric, figures, followed
 from tread_bench.regression.history.runs import Run

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.records import Record
+from tread_bench.core.stored.records import Record
 from tread_bench.regression.baseline.gpu_rule import moved
 from tread_bench.runner.folder import RunFolder
 

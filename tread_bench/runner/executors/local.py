@@ -24,10 +24,10 @@ from multiprocessing import connection, forkserver, resource_tracker
 from pathlib import Path
 from typing import Any
 
-from tread_bench.core.cache import one_at_a_time
-from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import OUT_OF_MEMORY, UserError
-from tread_bench.core.locks import is_locked, try_lock
+from tread_bench.core.stored.cache import one_at_a_time
+from tread_bench.core.stored.conditions import RunNumerics
+from tread_bench.core.stored.locks import is_locked, try_lock
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 from tread_bench.runner.executors.tasks import Ended, Event, Started, Task, Told, perform
 

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.node import end_of
 from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task

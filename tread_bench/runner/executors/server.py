@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from importlib import import_module
 
-from tread_bench.core.cache import cache_folder
 from tread_bench.core.errors import failure_text
+from tread_bench.core.stored.cache import cache_folder
 from tread_bench.runner.executors.lifeline import RUNNER, end_with_parent
 
 end_with_parent(int(os.environ[RUNNER]))

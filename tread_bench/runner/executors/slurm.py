@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError
+from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.node import end_of
 from tread_bench.runner.executors.remote import follow
 from tread_bench.runner.executors.tasks import Ended, Event, Task

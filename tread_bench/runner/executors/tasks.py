@@ -12,10 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from tread_bench.core.conditions import RunNumerics
 from tread_bench.core.errors import UserError, failure_text, is_of_disk
-from tread_bench.core.outputs import open_plain
-from tread_bench.core.redaction import this_host
+from tread_bench.core.stored.conditions import RunNumerics
+from tread_bench.core.stored.outputs import open_plain
+from tread_bench.core.stored.redaction import this_host
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from tread_bench.core.config.base import Float
-from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
+from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
 
 
 class EdmOptions(ObjectiveOptions):

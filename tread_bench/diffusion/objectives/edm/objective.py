@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Predict
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.objectives import ObjectiveFamily, ObjectiveOptions
+from tread_bench.core.describe.objectives import ObjectiveFamily, ObjectiveOptions
 
 
 class FlowOptions(ObjectiveOptions):

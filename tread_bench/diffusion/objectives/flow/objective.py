@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.diffusion.objectives.base import Predict
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Int
-from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs
 
 SEED = 2020  # of the subsets
 

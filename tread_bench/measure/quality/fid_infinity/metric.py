@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.metrics import Estimate
-from tread_bench.core.statistics import CONFIDENCE, student_quantile
+from tread_bench.core.describe.metrics import Estimate
+from tread_bench.core.numbers.statistics import CONFIDENCE, student_quantile
 from tread_bench.measure.quality.fid.metric import matrix_root, trace_of_root
 from tread_bench.measure.quality.fid_infinity.family import SEED, FidInfinityOptions
 from tread_bench.measure.quality.samples import Samples

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch_fidelity.metric_isc import KEY_METRIC_ISC_MEAN, KEY_METRIC_ISC_STD, isc_features_to_metric
 
-from tread_bench.core.metrics import Estimate
-from tread_bench.core.statistics import CONFIDENCE, mean_interval, student_quantile
+from tread_bench.core.describe.metrics import Estimate
+from tread_bench.core.numbers.statistics import CONFIDENCE, mean_interval, student_quantile
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS, InceptionScoreOptions
 from tread_bench.measure.quality.samples import Samples
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_fidelity.metric_kid import KEY_METRIC_KID_MEAN, KEY_METRIC_KID_STD, kid_features_to_metric
 
-from tread_bench.core.metrics import Estimate
-from tread_bench.core.statistics import CONFIDENCE, student_quantile
+from tread_bench.core.describe.metrics import Estimate
+from tread_bench.core.numbers.statistics import CONFIDENCE, student_quantile
 from tread_bench.measure.quality.kid.family import SEED, KidOptions
 from tread_bench.measure.quality.samples import Samples
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.metrics import Figure, MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs
 
 
 class PerClassFidOptions(MetricOptions):

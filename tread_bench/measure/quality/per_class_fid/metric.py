@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from tread_bench.core.metrics import Estimate
+from tread_bench.core.describe.metrics import Estimate
 from tread_bench.measure.quality.fid.metric import features_to_fid
 from tread_bench.measure.quality.per_class_fid.family import PerClassFidOptions
 from tread_bench.measure.quality.samples import Samples, class_name, too_few_of_a_class

@@ -11,8 +11,8 @@ from scipy import stats
 from torch import Tensor
 from torch_fidelity.metric_prc import KEY_METRIC_PRECISION, KEY_METRIC_RECALL, prc_features_to_metric
 
-from tread_bench.core.metrics import Estimate
-from tread_bench.core.statistics import CONFIDENCE
+from tread_bench.core.describe.metrics import Estimate
+from tread_bench.core.numbers.statistics import CONFIDENCE
 from tread_bench.data.precision import full_float32
 from tread_bench.measure.quality.precision_recall.family import Distances, PrecisionRecallOptions
 from tread_bench.measure.quality.samples import Samples

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float
-from tread_bench.core.losses import LossFamily, LossOptions
+from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.routed import Setting
+    from tread_bench.core.describe.routed import Setting
 
 
 class MaeOptions(LossOptions):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.data_sources import find_data_source
-from tread_bench.core.losses import LossFamily, LossOptions
+from tread_bench.core.describe.data_sources import find_data_source
+from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.routed import Setting
+    from tread_bench.core.describe.routed import Setting
 
 
 IMAGE_CHANNELS = (1, 3)  # of images that a target network sees

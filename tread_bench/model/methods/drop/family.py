@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
-from tread_bench.core.routes import Route
 
 if TYPE_CHECKING:
-    from tread_bench.core.routed import Setting
+    from tread_bench.core.describe.routed import Setting
 
 
 class DropOptions(MethodOptions):

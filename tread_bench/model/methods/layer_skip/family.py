@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
 from tread_bench.model.methods.long_skips import halved_skips
 
 

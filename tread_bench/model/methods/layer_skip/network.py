@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tread_bench.core import draws
+from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Int
-from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
-from tread_bench.core.routes import format_routes
 
 if TYPE_CHECKING:
-    from tread_bench.core.routed import Setting
+    from tread_bench.core.describe.routed import Setting
 
 
 class MaskOptions(MethodOptions):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tread_bench.core.methods import Evaluated, MethodFamily, MethodOptions, Tokens
+from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
 
 
 class TreadOptions(MethodOptions):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 
 class ObjectiveOptions(Model):

@@ -19,7 +19,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tread_bench.core.metrics import known_figures
+from tread_bench.core.describe.metrics import known_figures
 
 # Another version of these may give other bits: draws come from numpy, layers from timm, metrics from torch-fidelity,
 # fused scans from mamba-ssm, and the rest from this program and torch (already a numerical choice). Python, pandas and

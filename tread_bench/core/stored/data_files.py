@@ -20,12 +20,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from tread_bench.core.cache import cache_folder
-from tread_bench.core.data_paths import entries_below, is_folder_name, named_where_unreadable
 from tread_bench.core.errors import UserError
-from tread_bench.core.files import read_plain, write_atomically
-from tread_bench.core.locks import waited_for
-from tread_bench.core.records import DataFile, Part
+from tread_bench.core.stored.cache import cache_folder
+from tread_bench.core.stored.data_paths import entries_below, is_folder_name, named_where_unreadable
+from tread_bench.core.stored.files import read_plain, write_atomically
+from tread_bench.core.stored.locks import waited_for
+from tread_bench.core.stored.records import DataFile, Part
 
 ENDS_BYTES = 2**16  # read at each end of a file
 SETTLED_S = 2.0  # a file modified this recently may change again with the same time stamp

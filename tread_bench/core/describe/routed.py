@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from tread_bench.core.config.branches import Branch
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
+from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
 from tread_bench.core.problems import Loc, Problem, dotted
-from tread_bench.core.routes import ResolvedRoute, Route, resolve_routes
 
 GUIDANCE: Loc = ("sampling", "guidance")
 

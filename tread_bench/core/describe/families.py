@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tread_bench.core.describe.plugins import Kind, announced, named, wrong_builder, wrong_traits
+from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
+from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.core.errors import error_text
 from tread_bench.core.names import unknown
-from tread_bench.core.plugins import Kind, announced, named, wrong_builder, wrong_traits
-from tread_bench.core.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
-from tread_bench.core.selectors import TokenOrder, find_selector, selectors
 
 if TYPE_CHECKING:
     from tread_bench.model.backbone import Backbone

@@ -9,13 +9,13 @@ from functools import cache
 from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
-from tread_bench.core.costs import cost_figures, cost_of
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.methods import Tokens
-from tread_bench.core.plugins import named
-from tread_bench.core.records import CostFigures
-from tread_bench.core.routes import resolve_routes, tokens_per_block
-from tread_bench.core.schedule import mean_share, stretches
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.methods import Tokens
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
+from tread_bench.core.numbers.costs import cost_figures, cost_of
+from tread_bench.core.numbers.schedule import mean_share, stretches
+from tread_bench.core.stored.records import CostFigures
 
 VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
 

@@ -13,11 +13,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
+    from tread_bench.core.describe.routed import Setting
     from tread_bench.core.problems import Problem
-    from tread_bench.core.routed import Setting
 
 
 class Tokens(StrEnum):

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from tread_bench.core.locks import waited_for
-from tread_bench.core.outputs import OutputError
+from tread_bench.core.stored.locks import waited_for
+from tread_bench.core.stored.outputs import OutputError
 
 
 def cache_folder(name: str) -> Path:

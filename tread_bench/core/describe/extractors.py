@@ -12,14 +12,14 @@ from functools import cache
 from typing import Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 OUTPUTS = (
     "features",
     "statistics",
     "logits",
     "spatial",
-)  # of feature networks, as `tread_bench.core.metrics.Needs` names them
+)  # of feature networks, as `tread_bench.core.describe.metrics.Needs` names them
 
 
 class ExtractorOptions(Model):

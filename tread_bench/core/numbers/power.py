@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
-from tread_bench.core.statistics import CONFIDENCE, LEVEL, Estimate, student_quantile
+from tread_bench.core.numbers.statistics import CONFIDENCE, LEVEL, Estimate, student_quantile
 
 POWER = 0.8  # that a study is planned with
 _FEWEST = 2  # seeds that have a spread

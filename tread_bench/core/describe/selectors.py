@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_traits
+from tread_bench.core.describe.routes import Route
 from tread_bench.core.errors import error_text
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
-from tread_bench.core.routes import Route
 
 DEFAULT_SELECTOR = "random"  # as in TREAD
 Grid = tuple[int, int]  # rows and columns of tokens

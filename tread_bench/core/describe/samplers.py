@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_traits
 from tread_bench.core.errors import error_text
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_traits
 from tread_bench.core.problems import shortened
 
 _STEPS = ((2.0, 1.0), (1.0, 0.0))  # any step, and the last one

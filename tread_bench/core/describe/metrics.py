@@ -13,10 +13,10 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Literal, Self
 
-from tread_bench.core.columns import is_taken
 from tread_bench.core.config.base import Model
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 from tread_bench.core.problems import shortened
+from tread_bench.core.stored.columns import is_taken
 
 Rounding = Literal["round", "truncate"]  # how (x + 1) * 127.5 of a sample in [-1, 1] becomes a whole number
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tread_bench.core.documents import CellRequest, RunPlan
-from tread_bench.core.records import Record
-from tread_bench.core.routes import format_routes
+from tread_bench.core.describe.routes import format_routes
+from tread_bench.core.stored.documents import CellRequest, RunPlan
+from tread_bench.core.stored.records import Record
 
 _REQUESTED = ("cell", "suite", "row", "seed", "reference", "backbone", "config")
 

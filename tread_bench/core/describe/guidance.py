@@ -15,8 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
 from tread_bench.core.config.branches import Branch
-from tread_bench.core.plugins import Kind, announced, find, wrong_options
-from tread_bench.core.routes import Route
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_options
+from tread_bench.core.describe.routes import Route
 
 
 def _read_blocks(value: object) -> object:

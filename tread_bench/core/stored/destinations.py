@@ -9,8 +9,8 @@ from glob import iglob
 from pathlib import Path
 
 from tread_bench.core.errors import collected, printable, shortened_middle
-from tread_bench.core.files import read_plain, write_atomically
-from tread_bench.core.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
+from tread_bench.core.stored.files import read_plain, write_atomically
+from tread_bench.core.stored.outputs import OutputError, refuse_existing, refuse_irregular, refuse_linked
 
 MARKER = "tread-bench.txt"  # in a folder of output; not hidden, so that whoever empties the folder removes it, too
 _PLAN_KEYS = ("suite", "timing", "cells")

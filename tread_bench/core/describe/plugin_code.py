@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tread_bench.core.guidance import find_guidance
-from tread_bench.core.plugins import GROUPS, Description, is_own
-from tread_bench.core.selectors import find_selector
+from tread_bench.core.describe.guidance import find_guidance
+from tread_bench.core.describe.plugins import GROUPS, Description, is_own
+from tread_bench.core.describe.selectors import find_selector
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell

@@ -18,9 +18,9 @@ from pydantic import (
     model_validator,
 )
 
-from tread_bench.core.conditions import Conditions
 from tread_bench.core.config.base import SEEDS_PER_GROUP
-from tread_bench.core.routes import parse_routes
+from tread_bench.core.describe.routes import parse_routes
+from tread_bench.core.stored.conditions import Conditions
 
 SCHEMA_VERSION: Literal[2] = 2  # format version of record.json, plan.json and cell.json
 Share = Annotated[float, Field(ge=0, le=1)]

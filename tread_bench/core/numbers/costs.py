@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 
 from tread_bench.core.config.branches import Branch, calls
-from tread_bench.core.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.plugins import named
-from tread_bench.core.records import CostFigures
-from tread_bench.core.routed import Setting
-from tread_bench.core.routes import RoutesLike, resolve_routes, tokens_per_block
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.routed import Setting
+from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
+from tread_bench.core.stored.records import CostFigures
 
 
 def cost_of(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:

@@ -15,10 +15,10 @@ from typing import Any, get_args
 
 from pydantic_core import from_json
 
-from tread_bench.core.documents import SHOWN, Model, parsed
 from tread_bench.core.errors import UserError
-from tread_bench.core.outputs import refuse_existing, refuse_irregular
 from tread_bench.core.problems import shortened
+from tread_bench.core.stored.documents import SHOWN, Model, parsed
+from tread_bench.core.stored.outputs import refuse_existing, refuse_irregular
 
 TEMPORARY = ".tread-bench-{}.tmp"
 TEMPORARIES = re.compile(r"\.tread-bench-\w+\.tmp")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveInt, model_validator
 
-from tread_bench.core.records import Part
+from tread_bench.core.stored.records import Part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from tread_bench.core.config.base import Float, Model
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
+    from tread_bench.core.describe.routed import Setting
     from tread_bench.core.problems import Problem
-    from tread_bench.core.routed import Setting
 
 
 class LossOptions(Model):

@@ -13,8 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
-from tread_bench.core.extractors import extractors
-from tread_bench.core.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
+from tread_bench.core.describe.extractors import extractors
+from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 Place = tuple[str | int, ...]  # keys and indices that lead to a value
 VAE_FILES = ("config.json", "diffusion_pytorch_model.safetensors")  # as `save_pretrained` of diffusers writes them

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tread_bench.core.outputs import open_plain
+from tread_bench.core.stored.outputs import open_plain
 
 LOOKS, LOOK_S = 10, 0.02  # `is_locked` holds a lock for an instant to test it
 

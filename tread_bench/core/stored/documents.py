@@ -22,12 +22,12 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from tread_bench.core.conditions import Conditions, PluginCode, RunNumerics
 from tread_bench.core.config.compute import Timing
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.identity import Identity, compact_json
 from tread_bench.core.problems import dotted, shortened, validation_problems
-from tread_bench.core.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
+from tread_bench.core.stored.conditions import Conditions, PluginCode, RunNumerics
+from tread_bench.core.stored.identity import Identity, compact_json
+from tread_bench.core.stored.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
 EXPORTED: Literal["tread-bench export"] = "tread-bench export"

@@ -1,0 +1,1 @@
+"""What backbones, methods and everything else that plugs in say of themselves, without torch."""

@@ -1,0 +1,1 @@
+"""Statistics, costs, schedules and random draws."""
