@@ -189,6 +189,16 @@ def test_listing_and_resolving_backbones_stays_light() -> None:
     assert heavy_imports(statement) == []
 
 
+def test_planning_a_study_with_a_decoder_of_its_own_stays_light() -> None:
+    statement = """
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.suite.load import find_suite, load_suite
+from tread_bench.suite.plan import expand, plan_table
+assert plan_table(expand(load_suite(find_suite("imagenet256/long_training"))), cell_cost)
+"""
+    assert heavy_imports(statement) == []
+
+
 def test_a_heavy_import_is_seen(copy: Path) -> None:
     with (copy / "tread_bench" / "__init__.py").open("a") as source:
         source.write("\nimport torch\n")

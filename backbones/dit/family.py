@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
+from tread_bench.core.describe.families import BackboneSpec, Cost, Family, LastLayer, Macs
 from tread_bench.core.describe.selectors import TokenOrder
 
 
@@ -44,7 +44,13 @@ def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
     per_token = 4 * width * width + 2 * width * mlp
     blocks = tuple(Macs(linear=t * per_token + 6 * width * width, attention=2 * t * t * width) for t in tokens)
     time = FREQUENCIES * width + width * width
-    ends = spec.num_tokens * width * (patch_in + patch_out) + 2 * width * width
+    patches = spec.num_tokens * width * patch_in
+    last_layer = LastLayer(
+        width,
+        condition=width,
+        params=2 * width * width + 2 * width + (width + 1) * patch_out,
+        macs=2 * width * width + spec.num_tokens * width * patch_out,
+    )
     block_params = per_token + 6 * width * width + (4 * width) + (mlp + width) + 6 * width
     trainable = (
         spec.depth * block_params
@@ -52,13 +58,12 @@ def dit_cost(spec: DiTSpec, tokens: Sequence[int]) -> Cost:
         + time
         + 2 * width
         + (spec.num_classes + 1) * width * bool(spec.num_classes)
-        + 2 * width * width
-        + 2 * width
-        + (width + 1) * patch_out
+        + last_layer.params
     )
     positions = spec.num_tokens * width  # fixed, not learned
-    inputs = FREQUENCIES * width + spec.num_tokens * width * patch_in
-    return Cost(trainable + positions, trainable, blocks, Macs(linear=time + ends), inputs)
+    inputs = FREQUENCIES * width + patches
+    outside = Macs(linear=time + patches + last_layer.macs)
+    return Cost(trainable + positions, trainable, blocks, outside, inputs, last_layer)
 
 
 _DIT_SIZES = {

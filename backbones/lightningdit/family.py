@@ -40,8 +40,10 @@ def lightningdit_cost(spec: LightningDiTSpec, tokens: Sequence[int]) -> Cost:
     gated = spec.swiglu_hidden
     more = 3 * width * gated - 2 * width * mlp
     more_params = spec.depth * (more + (2 * gated - mlp) + 2 * width) + width
+    assert dit.last_layer is not None
     return replace(
         dit,
+        last_layer=replace(dit.last_layer, params=dit.last_layer.params + width),
         params=dit.params + more_params,
         trainable_params=dit.trainable_params + more_params,
         blocks=tuple(block + Macs(linear=t * more) for block, t in zip(dit.blocks, tokens, strict=True)),

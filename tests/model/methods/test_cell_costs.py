@@ -16,6 +16,7 @@ from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.macs import count_judged, count_method
+from tread_bench.model.methods.mask.cost import mask_cost
 from tread_bench.model.methods.mask.family import MaskOptions
 
 WIDTH, TOKENS = 16, 16
@@ -49,6 +50,26 @@ def test_blocks_as_the_family_states_them_cost_what_they_compute(method, backbon
     computed = replace(family, cost=None)
     assert count_method(cell, family, spec, routed, share) == count_method(cell, computed, spec, routed, share)
     assert count_judged(cell, family, spec) == count_judged(cell, computed, spec)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("backbone", ["DiT", "LightningDiT"])
+def test_maskdit_s_closed_form_is_what_is_counted(backbone, share):
+    cell = cell_of("mask", backbone)
+    family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
+    dense, (route,) = cost_of(family, spec), cell.routes
+    routed = cost_of(family, spec, [route.at_share(share)])
+    stated = mask_cost(cell, dense, route.at_share(share).kept(spec.num_tokens))
+    assert stated == count_method(cell, family, spec, routed, share)
+    judged = mask_cost(cell, dense, spec.num_tokens)
+    assert dense.forward + judged.forward == count_judged(cell, family, spec)
+
+
+def test_a_backbone_that_states_no_last_layer_is_counted():
+    cell = cell_of("mask", "U-ViT")
+    dense = cost_of(cell.backbone.family(), cell.backbone.spec(cell.data))
+    assert mask_cost(cell, dense, 8) is None
+    assert cell_cost(cell).method_params > 0
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

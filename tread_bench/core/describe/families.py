@@ -85,11 +85,25 @@ class Macs:
 
 
 @dataclass(frozen=True, slots=True)
+class LastLayer:
+    """What follows the blocks, which a method with a last layer of its own leaves out.
+
+    `width` is that of its tokens, `condition` that of the conditioning c, and 0 without any.
+    """
+
+    width: int
+    condition: int
+    params: int
+    macs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cost:
     """Parameters of a backbone and MACs of one forward pass of one image, in closed form.
 
     `blocks` holds one entry per block, `outside` everything before, between and after the blocks. `inputs` is the part
     of `outside` in layers whose input is data, so that their backward pass computes no gradient of the input.
+    `last_layer` is part of `outside`; where it is not stated, methods with a last layer of their own are counted.
     """
 
     params: int
@@ -97,6 +111,7 @@ class Cost:
     blocks: tuple[Macs, ...]
     outside: Macs
     inputs: int = 0
+    last_layer: LastLayer | None = None
 
     @property
     def forward(self) -> Macs:

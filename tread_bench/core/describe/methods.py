@@ -67,6 +67,8 @@ class MethodFamily:
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
         check: finds further problems of a cell with this method; their keys are those of the cell.
         own_losses: auxiliary losses that the method includes -> the option with their weight.
+        extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens that pass) ->
+            `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
     """
 
     name: str
@@ -79,6 +81,7 @@ class MethodFamily:
     has_shallow_path: bool
     check: Callable[[Setting], Iterable[Problem]] = no_further_rule
     own_losses: Mapping[str, str] = field(default_factory=dict)
+    extra_cost: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it
 
     @property
@@ -106,6 +109,7 @@ def _wrong_with(method: MethodFamily) -> str:
     return (
         wrong_options(method, MethodOptions)
         or wrong_builder(method.builder)
+        or ("" if method.extra_cost is None else wrong_builder(method.extra_cost, "extra_cost"))
         or wrong_traits(
             method,
             tokens=Tokens,

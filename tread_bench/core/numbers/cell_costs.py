@@ -10,7 +10,7 @@ from tread_bench.core.config.base import MAX_NUMBER
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
-from tread_bench.core.describe.methods import Tokens
+from tread_bench.core.describe.methods import Evaluated, Tokens
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 from tread_bench.core.numbers.costs import cost_figures, cost_of
@@ -168,13 +168,28 @@ def _times(macs: Macs, share: float) -> Macs:
 
 
 def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
-    return _count_method(_network(cell), share) if cell.method.family.has_modules else Extra()
+    if not cell.method.family.has_modules:
+        return Extra()
+    passing = min((route.at_share(share).kept(spec.num_tokens) for route in cell.routes), default=spec.num_tokens)
+    stated = _stated(cell, family, spec, passing)
+    return stated if stated is not None else _count_method(_network(cell), share)
 
 
 def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
-    if cell.method.family.is_plain_backbone:
-        return cost_of(family, spec).forward.total
-    return _count_judged(_network(cell))
+    method, dense = cell.method.family, cost_of(family, spec)
+    if method.is_plain_backbone:
+        return dense.forward.total
+    stated = _stated(cell, family, spec, spec.num_tokens) if method.evaluated is Evaluated.DENSE else None
+    return (dense.forward + stated.forward).total if stated is not None else _count_judged(_network(cell))
+
+
+def _stated(cell: Cell, family: Family, spec: BackboneSpec, passing: int) -> Extra | None:
+    """The cost of the method's modules in closed form, with so many image tokens in the blocks; None: it has none."""
+    extra_cost = cell.method.family.extra_cost
+    if extra_cost is None or family.cost is None:
+        return None
+    extra: Extra | None = named(extra_cost)(cell, cost_of(family, spec), passing)
+    return extra
 
 
 def _network(cell: Cell) -> str:
