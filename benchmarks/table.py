@@ -14,7 +14,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 from rich.table import Column, Table
 
-from benchmarks.row import Figure, Row, SkippedError, Verdict
+from benchmarks.figure import Figure
+from benchmarks.row import Row, SkippedError, Verdict
 from benchmarks.timing import Bench
 from benchmarks.yardstick import Product
 from tread_bench.core.errors import UserError

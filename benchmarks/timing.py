@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from benchmarks.row import Agreement, Figure
+from benchmarks.figure import Agreement, Figure
 from benchmarks.yardstick import Product
 from tread_bench.core.numbers.statistics import median_interval, paired_ratio
 from tread_bench.measure.speed.throughput import PairedTimes, Ready, interleave

@@ -32,6 +32,7 @@ from tread_bench import (
     SamplerFamily,
     SelectorFamily,
 )
+from tread_bench.model.backbone import build_backbone
 
 CHECKOUT = Path(__file__).parents[1]
 PLUGIN = CHECKOUT / "tests" / "plugin" / "backbone"
@@ -273,7 +274,7 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
     built: dict[str, type] = {}
     exec(f"class Named(Snake):\n{shown}", {"Snake": network.Snake, "nn": network.nn}, built)
     monkeypatch.setattr(network, "Snake", built["Named"])
-    small, large = (family.SNAKE.build(family.SNAKE.spec(depth=depth, hidden=16), seed=0) for depth in (3, 5))
+    small, large = (build_backbone(family.SNAKE, family.SNAKE.spec(depth=depth, hidden=16), seed=0) for depth in (3, 5))
     assert not large.out.weight.any() and large.join.weight.any()
     assert (large.blocks[2].mlp[1].weight == small.blocks[2].mlp[1].weight).all()
 

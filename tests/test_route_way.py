@@ -14,6 +14,7 @@ from tread_bench.cell.build import build_network
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.numbers.draws import normal
 from tread_bench.core.stored.documents import CellRequest
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.load import load_plan
 
@@ -44,7 +45,7 @@ def test_a_route_is_handed_from_file_to_file_as_documented(tmp_path):
 
         # From there to the tokens of a training step.
         choice = cell.backbone
-        backbone = choice.family().build(choice.spec(cell.data), {"attention": "math"}, 0)
+        backbone = build_backbone(choice.family(), choice.spec(cell.data), {"attention": "math"}, 0)
         network = build_network(cell, backbone, 0)
         x = torch.from_numpy(normal(0, "noise", 0, 4, (1, 8, 8)))
         network.train_forward(x, torch.rand(4), torch.arange(4), BatchRange(0, 0, 4))

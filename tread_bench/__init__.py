@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tread_bench.api import Results, evaluate, load, run
-    from tread_bench.core.config.branches import Branch
+    from tread_bench.core.describe.branches import Branch
     from tread_bench.core.describe.data_sources import DataFamily, DataOptions, Decoding, always_comparable, no_files
     from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, Published, find_extractor
-    from tread_bench.core.describe.families import (
-        BackboneSpec,
-        Cost,
-        Family,
-        Macs,
-        create_backbone,
-        mirrored_skips,
-        no_skips,
-    )
+    from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs, mirrored_skips, no_skips
     from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
     from tread_bench.core.describe.losses import LossFamily, LossOptions
     from tread_bench.core.describe.methods import Evaluated, MethodFamily, MethodOptions, Tokens
@@ -58,19 +50,20 @@ if TYPE_CHECKING:
     from tread_bench.measure.sets.reference import ReferenceSet, open_reference
     from tread_bench.measure.sets.samples import SampleSet, open_samples
     from tread_bench.measure.sets.write import write_samples_npz
-    from tread_bench.model.backbone import Backbone, TokenState, come_back, leave, run_blocks
+    from tread_bench.model.backbone import Backbone, TokenState, come_back, create_backbone, leave, run_blocks
     from tread_bench.model.contract.losses import check_loss
     from tread_bench.model.contract.methods import check_method
     from tread_bench.model.contract.run import check_backbone
     from tread_bench.model.contract.selectors import check_selector
     from tread_bench.model.losses.auxiliary import Auxiliary, Images
-    from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, run_range, walk
+    from tread_bench.model.methods.base import BatchRange, Method, first_state, run_range, walk
     from tread_bench.model.ops.conv import causal_conv
     from tread_bench.model.ops.patching import sincos_positions, sinusoids, unpatchify
     from tread_bench.model.ops.qshift import q_shift
     from tread_bench.model.ops.routing import gather_tokens, scatter_tokens
     from tread_bench.model.ops.scan import selective_scan
     from tread_bench.model.ops.wkv import bi_wkv
+    from tread_bench.model.prediction import Prediction
     from tread_bench.model.wrapped import RoutedNetwork
 
 __version__ = "0.1.0"
@@ -85,11 +78,10 @@ _NAMES_BY_MODULE = {
         "Cost",
         "Family",
         "Macs",
-        "create_backbone",
         "mirrored_skips",
         "no_skips",
     ),
-    "core.config.branches": ("Branch",),
+    "core.describe.branches": ("Branch",),
     "core.describe.guidance": ("GuidanceFamily", "GuidanceOptions"),
     "core.describe.losses": ("LossFamily", "LossOptions"),
     "core.describe.methods": ("Evaluated", "MethodFamily", "MethodOptions", "Tokens"),
@@ -118,19 +110,20 @@ _NAMES_BY_MODULE = {
     "measure.sets.reference": ("ReferenceSet", "open_reference"),
     "measure.sets.samples": ("SampleSet", "open_samples"),
     "measure.sets.write": ("write_samples_npz",),
-    "model.backbone": ("Backbone", "TokenState", "come_back", "leave", "run_blocks"),
+    "model.backbone": ("Backbone", "TokenState", "come_back", "create_backbone", "leave", "run_blocks"),
     "model.contract.losses": ("check_loss",),
     "model.contract.methods": ("check_method",),
     "model.contract.run": ("check_backbone",),
     "model.contract.selectors": ("check_selector",),
     "model.losses.auxiliary": ("Auxiliary", "Images"),
-    "model.methods.base": ("BatchRange", "Method", "Prediction", "first_state", "run_range", "walk"),
+    "model.methods.base": ("BatchRange", "Method", "first_state", "run_range", "walk"),
     "model.ops.conv": ("causal_conv",),
     "model.ops.patching": ("sincos_positions", "sinusoids", "unpatchify"),
     "model.ops.qshift": ("q_shift",),
     "model.ops.routing": ("gather_tokens", "scatter_tokens"),
     "model.ops.scan": ("selective_scan",),
     "model.ops.wkv": ("bi_wkv",),
+    "model.prediction": ("Prediction",),
     "model.wrapped": ("RoutedNetwork",),
 }
 _MODULES = {name: f"{__name__}.{module}" for module, names in _NAMES_BY_MODULE.items() for name in names}

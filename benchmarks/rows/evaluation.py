@@ -10,9 +10,10 @@ from functools import cache
 
 import torch
 
+from benchmarks.figure import Figure, agree
 from benchmarks.peers.fid import SIDES
 from benchmarks.processes import CHECKOUT, environment
-from benchmarks.row import Figure, agree, row
+from benchmarks.row import row
 from benchmarks.timing import Bench, ratio
 
 FEATURES, WIDTH = 50_000, 2048  # of FID-50k on Inception's features

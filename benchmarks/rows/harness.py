@@ -17,8 +17,9 @@ from unittest.mock import patch
 import torch
 import yaml
 
+from benchmarks.figure import Figure
 from benchmarks.processes import cpu_seconds, tread_bench, wall_seconds
-from benchmarks.row import Figure, SkippedError, row
+from benchmarks.row import SkippedError, row
 from benchmarks.rows.training import Training, embedded, steps_of, trainer_of
 from benchmarks.timing import Bench, always
 from tread_bench.cell.loop import train

@@ -21,9 +21,10 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from benchmarks.figure import Figure, agree
 from benchmarks.peers import loading as peers
 from benchmarks.peers.packages import needed
-from benchmarks.row import Figure, agree, row
+from benchmarks.row import row
 from benchmarks.timing import Bench, always
 from tread_bench.core.describe.data_sources import DataOptions
 from tread_bench.data.hf_dataset.family import HfDatasetData

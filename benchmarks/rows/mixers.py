@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.figure import Agreement, Figure, agree
 from benchmarks.peers.packages import mamba_ssm_scan, mambapy_pscan, rwkv_time_mixing, transformers_mixer
 from benchmarks.peers.wkv import two_scans
-from benchmarks.row import Agreement, Figure, SkippedError, agree, row
+from benchmarks.row import SkippedError, row
 from benchmarks.timing import Bench, always
 from tread_bench.backbones.mamba.mixer import Mamba
 from tread_bench.backbones.rwkv.family import DRWKVSpec

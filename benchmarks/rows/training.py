@@ -9,8 +9,9 @@ from itertools import count
 
 import torch
 
+from benchmarks.figure import Agreement, Figure, agree
 from benchmarks.peers.dit import PlainDiT, PlainTraining
-from benchmarks.row import Agreement, Figure, agree, row
+from benchmarks.row import row
 from benchmarks.timing import Bench, always
 from tread_bench.backbones.dit.family import DiTSpec
 from tread_bench.cell.build import build_network
@@ -24,6 +25,7 @@ from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.speed.throughput import Ready
+from tread_bench.model.backbone import build_backbone
 from tread_bench.suite.load import find_suite, load_plan
 
 ROUTE = "2:8@0.5"
@@ -83,7 +85,7 @@ def trainer_of(cell: Cell, compute: Compute) -> Trainer:
     numerics = resolve_numerics(compute, "cpu")
     device = apply_numerics(numerics)
     spec = cell.backbone.spec(cell.data)
-    backbone = cell.backbone.family().build(spec, numerics.kernels, 0)
+    backbone = build_backbone(cell.backbone.family(), spec, numerics.kernels, 0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for _, parameter in sorted(backbone.named_parameters()):

@@ -8,6 +8,7 @@ import torch
 from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import families
 from tread_bench.measure.inside.gradients import block_parameters
+from tread_bench.model.backbone import build_backbone
 
 SMALL = {"image_size": 8, "channels": 2, "num_classes": 3, "patch": 2, "hidden": 32}
 SIZES = {"DiS": {"depth": 4}, "ZigMa": {"depth": 4}, "DRWKV": {"depth": 5}, "DiT": {"depth": 3, "heads": 2}}
@@ -28,7 +29,7 @@ def test_compiled_kernels_change_rounding_alone(name):
     x, t, y = torch.randn(3, 2, 8, 8, generator=generator), torch.rand(3, generator=generator), torch.arange(3)
     predictions = []
     for kernels in ({"attention": "math"}, NUMBA):
-        model = family.build(spec, kernels, seed=0)
+        model = build_backbone(family, spec, kernels, seed=0)
         for parameter in model.parameters():
             parameter.data.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
         predictions.append(model.eval()(x, t, y))
@@ -43,7 +44,7 @@ def test_the_parameters_of_a_block_are_found_with_every_kernel(name):
     x, t, y = torch.zeros(1, 2, 8, 8), torch.zeros(1), torch.zeros(1, dtype=torch.long)
     names = []
     for kernels in ({"attention": "math"}, NUMBA):
-        model = family.build(family.spec(**SMALL, **SIZES[name]), kernels, seed=0)
+        model = build_backbone(family, family.spec(**SMALL, **SIZES[name]), kernels, seed=0)
         name_of = {parameter: name for name, parameter in model.named_parameters()}
         names.append([[name_of[parameter] for parameter in block] for block in block_parameters(model, x, t, y)])
     assert names[0] == names[1]

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from benchmarks.row import DisagreementError, Figure, Row, Verdict, agree, row
+from benchmarks.figure import DisagreementError, Figure, agree
+from benchmarks.row import Row, Verdict, row
 from benchmarks.timing import FEWEST_PAIRS, Bench, always
 
 

@@ -11,8 +11,9 @@ import jsonschema
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks.figure import Figure
 from benchmarks.processes import CHECKOUT, measured_apart, register_rows
-from benchmarks.row import ROWS, Figure, Row, SkippedError
+from benchmarks.row import ROWS, Row, SkippedError
 from benchmarks.table import BEGIN, END, Document, measured
 from benchmarks.timing import Bench
 from benchmarks.yardstick import PRECISIONS, Product

@@ -27,7 +27,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Numerics, RunNumerics
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.model.backbone import Backbone
+from tread_bench.model.backbone import Backbone, build_backbone
 
 # torch.compile looks at gradients and hides the warning itself, where warnings are no errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
@@ -65,7 +65,7 @@ def make_trainer(cell=ROUTED, backbone=DIT, training=None, device=CPU, **options
     defaults = {"iterations": 8, "batch": 8, "learning_rate": 1e-3, "checkpoint_every": 3}
     cell = Cell.model_validate({"backbone": backbone, "training": {**defaults, **(training or {})}, **cell})
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"}, seed=0)
+    model = build_backbone(family, spec, {"attention": "math"}, seed=0)
     for k, parameter in enumerate(p for p in model.parameters() if p.requires_grad and not p.any()):
         torch.nn.init.normal_(parameter, std=0.02, generator=torch.Generator().manual_seed(k))
     network = build_network(cell, model, 0)

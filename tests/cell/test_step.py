@@ -16,6 +16,7 @@ from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import warmup_factor
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange, draw_ids
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -36,7 +37,7 @@ def make_cell(**changes):
 
 def make_trainer(cell, seed=0):
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"}, seed)
+    model = build_backbone(family, spec, {"attention": "math"}, seed)
     objective, data = build_objective(cell.objective), open_data(cell.data)
     return Trainer(cell, seed, Network(model, build_method(cell, model)), objective, data, torch.device("cpu"))
 

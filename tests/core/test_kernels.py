@@ -60,13 +60,14 @@ def test_numba_is_imported_by_the_backbones_that_use_it_alone():
 import sys
 import tread_bench.cell.run, tread_bench.cell.speed, tread_bench.suite.plan
 from tread_bench.core.describe.families import families
+from tread_bench.model.backbone import build_backbone
 kernels = {"attention": "math", "scan": "numba", "wkv": "numba"}
 small = {"image_size": 8, "channels": 1, "num_classes": 2, "patch": 2, "depth": 4, "hidden": 32}
-families()["DiT"].build(families()["DiT"].spec(**small, heads=2), kernels)
+build_backbone(families()["DiT"], families()["DiT"].spec(**small, heads=2), kernels)
 assert "numba" not in sys.modules
-families()["DiS"].build(families()["DiS"].spec(**small), {**kernels, "scan": "torch"})
+build_backbone(families()["DiS"], families()["DiS"].spec(**small), {**kernels, "scan": "torch"})
 assert "numba" not in sys.modules
-families()["DiS"].build(families()["DiS"].spec(**small), kernels)
+build_backbone(families()["DiS"], families()["DiS"].spec(**small), kernels)
 assert "numba" in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=280)

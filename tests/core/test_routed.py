@@ -6,8 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tread_bench.core.config.branches import calls
-from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.sampling import Sampling, calls
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
 from tread_bench.diffusion.objectives.build import build_objective

@@ -22,6 +22,7 @@ from tread_bench.data.open import open_data
 from tread_bench.data.source import to_uint8
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure import targets
+from tread_bench.model.backbone import build_backbone
 
 PIXELS = 16
 NAMED = {"repa": ("img-mean-std-", "img"), "mar": ("", ""), "ddt": ("", ""), "dc-ae": ("", "")}
@@ -111,7 +112,7 @@ def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: p
     seen = Seen()
     monkeypatch.setattr(targets, "open_targets", lambda options: targets.TargetFeatures(seen, 3, "0"))
     cell = repa_cell(settings)
-    backbone = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
     trainer = Trainer(
         cell,
         0,
@@ -131,7 +132,7 @@ def test_repa_sees_the_images_and_not_the_latents(tmp_path: Path, monkeypatch: p
 
 
 def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -> None:
-    from tread_bench.core.describe.routed import setting_of
+    from tread_bench.core.config.routed import setting_of
 
     settings, _ = with_images("repa", tmp_path)
     refused = repa_cell({**settings, "train_images": None})
@@ -144,7 +145,7 @@ def test_without_images_beside_them_repa_is_refused_on_latents(tmp_path: Path) -
 def test_images_are_read_for_losses_that_see_them_alone(tmp_path: Path) -> None:
     settings, _ = with_images("repa", tmp_path)
     cell = repa_cell(settings).model_copy(update={"auxiliary": ()})
-    backbone = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0)
+    backbone = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0)
     network = build_network(cell, backbone, 0)
     trainer = Trainer(cell, 0, network, build_objective(cell.objective), open_data(cell.data), torch.device("cpu"))
     assert trainer.batch(0).pictures is None

@@ -10,10 +10,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from tests.model.methods.subjects import BACKBONES, cell_of, network_of
 from tread_bench import create_backbone
-from tread_bench.core.config.branches import Branch, calls
-from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.routed import Setting, setting_of, with_blocks
+from tread_bench.core.config.sampling import Sampling, calls
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.routed import Setting, setting_of, with_blocks
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
@@ -21,6 +21,7 @@ from tread_bench.diffusion.guidance import Guided, without_blocks
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
@@ -172,7 +173,7 @@ def trained(method=None, routes=(), depth=4, family="DiT", **sampling):
     setting = Setting(cell, cell.backbone.family(), spec)
     cell = with_blocks(setting)
     assert isinstance(cell, Cell), cell
-    backbone = setting.family.build(spec, {"attention": "math"})
+    backbone = build_backbone(setting.family, spec, {"attention": "math"})
     network = Network(backbone, build_method(cell, backbone)).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in network.parameters():

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from tread_bench.contract import GUIDANCE_CHECKS, check_guidance
-from tread_bench.core.config.branches import Branch
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
 from tread_bench.core.describe.routes import Route
 

@@ -12,6 +12,7 @@ from tread_bench.core.errors import UserError
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -28,7 +29,9 @@ def evaluate(digits, tmp_path):
             sampling={"steps": 1},
             metrics={**METRICS, **metrics},
         )
-        model = cell.backbone.family().build(cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"), seed=0)
+        model = build_backbone(
+            cell.backbone.family(), cell.backbone.spec(cell.data), resolve_kernels({}, "cpu"), seed=0
+        )
         network = Network(model, build_method(cell, model))
         evaluator = Evaluator(cell, digits, build_objective(cell.objective), tmp_path, device=device)
         evaluator.check()

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.routed import setting_of, with_blocks
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -21,7 +22,7 @@ def made(objective="flow", **backbone):
     asked = {"backbone": sizes, "objective": objective, "training": {"iterations": 8}, "metrics": metrics}
     cell = with_blocks(setting_of(Cell.model_validate(asked)))
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    backbone = family.build(spec, {"attention": "math"})
+    backbone = build_backbone(family, spec, {"attention": "math"})
     network = Network(backbone, build_method(cell, backbone)).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in network.parameters():

@@ -11,6 +11,7 @@ from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.diffusion.objectives.flow.objective import Flow
 from tread_bench.measure.inside import similarity
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.ops.similarity import cosine_across_times, cosine_between_layers, unit_vectors
 
 
@@ -38,7 +39,7 @@ def test_are_the_means_of_the_tokens_cosines():
 @pytest.fixture
 def model():
     family, spec = make_spec("DiT", depth=3, hidden=16, heads=2, patch=2, image_size=4, channels=1, num_classes=3)
-    model = family.build(spec, seed=0)
+    model = build_backbone(family, spec, seed=0)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))

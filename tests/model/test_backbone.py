@@ -12,7 +12,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family, families
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.costs import cost_figures, cost_of
-from tread_bench.model.backbone import Backbone, TokenState, run_blocks
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone, run_blocks
 from tread_bench.model.ops.routing import lowest
 
 BLOCKS = 6
@@ -61,7 +61,7 @@ SPEC = BackboneSpec(image_size=4, channels=1, num_classes=0, patch=1)
 
 @pytest.fixture
 def toy():
-    return FAMILY.build(SPEC)
+    return build_backbone(FAMILY, SPEC)
 
 
 @pytest.fixture
@@ -190,20 +190,20 @@ def test_what_a_constructor_draws_is_kept_and_a_function_of_the_seed():
     family = replace(FAMILY, builder=f"{__name__}:DrawnByItself")
     torch.manual_seed(5)
     before = torch.random.get_rng_state()
-    first, same, other = (family.build(SPEC, seed=seed).table.weight for seed in (0, 0, 1))
+    first, same, other = (build_backbone(family, SPEC, seed=seed).table.weight for seed in (0, 0, 1))
     assert torch.equal(torch.random.get_rng_state(), before)  # none of it came from the global generator
     assert torch.equal(first, same) and not torch.equal(first, other)
     assert first.std().item() == pytest.approx(0.02, rel=0.1)
 
 
 def test_with_init_module_weights_are_drawn_by_module_name():
-    built = replace(FAMILY, builder=f"{__name__}:DrawnByName").build(SPEC, seed=0)
+    built = build_backbone(replace(FAMILY, builder=f"{__name__}:DrawnByName"), SPEC, seed=0)
     assert built.table.weight.std().item() == pytest.approx(0.3, rel=0.1) and built.scale == 1
 
 
 def sequence_toy():
     """The toy as a family whose blocks mind the order."""
-    return replace(FAMILY, token_order=TokenOrder.SEQUENCE).build(SPEC)
+    return build_backbone(replace(FAMILY, token_order=TokenOrder.SEQUENCE), SPEC)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def sequence_toy():
         ([torch.tensor([0, 1, 2, 3, 4, 5, 6, 6]).expand(3, 8)], "distinct|ascending"),
     ],
 )
-@pytest.mark.parametrize("build", [lambda: FAMILY.build(SPEC), sequence_toy], ids=["set", "sequence"])
+@pytest.mark.parametrize("build", [lambda: build_backbone(FAMILY, SPEC), sequence_toy], ids=["set", "sequence"])
 def test_ids_that_do_not_fit_their_route_are_refused(build, x, ids, message):
     with pytest.raises(ValueError, match=message):
         build()(x, torch.zeros(3), routes=[Route(1, 3, 0.5)], ids=ids)

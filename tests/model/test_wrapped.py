@@ -20,7 +20,7 @@ from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 from tread_bench.measure.macs import count_cost
-from tread_bench.model.backbone import run_blocks
+from tread_bench.model.backbone import build_backbone, run_blocks
 from tread_bench.model.methods.layer_skip.network import _only as only
 from tread_bench.model.ops.routing import lowest
 
@@ -560,7 +560,7 @@ SPEC = BackboneSpec(image_size=8, channels=2, num_classes=3, patch=2)
 
 def test_the_builder_of_a_family_may_return_a_wrapped_network():
     assert check_backbone(FAMILY, SPEC) == []
-    built = FAMILY.build(SPEC, seed=0)
+    built = build_backbone(FAMILY, SPEC, seed=0)
     x, t, y = images()
     assert torch.equal(built(x, t), built.network(x, t, torch.full((3,), 3)))  # no label is the last row
     with pytest.raises(ValueError, match=r"this model takes \(B, 2, 8, 8\)"):
@@ -576,7 +576,7 @@ def test_its_cost_is_counted_and_falls_with_the_tokens():
 
 
 def test_a_family_that_says_another_number_of_blocks_is_refused():
-    built = replace(FAMILY, num_blocks=lambda spec: 4).build(SPEC)
+    built = build_backbone(replace(FAMILY, num_blocks=lambda spec: 4), SPEC)
     with pytest.raises(ValueError, match="5 blocks, but routes count 4"):
         built(*images())
 

@@ -27,7 +27,7 @@ from tread_bench.core.stored.redaction import this_host
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.model.backbone import Backbone
+from tread_bench.model.backbone import Backbone, build_backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
@@ -101,7 +101,7 @@ class Job:
         """The cell's backbone with the initial weights of its seed; with the run's kernels where none are given."""
         choice = self.cell.backbone
         chosen = kernels or self.plan.numerics.kernels
-        return choice.family().build(choice.spec(self.cell.data), chosen, self.seed)
+        return build_backbone(choice.family(), choice.spec(self.cell.data), chosen, self.seed)
 
     def trainer(self, cell: Cell | None = None) -> Trainer:
         """What a training step needs, before the first one; if given, for another `cell` on this backbone and data."""

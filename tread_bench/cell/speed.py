@@ -32,6 +32,7 @@ from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.parts import step_parts
 from tread_bench.measure.speed.probe import probe_ms
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -95,7 +96,7 @@ def time_backbone(
     )
 
     def trainer(cell: Cell) -> Trainer:
-        model = family.build(spec, numerics.kernels, seed=0)
+        model = build_backbone(family, spec, numerics.kernels, seed=0)
         network = Network(model, build_method(cell, model))
         return Trainer(cell, 0, network, build_objective(cell.objective), data, where, compute)
 

@@ -16,11 +16,11 @@ from tread_bench.cli.console import stdout_console
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
-from tread_bench.core.describe.routed import Setting, with_blocks
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, parse_routes
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import CostFigures

@@ -21,8 +21,8 @@ from tread_bench.cell.open import Job
 from tread_bench.cli.counting import counted
 from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.data import DataChoice
+from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.routed import setting_of, with_blocks
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import unknown
 from tread_bench.core.numbers.costs import sampling_macs

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.branches import Branch, calls
-from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.sampling import Sampling, calls
+from tread_bench.core.describe.branches import Branch
 from tread_bench.model.backbone import Backbone
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network

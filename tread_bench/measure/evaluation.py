@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
-from tread_bench.core.describe.routed import setting_of
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.core.stored.files import write_atomically

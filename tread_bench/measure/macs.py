@@ -19,7 +19,7 @@ from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.routes import RoutesLike
 from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.measure.targets import open_targets
-from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
 from tread_bench.model.methods.base import BatchRange
@@ -33,7 +33,7 @@ _SCAN = ("scan", "wkv")
 def count_cost(family: Family, spec: BackboneSpec, routes: RoutesLike = (), selector: str = "random") -> Cost:
     """Count one image's forward pass, block by block and by kind, and its backward pass, on the meta device."""
     with torch.device("meta"):
-        model = family.build(spec, {"attention": "math"})
+        model = build_backbone(family, spec, {"attention": "math"})
         x, t, y = _inputs(spec)
     counter = _counter()
     counts: list[Macs] = []  # before the first block, then after each
@@ -75,7 +75,7 @@ def count_method(cell: Cell, family: Family, spec: BackboneSpec, routed: Cost, s
         routed: cost of the backbone alone at the same rates.
     """
     with torch.device("meta"):
-        model = family.build(spec, {"attention": "math"})
+        model = build_backbone(family, spec, {"attention": "math"})
         network = Network(model, build_method(cell, model))
         x, t, y = _inputs(spec)
 
@@ -121,7 +121,7 @@ def count_repa(config: RepaOptions, family: Family, spec: BackboneSpec, tokens: 
     """Cost of REPA's projection after each block; `train_step` includes the pass of its target features."""
     targets = open_targets(config)
     with torch.device("meta"):
-        repa = Repa(config, family.build(spec, {"attention": "math"}), targets)
+        repa = Repa(config, build_backbone(family, spec, {"attention": "math"}), targets)
     counter = _counter()
     with counter:
         # Of latents, it sees the images beside them; the target network resizes images to a size of its own.
@@ -153,7 +153,7 @@ def _counter() -> FlopCounterMode:
 def count_judged(cell: Cell, family: Family, spec: BackboneSpec, shallow: bool = False) -> Macs:
     """Count one image's forward pass as the method is evaluated, or along its shallow path, on the meta device."""
     with torch.device("meta"), torch.no_grad():
-        backbone = family.build(spec, {"attention": "math"})
+        backbone = build_backbone(family, spec, {"attention": "math"})
         method = build_method(cell, backbone)
         x, t, y = _inputs(spec)
         stated = _BlocksAsStated(backbone, family, spec)

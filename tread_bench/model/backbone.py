@@ -9,21 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tread_bench.core.describe.families import BackboneSpec, Family, make_spec
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, as_routes
 from tread_bench.core.describe.selectors import TokenOrder
 from tread_bench.core.numbers.draws import key_of
 from tread_bench.model.ops.routing import gather_tokens, scatter_tokens, with_prefix
 from tread_bench.model.ops.selecting import select
-
-if TYPE_CHECKING:
-    from tread_bench.core.describe.families import BackboneSpec, Family
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,18 +213,20 @@ def draw_weights(module: nn.Module, seed: int, init_module: Callable[[str, nn.Mo
                 init_module(name, part)
 
 
-def drawn_seed() -> int:
-    """Draw a seed of initial weights from torch's global generator."""
-    return int(torch.randint(2**31, ()).item())
+def build_backbone(
+    family: Family, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None
+) -> Backbone:
+    """Build a family's network.
 
-
-def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str], seed: int | None) -> Backbone:
-    """Build a backbone; see `Family.build`, which imports this module when called."""
+    Args:
+        seed: seed of the initial weights. The constructor runs under its own generator with this seed, and
+            `Backbone.initialise` follows; None: weights stay as the constructor draws them.
+    """
     construct = named(family.builder)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.default_generator.manual_seed(key_of(seed, "constructor") % 2**63)
-        model: Backbone = construct(spec, dict(kernels))
+        model: Backbone = construct(spec, dict(kernels or {}))
     model.family = family
     model.spec = spec
     if seed is not None:
@@ -233,10 +234,34 @@ def build_backbone(family: Family, spec: BackboneSpec, kernels: Mapping[str, str
     return model
 
 
+def create_backbone(
+    name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any
+) -> Backbone:
+    """Build a backbone by published name or by family and free sizes.
+
+    Args:
+        name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
+        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing kind gets the
+            formulation that runs on any device.
+        seed: seed of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
+
+    Raises:
+        ValueError: an unknown name or a size that does not fit, with the rule.
+    """
+    try:
+        family, spec = make_spec(name, **sizes)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
+        raise ValueError(f"{name}: {problems}") from None
+    if seed is None:
+        seed = int(torch.randint(2**31, ()).item())
+    return build_backbone(family, spec, kernels, seed)
+
+
 class Backbone(nn.Module):
     """A network as blocks over a `TokenState`. Adapters implement `embed`, `run_block` and `head`.
 
-    With `init_module`, weights are drawn by module name; otherwise the constructor draws them. `Family.build` sets
+    With `init_module`, weights are drawn by module name; otherwise the constructor draws them. `build_backbone` sets
     `family` and `spec`.
     """
 

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from tread_bench.core.describe.families import BackboneSpec
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.prediction import Prediction
 
 
 class Network(nn.Module):

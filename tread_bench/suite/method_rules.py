@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from tread_bench.core.config.routed import Setting
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.describe.losses import LossOptions
 from tread_bench.core.describe.methods import Evaluated, MethodOptions, Tokens, methods
 from tread_bench.core.describe.plugins import problems_found
-from tread_bench.core.describe.routed import Setting
 from tread_bench.core.describe.routes import Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.problems import Problem

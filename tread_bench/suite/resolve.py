@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from tread_bench.core.config.base import MAX_NUMBER, SEEDS_PER_GROUP
 from tread_bench.core.config.metrics import keys_of, settings_in_words
+from tread_bench.core.config.routed import Setting, with_blocks
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.core.describe.families import BackboneSpec, Family, find_family, make_spec
 from tread_bench.core.describe.guidance import iteration_at
 from tread_bench.core.describe.metrics import MetricOptions, Needs
-from tread_bench.core.describe.routed import Setting, with_blocks
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, resolve_routes
 from tread_bench.core.describe.selectors import find_selector
 from tread_bench.core.names import nearest

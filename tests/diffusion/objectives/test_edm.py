@@ -13,6 +13,7 @@ from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.measure.inside.validation import validation_losses
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
@@ -104,7 +105,7 @@ def make_trainer(**routing):
     backbone = {"name": "DiT", "depth": 3, "hidden": 16, "heads": 2, "patch": 2}
     training = {"iterations": 3, "batch": 8, "learning_rate": 1e-3}
     cell = Cell.model_validate({"backbone": backbone, "objective": "edm", "training": training, **routing})
-    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
+    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, seed=0)
     network, data = Network(model, build_method(cell, model)), open_data(cell.data)
     return Trainer(cell, 0, network, build_objective(cell.objective), data, torch.device("cpu"))
 

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from tread_bench.model.backbone import come_back, leave, run_blocks
-from tread_bench.model.methods.base import Method, Prediction, run_range, walk
+from tread_bench.model.methods.base import Method, run_range, walk
 from tread_bench.model.methods.tread.network import Tread
 from tread_bench.model.ops.routing import scatter_tokens
+from tread_bench.model.prediction import Prediction
 
 
 class OwnsParametersUnsaid(Tread):

@@ -9,6 +9,7 @@ from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.data.open import open_data
 from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.suite.plan import expand
 
@@ -40,7 +41,7 @@ def cell_of(method="tread", backbone="DiT", **keys) -> Cell:
 def network_of(cell, seed=0, perturbed=False):
     """Its network; `perturbed` moves every weight, so that a layer that starts at zero hides nothing."""
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
-    model = family.build(spec, {"attention": "math"}, seed)
+    model = build_backbone(family, spec, {"attention": "math"}, seed)
     network = build_network(cell, model, seed)
     if perturbed:
         generator = torch.Generator().manual_seed(1)

@@ -23,7 +23,7 @@ from tread_bench.model.losses.auxiliary import Images
 from tread_bench.model.losses.mae.network import Mae
 from tread_bench.model.losses.repa.family import RepaOptions
 from tread_bench.model.losses.repa.network import default_block
-from tread_bench.model.methods.base import Prediction
+from tread_bench.model.prediction import Prediction
 from tread_bench.runner.prepare import write_plan
 from tread_bench.suite.plan import expand
 

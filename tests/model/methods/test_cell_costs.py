@@ -8,9 +8,9 @@ import pytest
 
 from tests.model.methods.subjects import BACKBONES, METHODS, cell_of, network_of
 from tests.pairs import in_turn
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.describe.routed import setting_of
 from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
 from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share

@@ -8,6 +8,7 @@ import torch
 from tests.model.methods.subjects import BACKBONES
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
+from tread_bench.model.backbone import build_backbone
 from tread_bench.suite.plan import expand
 
 DIT = {"name": "DiT", "depth": 12, "hidden": 64, "heads": 4, "patch": 2}
@@ -103,7 +104,7 @@ def test_a_long_skip_around_what_a_method_takes_away_is_refused_and_the_way_out_
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_a_family_tells_its_long_skips_as_its_blocks_make_them(backbone):
     cell = plan_of({"method": "dense"}, BACKBONES[backbone]).cells[0]
-    model = cell.family.build(cell.spec, {"attention": "math"}, seed=0)
+    model = build_backbone(cell.family, cell.spec, {"attention": "math"}, seed=0)
     saved, joined, stack = 0, [], []
 
     def note(block, state):

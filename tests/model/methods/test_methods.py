@@ -19,7 +19,7 @@ from tread_bench.cell.step import weighted_mean
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.measure.inside.gradients import block_parameters
-from tread_bench.model.backbone import Skip, come_back, leave
+from tread_bench.model.backbone import Skip, build_backbone, come_back, leave
 from tread_bench.model.methods.build import build_method
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))  # the contract: all pairs
@@ -350,7 +350,7 @@ def test_a_batch_whose_samples_all_skip_runs_no_block_of_the_route():
 @every
 def test_a_method_leaves_the_backbone_that_it_is_given_as_it_is(method, backbone):
     cell = cell_of(method, backbone)
-    model = cell.backbone.family().build(cell.backbone.spec(cell.data), {"attention": "math"}, 0).eval()
+    model = build_backbone(cell.backbone.family(), cell.backbone.spec(cell.data), {"attention": "math"}, 0).eval()
     before = weights_sha256(model)
     networks = [build_network(cell, model, 0).eval() for _ in range(2)]
     assert weights_sha256(model) == before

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -76,3 +80,29 @@ class Sampling(Model):
     def velocity_calls(self) -> int:
         """Number of velocity calls over all steps."""
         return self.sampler_family.num_calls(self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the velocity by a sampler: its step, and whether both branches are needed."""
+
+    step: int
+    guided: bool
+
+
+def calls(sampling: Sampling, times: Sequence[float]) -> list[Call]:
+    """List the sampler's calls in order. A call at the end of a step, such as Heun's second, belongs to the next step.
+
+    Guidance applies if low < t <= high (Kynkäänniemi et al. 2024, eq. 6), where t is the time of the call. Otherwise,
+    and at scale 1, the prediction is that of the strong branch.
+
+    Args:
+        times: the sampler's times, steps + 1.
+    """
+    low, high = sampling.guidance.guided_times or (-math.inf, math.inf)
+    is_guided = sampling.guidance_scale != 1
+    return [
+        Call(step + (time == after), is_guided and low < time <= high)
+        for step, (now, after) in enumerate(pairwise(times))
+        for time in sampling.sampler_family.call_times(now, after)
+    ]

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tread_bench.core.describe.plugins import Kind, announced, named, wrong_builder, wrong_traits
+from tread_bench.core.describe.plugins import Kind, announced, wrong_builder, wrong_traits
 from tread_bench.core.describe.routes import ResolvedRoute, Route, RoutesLike, resolve_routes
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
 from tread_bench.core.errors import error_text
 from tread_bench.core.names import unknown
 
 if TYPE_CHECKING:
-    from tread_bench.model.backbone import Backbone
+    pass
 
 
 class BackboneSpec(BaseModel):
@@ -171,16 +171,6 @@ class Family:
     check_routes: Callable[[Any, Sequence[Route], str], None] = no_extra_rule
     source: str = field(default="", compare=False)  # distribution that announces it
 
-    def build(self, spec: BackboneSpec, kernels: Mapping[str, str] | None = None, seed: int | None = None) -> Backbone:
-        """Build the network; imports torch.
-
-        Args:
-            seed: seed of the initial weights. The constructor runs under its own generator with this seed, and
-                `Backbone.initialise` follows; None: weights stay as the constructor draws them.
-        """
-        model: Backbone = named("tread_bench.model.backbone:build_backbone")(self, spec, dict(kernels or {}), seed)
-        return model
-
     def resolve(self, spec: BackboneSpec, routes: RoutesLike, selector: str) -> tuple[ResolvedRoute, ...]:
         """Convert routes to block numbers, checked against this family's rules. Raises ValueError."""
         resolved = resolve_routes(routes, self.num_blocks(spec))
@@ -243,27 +233,3 @@ def make_spec(name: str, **sizes: Any) -> tuple[Family, BackboneSpec]:
     """Return a family and its validated sizes. Raises ValueError (pydantic's `ValidationError` for wrong sizes)."""
     family, published = find_family(name)
     return family, family.spec(**{**published, **sizes})
-
-
-def create_backbone(
-    name: str, *, kernels: Mapping[str, str] | None = None, seed: int | None = None, **sizes: Any
-) -> Backbone:
-    """Build a backbone by published name or by family and free sizes.
-
-    Args:
-        name: "DiT-S/2", or a family ("DiT") with its sizes as keyword arguments.
-        kernels: {"scan": ..., "wkv": ..., "attention": ...}; a missing kind gets the
-            formulation that runs on any device.
-        seed: seed of the initial weights (`Backbone.initialise`); None: drawn from torch's global generator.
-
-    Raises:
-        ValueError: an unknown name or a size that does not fit, with the rule.
-    """
-    try:
-        family, spec = make_spec(name, **sizes)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
-        raise ValueError(f"{name}: {problems}") from None
-    if seed is None:
-        seed = named("tread_bench.model.backbone:drawn_seed")()
-    return family.build(spec, kernels, seed)

@@ -14,7 +14,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 
 from tread_bench.core.config.base import Float, Int, Model, no_boolean
-from tread_bench.core.config.branches import Branch
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.plugins import Kind, announced, find, wrong_options
 from tread_bench.core.describe.routes import Route
 

@@ -17,7 +17,6 @@ from tread_bench.core.config.base import Float, Model
 from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
     from tread_bench.core.problems import Problem
 
 
@@ -32,7 +31,7 @@ class LossOptions(Model):
         return find_loss(self.name)
 
 
-def no_further_rule(setting: Setting, options: Any) -> Iterable[Problem]:
+def no_further_rule(setting: Any, options: Any) -> Iterable[Problem]:
     """Return no problems, for a loss without rules of its own."""
     return ()
 
@@ -66,7 +65,7 @@ class LossFamily:
     reads_tokens: bool
     extra_cost: str | None
     sees_images: bool = False
-    check: Callable[[Setting, Any], Iterable[Problem]] = no_further_rule
+    check: Callable[[Any, Any], Iterable[Problem]] = no_further_rule
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
     source: str = field(default="", compare=False)  # distribution that announces it
 

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
     from tread_bench.core.problems import Problem
 
 
@@ -47,7 +46,7 @@ class MethodOptions(Model):
         return find_method(self.name)
 
 
-def no_further_rule(setting: Setting) -> Iterable[Problem]:
+def no_further_rule(setting: Any) -> Iterable[Problem]:
     """Return no problems, for a method without rules of its own."""
     return ()
 
@@ -65,7 +64,7 @@ class MethodFamily:
         has_modules: it has parameters of its own: they are counted, and the trained network is not the plain backbone.
         chooses_tokens: it chooses itself which tokens pass a block, so a cell has no selector.
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
-        check: finds further problems of a cell with this method; their keys are those of the cell.
+        check: finds further problems of a `Setting` with this method; their keys are those of the cell.
         own_losses: auxiliary losses that the method includes -> the option with their weight.
         extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens that pass) ->
             `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
@@ -79,7 +78,7 @@ class MethodFamily:
     has_modules: bool
     chooses_tokens: bool
     has_shallow_path: bool
-    check: Callable[[Setting], Iterable[Problem]] = no_further_rule
+    check: Callable[[Any], Iterable[Problem]] = no_further_rule
     own_losses: Mapping[str, str] = field(default_factory=dict)
     extra_cost: str | None = None
     source: str = field(default="", compare=False)  # distribution that announces it

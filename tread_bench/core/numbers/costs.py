@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from tread_bench.core.config.branches import Branch, calls
+from tread_bench.core.config.routed import Setting
+from tread_bench.core.config.sampling import calls
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.families import BackboneSpec, Cost, Family, Macs
 from tread_bench.core.describe.plugins import named
-from tread_bench.core.describe.routed import Setting
 from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
 from tread_bench.core.stored.records import CostFigures
 

@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.core.config.backbones import BackboneChoice
-from tread_bench.core.config.branches import Branch
+from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.describe.routed import setting_of, with_blocks
 from tread_bench.core.describe.routes import RoutesLike, as_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.describe.violations import Violation, run_checks
@@ -33,6 +33,7 @@ from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.model.backbone import build_backbone
 from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.methods.build import build_method
@@ -93,7 +94,7 @@ class GuidanceSubject:
 
     def _network(self, seed: int) -> Network:
         choice = self.cell.backbone
-        backbone = choice.family().build(choice.spec(self.cell.data), {"attention": "math"}, seed)
+        backbone = build_backbone(choice.family(), choice.spec(self.cell.data), {"attention": "math"}, seed)
         network = Network(backbone, build_method(self.cell, backbone)).eval().requires_grad_(False)
         generator = torch.Generator().manual_seed(seed)
         for parameter in network.parameters():

@@ -19,24 +19,25 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.plugins import named, problems_found
-from tread_bench.core.describe.routed import setting_of
 from tread_bench.core.describe.routes import RoutesLike, as_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.backbone import TokenState, build_backbone, draw_weights
 from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import BatchRange, Prediction, init_linear
+from tread_bench.model.methods.base import BatchRange, init_linear
 from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
+from tread_bench.model.prediction import Prediction
 
 Step = tuple[Prediction, Images]  # inputs of a loss
 
@@ -78,7 +79,7 @@ class LossSubject:
             raise ValueError("; ".join(problem.message for problem in problems))
 
         # Its network and the loss, with weights that are not the initial ones, and a batch.
-        self.backbone = choice.family().build(self.spec, {"attention": "math"}, seed=0)
+        self.backbone = build_backbone(choice.family(), self.spec, {"attention": "math"}, seed=0)
         self.method = build_method(self.cell, self.backbone)
         draw_weights(self.method, 0, self.method.init_module, "method.")
         self.loss = self.fresh()

@@ -20,22 +20,23 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.config.training import Training
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens
 from tread_bench.core.describe.plugins import named, problems_found
-from tread_bench.core.describe.routed import setting_of
 from tread_bench.core.describe.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
 from tread_bench.core.describe.violations import Violation, run_checks
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.backbone import TokenState, build_backbone, draw_weights
 from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.places import MovedTokens
-from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.methods.base import BatchRange, Method
 from tread_bench.model.network import Network
+from tread_bench.model.prediction import Prediction
 
 SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
 BATCH = 6
@@ -82,7 +83,7 @@ class MethodSubject:
     def fresh(self, selector: str | None = None) -> Network:
         """Return the network with its initial weights, in eval mode, since dropout would hide mistakes."""
         cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
-        backbone = self.family.build(self.spec, {"attention": "math"}, seed=0)
+        backbone = build_backbone(self.family, self.spec, {"attention": "math"}, seed=0)
         method: Method = named(self.method.builder)(cell, backbone)
         draw_weights(method, 0, method.init_module, "method.")
         return Network(backbone, method).eval()

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from tread_bench.model.backbone import Backbone, TokenState, run_blocks
-from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.prediction import Prediction
 
 CORNERS = [0, 3, 1, 2]  # of a square, in the order in which masks keep them: at rate 0.5 a checkerboard
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
-from tread_bench.model.backbone import Backbone, TokenState, come_back, leave
+from tread_bench.model.backbone import Backbone, TokenState, build_backbone, come_back, leave
 from tread_bench.model.ops.selecting import select
 
 BATCH = 3
@@ -142,7 +142,7 @@ class Subject(Trial):
 
     def fresh(self) -> Backbone:
         """Return the network with its initial weights."""
-        return self.family.build(self.spec, self._kernels, seed=0)
+        return build_backbone(self.family, self.spec, self._kernels, seed=0)
 
     def draw_inputs(self, batch: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """Draw x (B, C, H, W), t (B,) and y: labels (B,), including "no label", or text features (B, M, E)."""

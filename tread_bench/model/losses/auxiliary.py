@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from tread_bench.model.methods.base import Prediction
+from tread_bench.model.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.ops.selecting import select
+from tread_bench.model.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +33,6 @@ class BatchRange:
     routing: float = 1.0
     path_drop: bool = True
     masks: Mapping[tuple[str, int], Tensor] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """A method's output (B, C, H, W), and the rest that the loss of a training step needs."""
-
-    output: Tensor
-    kept: Mapping[int, Tensor] = field(default_factory=dict)  # ids (B, K) by number of the route on which tokens left
-    weight: Tensor | None = None  # (B, 1, H, W), weight of each pixel's error in the loss; None: equal weights
-    states: Mapping[int, TokenState] = field(default_factory=dict)  # tokens after the blocks that auxiliary losses read
 
 
 class Method(nn.Module):

@@ -12,7 +12,7 @@ from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
+    from tread_bench.core.config.routed import Setting
 
 
 class MaeOptions(LossOptions):

@@ -13,7 +13,7 @@ from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
+    from tread_bench.core.config.routed import Setting
 
 
 IMAGE_CHANNELS = (1, 3)  # of images that a target network sees

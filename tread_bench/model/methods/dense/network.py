@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, Method, Prediction
+from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.prediction import Prediction
 
 
 class Dense(Method):

@@ -10,7 +10,7 @@ from tread_bench.core.describe.routes import Route
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
+    from tread_bench.core.config.routed import Setting
 
 
 class DropOptions(MethodOptions):

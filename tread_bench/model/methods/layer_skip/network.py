@@ -14,7 +14,8 @@ from torch import Tensor
 
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, run_range, walk
+from tread_bench.model.methods.base import BatchRange, Method, run_range, walk
+from tread_bench.model.prediction import Prediction
 
 
 class LayerSkip(Method):

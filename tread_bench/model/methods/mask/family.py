@@ -13,7 +13,7 @@ from tread_bench.core.describe.routes import format_routes
 from tread_bench.core.problems import Problem
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
+    from tread_bench.core.config.routed import Setting
 
 
 class MaskOptions(MethodOptions):

@@ -19,11 +19,12 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, checkpointed, leave
 from tread_bench.model.losses.auxiliary import Auxiliary
 from tread_bench.model.losses.mae.network import Mae
-from tread_bench.model.methods.base import BatchRange, Method, Prediction, first_state, init_linear, run_range
+from tread_bench.model.methods.base import BatchRange, Method, first_state, init_linear, run_range
 from tread_bench.model.methods.mask.family import MaskOptions
 from tread_bench.model.methods.masking import MaskToken
 from tread_bench.model.ops.patching import sincos_positions, unpatchify
 from tread_bench.model.ops.routing import scatter_tokens
+from tread_bench.model.prediction import Prediction
 
 SHIFT_SCALE = (0.0, 0.0)  # values without modulation
 SHIFT_SCALE_GATE = (0.0, 0.0, 1.0)

@@ -14,7 +14,7 @@ from tread_bench.core.problems import Problem
 from tread_bench.model.methods.long_skips import halved_skips
 
 if TYPE_CHECKING:
-    from tread_bench.core.describe.routed import Setting
+    from tread_bench.core.config.routed import Setting
 
 
 class SprintOptions(MethodOptions):

@@ -9,15 +9,9 @@ of the four gives the same result.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from tread_bench.core.describe.routes import Route
-
-if TYPE_CHECKING:
-    from tread_bench.core.config.sampling import Sampling
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +50,3 @@ class Branch:
         if not self.drops_path:
             return frozenset()
         return frozenset(block for route in self.routes for block in range(int(route.start), int(route.end) + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call of the velocity by a sampler: its step, and whether both branches are needed."""
-
-    step: int
-    guided: bool
-
-
-def calls(sampling: Sampling, times: Sequence[float]) -> list[Call]:
-    """List the sampler's calls in order. A call at the end of a step, such as Heun's second, belongs to the next step.
-
-    Guidance applies if low < t <= high (Kynkäänniemi et al. 2024, eq. 6), where t is the time of the call. Otherwise,
-    and at scale 1, the prediction is that of the strong branch.
-
-    Args:
-        times: the sampler's times, steps + 1.
-    """
-    low, high = sampling.guidance.guided_times or (-math.inf, math.inf)
-    is_guided = sampling.guidance_scale != 1
-    return [
-        Call(step + (time == after), is_guided and low < time <= high)
-        for step, (now, after) in enumerate(pairwise(times))
-        for time in sampling.sampler_family.call_times(now, after)
-    ]

@@ -6,8 +6,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from tread_bench.core.config.branches import Branch
 from tread_bench.core.config.suite import Cell
+from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.families import BackboneSpec, Family, no_extra_rule
 from tread_bench.core.describe.routes import ResolvedRoute, Route, resolve_routes
 from tread_bench.core.problems import Loc, Problem, dotted
