@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,27 @@ def test_imports_across_the_floors_are_seen(copy: Path) -> None:
     for file, statement, contract in ACROSS:
         module, imported = file.removesuffix(".py").removesuffix("/__init__").replace("/", "."), statement.split()[-1]
         assert f" {module} -> {imported} (l." in told_of(contract, done.stdout), (file, statement)
+
+
+FLOORS = ("core", "suite model data", "runner backbones", "regression", "diffusion reports", "measure", "cell", "cli")
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
+NAMED_AS_TEXT = re.compile(r"tread_bench\.(\w+)(\.[\w.]+:\w+)")
+ROW = re.compile(r"^\| `([\w/]+\.py)` \| `([\w.:]+)` \| .+ \|$", re.MULTILINE)
+
+
+def named_above(path: Path, room: str) -> set[str]:
+    """What a file names as text of rooms that are not beneath its own."""
+    texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+    named = (NAMED_AS_TEXT.fullmatch(text) for text in texts if isinstance(text, str))
+    return {one[1] + one[2] for one in named if one and one[1] != room and FLOOR[one[1]] >= FLOOR[room]}
+
+
+def test_what_a_room_names_above_it_as_text_stands_in_the_table() -> None:
+    package = CHECKOUT / "tread_bench"
+    files = {path: path.relative_to(package) for room in FLOOR for path in (package / room).rglob("*.py")}
+    found = {(str(file), text) for path, file in files.items() for text in named_above(path, file.parts[0])}
+    table = ROW.findall((CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    assert sorted(table) == sorted(found)
 
 
 def test_a_room_without_a_floor_is_seen(copy: Path) -> None:
