@@ -1,0 +1,184 @@
+"""Seeded single faults: does a room's tests find each of them? `python tests/faults.py --help`.
+
+Each fault changes one operator, constant or branch of a copy of the checkout, and the tests of its room run until the
+first failure. A fault is identified by its function and source line, so that a list drawn before a change of the tests
+or a move of the code can be run again after it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+CHECKOUT = Path(__file__).parents[1]
+ROOMS = ("core", "suite", "runner", "model", "measure", "cell")
+HANGS = 900  # seconds after which the tests count as failed
+SWAPPED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "in": "not in", "not in": "in"}
+SWAPPED |= {"is": "is not", "is not": "is", "+": "-", "-": "+", "*": "+", "/": "*", "//": "*", "and": "or", "or": "and"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change: in the lines `before` of `function`, which become `after`."""
+
+    room: str
+    file: str
+    function: str
+    before: str
+    after: str
+
+
+def faults_of(path: Path, room: str) -> Iterator[Fault]:
+    """Every single fault of a file's functions."""
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines(keepends=True)
+    for name, function in functions(ast.parse(source)):
+        for node in (node for statement in function.body for node in ast.walk(statement)):
+            for start, end, text in changes(node, lines):
+                # The lines that the change touches.
+                first, last = start[0] - 1, end[0] - 1
+                before = "".join(lines[first : last + 1])
+                tail = lines[last].encode()[end[1] :].decode()
+                after = lines[first].encode()[: start[1]].decode() + text + tail
+                yield Fault(room, str(path.relative_to(CHECKOUT)), name, before, after)
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a module, with the names of what they stand in."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{within}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            yield f"{within}{node.name}", node
+
+
+Position = tuple[int, int]
+
+
+def changes(node: ast.AST, lines: list[str]) -> Iterator[tuple[Position, Position, str]]:
+    """What a node may become: start, end and new text."""
+    match node:
+        case ast.Compare(left=left, comparators=[right]):
+            yield from swapped(left, right, lines)
+        case ast.BinOp(left=left, right=right) | ast.BoolOp(values=[left, right]):
+            yield from swapped(left, right, lines)
+        case ast.Constant(value=bool() | int() | float() as value):
+            other = not value if isinstance(value, bool) else value + 1 if isinstance(value, int) else value * 1.5
+            yield place(node), end_of(node), repr(other)
+        case ast.If(test=test) | ast.IfExp(test=test):
+            inner = text_between(place(test), end_of(test), lines)
+            yield place(test), end_of(test), f"(not ({inner}))"
+
+
+def swapped(left: ast.expr, right: ast.expr, lines: list[str]) -> Iterator[tuple[Position, Position, str]]:
+    """The operator between two operands, for another one; none where parentheses stand between them."""
+    between = text_between(end_of(left), place(right), lines)
+    if other := SWAPPED.get(" ".join(between.split())):
+        yield end_of(left), place(right), f" {other} "
+
+
+def place(node: ast.expr) -> Position:
+    return node.lineno, node.col_offset
+
+
+def end_of(node: ast.expr) -> Position:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def text_between(start: Position, end: Position, lines: list[str]) -> str:
+    if start[0] == end[0]:
+        return lines[start[0] - 1].encode()[start[1] : end[1]].decode()
+    first = lines[start[0] - 1].encode()[start[1] :].decode()
+    return first + "".join(lines[start[0] : end[0] - 1]) + lines[end[0] - 1].encode()[: end[1]].decode()
+
+
+def draw(count: int, seed: int) -> list[Fault]:
+    """As many faults as requested, of all rooms together, each as likely."""
+    paths = {path: room for room in ROOMS for path in sorted((CHECKOUT / "tread_bench" / room).rglob("*.py"))}
+    every = [fault for path, room in paths.items() for fault in faults_of(path, room)]
+    return random.Random(seed).sample(sorted(set(every), key=lambda fault: json.dumps(asdict(fault))), count)
+
+
+def standing(fault: Fault) -> Fault | None:
+    """The fault where its function stands now; None: the code is gone."""
+    own = CHECKOUT / fault.file
+    for path in [*([own] if own.exists() else []), *sorted((CHECKOUT / "tread_bench").rglob("*.py"))]:
+        source = path.read_text(encoding="utf-8")
+        if fault.before in source and any(name == fault.function for name, _ in functions(ast.parse(source))):
+            return Fault(fault.room, str(path.relative_to(CHECKOUT)), fault.function, fault.before, fault.after)
+    return None
+
+
+def is_found(fault: Fault) -> bool:
+    """Whether a test of the fault's room fails with it."""
+    with TemporaryDirectory(prefix="fault-") as folder:
+        copy = Path(folder) / "checkout"
+        ignored = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", "runs")
+        shutil.copytree(CHECKOUT, copy, symlinks=True, ignore=ignored)
+        with_fault(copy / fault.file, fault)
+        environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not endurance", f"--basetemp={folder}/tmp"]
+        command = [sys.executable, "-m", "pytest", *options, *tests_of(fault, copy)]
+        try:
+            done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            return True
+        if done.returncode not in (0, 1, 2):
+            raise RuntimeError(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
+        return done.returncode != 0
+
+
+def with_fault(path: Path, fault: Fault) -> None:
+    """Change the lines inside the fault's function."""
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines(keepends=True)
+    named = [node for name, node in functions(ast.parse(source)) if name == fault.function]
+    starts = (sum(map(len, lines[: node.lineno - 1])) for node in named)
+    at = max(source.find(fault.before, start) for start in starts)
+    path.write_text(source[:at] + fault.after + source[at + len(fault.before) :], encoding="utf-8")
+
+
+def tests_of(fault: Fault, copy: Path) -> list[Path]:
+    """The room's test files, those that are called like the file first."""
+    room = copy / "tests" / fault.room
+    subject = Path(fault.file).parent.name if Path(fault.file).stem in ("family", "network") else Path(fault.file).stem
+    return sorted(room.rglob("test_*.py"), key=lambda path: (subject not in path.stem, path))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Draw single faults, or take those of a list, and run their tests.")
+    parser.add_argument("--count", type=int, default=100, help="how many to draw")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--of", type=Path, help="a file that an earlier run wrote: its faults instead of new ones")
+    parser.add_argument("--out", type=Path, required=True, help="a line of JSON per fault; a rerun goes on with it")
+    chosen = parser.parse_args()
+
+    # The faults, without those that have been run.
+    if chosen.of is None:
+        faults = draw(chosen.count, chosen.seed)
+    else:
+        faults = [Fault(**json.loads(line)["fault"]) for line in chosen.of.read_text().splitlines()]
+    done = chosen.out.read_text().splitlines() if chosen.out.exists() else []
+
+    # Run the tests with each.
+    for number, fault in enumerate(faults[len(done) :], start=len(done) + 1):
+        now = standing(fault)
+        outcome = "code is gone" if now is None else "found" if is_found(now) else "not found"
+        with chosen.out.open("a") as out:
+            out.write(json.dumps({"outcome": outcome, "fault": asdict(fault)}) + "\n")
+        sys.stdout.write(f"{number}/{len(faults)} {outcome}: {fault.file} {fault.function}\n")
+
+
+if __name__ == "__main__":
+    main()
