@@ -91,4 +91,4 @@ def wait_for(condition, seconds: float = 120):
 def figures(record: dict[str, Any]) -> dict[str, Any]:
     """All of a record that a break, a neighbour or another day must not change."""
     kept = {key: value for key, value in record.items() if key not in VARIABLE}
-    return {**kept, "evaluations": [{**e, "train_seconds": None} for e in record["evaluations"]]}
+    return {**kept, "evaluations": [{**e, "train_seconds": None, "seconds": None} for e in record["evaluations"]]}

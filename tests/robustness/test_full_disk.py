@@ -38,7 +38,7 @@ base:
 timing: {pairs: 0}
 """
 NOTE = TEMPORARY.format("progress")  # what a note is called until it is in its place
-OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "attempts"}
+OF_THE_CLOCK = {"train_seconds", "data_wait_seconds", "seconds", "attempts"}
 
 
 def quiet(*news, **style):

@@ -85,7 +85,7 @@ def outcome(plan, folder, row):
 
 def figures(record):
     """Of the last evaluation, all that does not depend on where and when."""
-    return record.last.model_dump(exclude={"train_seconds"})
+    return record.last.model_dump(exclude={"train_seconds", "seconds"})
 
 
 def test_a_row_with_a_matrix_of_its_own_is_as_many_rows(plan):

@@ -17,6 +17,7 @@ from tread_bench.cli.plan import show_plan
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.problems import SuiteError
+from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.suite.files import Look, _place_of
@@ -260,6 +261,27 @@ def test_hours_follow_from_a_stated_step_time(suite: Path, capsys: pytest.Captur
     assert plan["device_hours"] == pytest.approx(dense["device_hours"] + routed["device_hours"])
 
 
+def timed_run(monkeypatch: pytest.MonkeyPatch, macs: int, batch: int, seconds: float | None = None) -> None:
+    """A run of rows "dense" and "elsewhere", each evaluated in so many seconds: 3 images of 7 MACs, 40 calls of 2."""
+    config = {"metrics": {"validation_samples": 5}}  # at 8 noise levels
+    records = []
+    for row, beside_ms, speedup in (("dense", [9.0, 10.0], 1.19), ("elsewhere", [30.0], 0.5)):  # disturbed
+        timing = SimpleNamespace(reference_step_times_ms=beside_ms, speedup=speedup, batch=batch)
+        cost = SimpleNamespace(
+            train_step_macs=macs, mean_train_step_macs=2 * macs, judged_forward_macs=None, dense_forward_macs=2
+        )
+        evaluations = [SimpleNamespace(num_samples=3, seconds=seconds)]
+        of_cell = {"row": row, "cell": row, "reference": "dense", "timing": timing, "cost": cost}
+        of_evaluation = {
+            "evaluations": evaluations,
+            "sampling_macs": 7,
+            "config": config,
+        }
+        records.append(SimpleNamespace(**of_cell, **of_evaluation))
+    plan = SimpleNamespace(smoke=False, numerics=Numerics(device="cuda", device_name="a GPU"))
+    monkeypatch.setattr(hours, "read_run", lambda path: SimpleNamespace(plan=plan, records=records))
+
+
 def test_hours_follow_from_the_steps_that_a_run_timed(
     suite: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,13 +290,7 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
     A step is timed with its routes as written: what the schedule makes of their mean cost is not what took the time.
     """
     macs, batch = 10**6, 4
-    records = []
-    for row, beside_ms, speedup in (("dense", [9.0, 10.0], 1.19), ("elsewhere", [30.0], 0.5)):  # disturbed
-        timing = SimpleNamespace(reference_step_times_ms=beside_ms, speedup=speedup, batch=batch)
-        cost = SimpleNamespace(train_step_macs=macs, mean_train_step_macs=2 * macs)
-        records.append(SimpleNamespace(row=row, timing=timing, cost=cost, cell=row, reference="dense"))
-    plan = SimpleNamespace(smoke=False, numerics=SimpleNamespace(device="cuda", device_name="a GPU"))
-    monkeypatch.setattr(hours, "read_run", lambda path: SimpleNamespace(plan=plan, records=records))
+    timed_run(monkeypatch, macs, batch)
     show_plan(str(suite), ["metrics.generate=false", "seeds=2"], as_json=True, step_time=str(suite.parent))
     rows = json.loads(capsys.readouterr().out)["rows"]
     evaluated = [
@@ -283,6 +299,21 @@ def test_hours_follow_from_the_steps_that_a_run_timed(
     for row, cell, step_s in zip(rows, evaluated, (0.010, 0.040 / 3), strict=True):
         total = row["training_macs"] + expected_work(cell).evaluation
         assert row["device_hours"] == pytest.approx(2 * total / (macs * batch / step_s) / 3600)
+
+
+def test_evaluations_are_counted_at_the_rate_of_those_of_a_run(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed_run(monkeypatch, macs=10**6, batch=4, seconds=0.5)
+    plan = load_plan(suite, ["compute.autocast=bfloat16"], look=Look.NOT_AT_ALL)
+    pace = hours.pace_of(str(suite.parent), plan, [])
+    macs_per_s = (3 * 7 + 5 * 8 * 2) / 0.5
+    assert pace.evaluation == pytest.approx(macs_per_s)
+    table = [{"row": row, "training_macs": 0} for row in plan.rows]
+    works = [expected_work(cells[0].cell) for cells in plan.rows.values()]
+    seconds = sum(len(work.at) * work.evaluation for work in works) / macs_per_s
+    assert hours.add_hours(table, plan, pace) == pytest.approx(seconds * len(plan.cells) / len(works) / 3600)
+    total, differs, _ = hours.hours_in_words(1.0, plan, pace)
+    assert "Evaluations are counted at the MACs per second of those there" in total
+    assert differs.endswith("its steps take another time: autocast none, here bfloat16.")
 
 
 @pytest.mark.parametrize("compute", [["compute.autocast=bfloat16"], ["compute.compile=true"]])

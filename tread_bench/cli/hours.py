@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tread_bench.core.config.compute import Compute, StepOptions
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
-from tread_bench.core.numbers.cell_costs import expected_work
+from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, expected_work
+from tread_bench.core.stored.records import Record
 from tread_bench.runner.sources import read_run
 from tread_bench.suite.plan import Plan, PlannedCell
 
@@ -20,14 +22,22 @@ _NAMED = 3  # rows in a message
 
 @dataclass(frozen=True)
 class Pace:
-    """MACs per second of training steps: of rows by name, and of any other row; `source` says where from."""
+    """MACs per second of training steps: of rows by name, and of any other row; `source` says where from.
+
+    `evaluation` is that of evaluations, feature network and decoding included; None: not measured. `differs` names what
+    the source computed otherwise than the suite will.
+    """
 
     by_row: Mapping[str, float]
     overall: float
     source: str
+    evaluation: float | None = None
+    differs: Sequence[str] = ()
 
-    def hours(self, row: str, macs: int) -> float:
-        return macs / self.by_row.get(row, self.overall) / 3600
+    def hours(self, row: str, training: int, evaluation: int) -> float:
+        """Return the hours of a cell of that row, by its MACs of training and of evaluation."""
+        pace = self.by_row.get(row, self.overall)
+        return (training / pace + evaluation / (self.evaluation or pace)) / 3600
 
 
 def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
@@ -42,7 +52,7 @@ def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
     try:
         step_ms = float(given)
     except ValueError:
-        return _measured(Path(given))
+        return _measured(Path(given), plan.suite.compute)
     if not 0 < step_ms < math.inf:
         raise UserError(
             f"--step-time {given}: must be a finite number of milliseconds above 0, or a run that timed steps"
@@ -54,7 +64,7 @@ def pace_of(given: str, plan: Plan, table: Sequence[Mapping[str, Any]]) -> Pace:
     return Pace({}, macs_per_s, f"a training step of row {first['row']} takes {step_ms:g} ms, as stated")
 
 
-def _measured(run: Path) -> Pace:
+def _measured(run: Path, compute: Compute) -> Pace:
     """The pace of a run's rows, by its records: their paired speed-ups over the median step of their reference."""
     if not run.exists():
         raise UserError(f"--step-time {run}: neither a number of milliseconds nor a run folder or its export")
@@ -76,22 +86,47 @@ def _measured(run: Path) -> Pace:
         why = "is a smoke run, whose figures mean nothing" if source.plan.smoke else "has no timed steps"
         raise UserError(f"--step-time {run} {why}: name a run with timing.pairs, or state milliseconds")
     by_row = {row: median(some) for row, some in paces.items()}
+
+    # Evaluations, and what was computed otherwise.
+    evaluations = [pace for record in source.records for pace in _evaluation_paces(record)]
     numerics = source.plan.numerics
-    device = numerics.device_name or numerics.device
-    return Pace(by_row, median(by_row.values()), f"steps take as long as {run} measured on {device}")
+    differs = [
+        f"{key} {getattr(numerics, key)}, here {requested}"
+        for key, requested in compute.model_dump(include=set(StepOptions.model_fields)).items()
+        if getattr(numerics, key) != requested
+    ]
+    return Pace(
+        by_row,
+        median(by_row.values()),
+        f"steps take as long as {run} measured on {numerics.device_name or numerics.device}",
+        evaluation=median(evaluations) if evaluations else None,
+        differs=differs,
+    )
+
+
+def _evaluation_paces(record: Record) -> Iterator[float]:
+    """MACs per second of a cell's evaluations: sampling and validation over all that they took."""
+    cost = record.cost
+    if cost is None:
+        return
+    forward = cost.judged_forward_macs or cost.dense_forward_macs
+    validation = record.config["metrics"]["validation_samples"] * VALIDATION_TIMES * forward
+    for one in record.evaluations:
+        if one.seconds is not None:
+            yield ((one.num_samples or 0) * (record.sampling_macs or 0) + validation) / one.seconds
 
 
 def add_hours(table: Sequence[dict[str, Any]], plan: Plan, pace: Pace) -> float:
     """Add `device_hours` to each row, for all its cells; return their sum.
 
-    Evaluations are counted at the same MACs per second where they compute as a training step does, and else left out.
-    So are feature networks, decoding and starting.
+    Evaluations are counted at the pace that was measured of them; without one, at that of training steps where they
+    compute as these do, and else they are left out.
     """
-    counts_evaluations = _evaluates_as_it_trains(plan)
+    counts_evaluations = pace.evaluation is not None or _evaluates_as_it_trains(plan)
     for row in table:
         cells = plan.rows[row["row"]]
-        macs = row["training_macs"] + (_evaluation_macs(cells[0]) if counts_evaluations else 0)
-        row["device_hours"] = len(cells) * pace.hours(row["row"], macs)
+        evaluation = _evaluation_macs(cells[0]) if counts_evaluations else 0
+        row["device_hours"] = len(cells) * pace.hours(row["row"], row["training_macs"], evaluation)
     return math.fsum(row["device_hours"] for row in table)
 
 
@@ -112,16 +147,20 @@ def in_hours(hours: float) -> str:
 
 def hours_in_words(hours: float, plan: Plan, pace: Pace) -> list[str]:
     """Return what the column adds up to, and what it rests on, a sentence per line."""
-    evaluations = "Evaluations are counted at the same MACs per second; decoding"
-    if not _evaluates_as_it_trains(plan):
-        evaluations = (
-            "Evaluations compute in float32 without compilation, at a rate that a training step does not show: they, "
-            "decoding"
-        )
+    if pace.evaluation is not None:
+        evaluations = "Evaluations are counted at the MACs per second of those there, with feature network and decoding"
+        left_out = "Starting is left out."
+    elif _evaluates_as_it_trains(plan):
+        evaluations = "Evaluations are counted at the same MACs per second"
+        left_out = "Decoding, feature networks and starting are left out."
+    else:
+        evaluations = "Evaluations compute in float32 without compilation, at a rate that a training step does not show"
+        left_out = "They, decoding, feature networks and starting are left out."
     lines = [
-        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}, feature "
-        "networks and starting are left out."
+        f"About {in_hours(hours)} device-hours in all (GPU-hours on a GPU) if {pace.source}. {evaluations}. {left_out}"
     ]
+    if pace.differs:
+        lines.append(f"That run computed otherwise, so its steps take another time: {', '.join(pace.differs)}.")
     if not pace.by_row and any(cells[0].cell.routes for cells in plan.rows.values()):
         lines.append(
             "Rows with routes are counted at the ideal speed-up, that of their MACs: `--step-time RUN`, a run that "

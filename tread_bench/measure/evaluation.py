@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -130,6 +131,7 @@ class Evaluator:
             FloatingPointError: a figure is NaN or infinite.
         """
         # The dense validation loss, and figures of generated images.
+        began = time.perf_counter()
         metrics = self.cell.metrics
         network.eval()
         per_time = validation_losses(
@@ -147,6 +149,7 @@ class Evaluator:
         return Evaluation(
             iteration=iteration,
             train_seconds=train_seconds,
+            seconds=time.perf_counter() - began,
             validation_loss_per_time=per_time,
             figures={name: value for name, value in figures.items() if name not in own},
             **own,

@@ -122,6 +122,7 @@ class Evaluation(Part):
 
     iteration: NonNegativeInt
     train_seconds: NonNegativeFloat  # time spent in training steps so far
+    seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
     fid: float | None = None
