@@ -57,6 +57,7 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
         "pictures": drawn,
         # How it was measured.
         "networks": evaluation.networks,
+        "images_protocol": evaluation.images_protocol,
         "made": _made(evaluation),
     }
     write_page(out / "index.html", "evaluation.html.j2", drawn, **context)
@@ -76,13 +77,15 @@ def interval_text(row: EvaluatedFigure) -> str:
 
 
 def sentences(evaluation: SetEvaluation) -> list[str]:
-    """The figures of each network in one sentence."""
+    """The figures of each network in one sentence, and those of images alone."""
     found = []
     for network in evaluation.networks:
         rows = [row for row in evaluation.measured if row.network == network.name]
         if rows:
             values = names(f"{row.title} {value_text(row)}" for row in rows)
             found.append(f"{network.name}: {values}.")
+    if alone := [row for row in evaluation.measured if not row.network]:
+        found.append(f"Without a feature network: {names(f'{row.title} {value_text(row)}' for row in alone)}.")
     return found
 
 
@@ -93,7 +96,7 @@ def cautions(evaluation: SetEvaluation) -> list[str]:
 
 
 def _facts(evaluation: SetEvaluation) -> dict[str, str]:
-    networks = names(network.name for network in evaluation.networks)
+    networks = names(network.name for network in evaluation.networks) or DASH
     return {
         "samples": _size(evaluation.samples),
         "reference": _size(evaluation.reference),
@@ -155,7 +158,7 @@ def _made(evaluation: SetEvaluation) -> dict[str, Any]:
     effects: Iterable[str] = (f"{one.name} {one.device_effect:.2g}" for one in evaluation.networks)
     return {
         "device": evaluation.device,
-        "largest relative difference of features from those of the CPU": "; ".join(effects),
+        "largest relative difference of features from those of the CPU": "; ".join(effects) or DASH,
         "images at a time": evaluation.batch,
         "seconds": number(evaluation.seconds, 1),
         "sha256 of the samples": evaluation.samples.sha256,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from sklearn.datasets import load_digits
+from torch import nn
 
 from tests.measure.random_images import random_images
+from tread_bench.cli.evaluate import EvaluateRequest, evaluate_request
 from tread_bench.core.config.metrics import in_protocol
 from tread_bench.core.describe.extractors import find_extractor
+from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, metrics
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
 from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
@@ -23,7 +26,7 @@ from tread_bench.measure.quality.features import Extractor, Features, open_extra
 from tread_bench.measure.quality.fingerprint import protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.quality.reference import Reference
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Samples
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import (
     NetworkChoice,
@@ -72,6 +75,78 @@ def measured(asked: SetRequest) -> tuple[EvaluatedNetwork, dict[str, EvaluatedFi
     works: dict[str, None] = {}
     (network,), rows = evaluate_sets(asked, lambda name, done, of: works.update({name: None}))
     return network, {row.figure: row for row in rows}, list(works)
+
+
+class BrightnessOptions(MetricOptions):
+    """How bright images are, on average."""
+
+    name: Literal["brightness"] = "brightness"
+
+
+def brightness(options: BrightnessOptions) -> Callable[[Samples, Samples], dict[str, float]]:
+    def measure(generated: Samples, real: Samples) -> dict[str, float]:
+        own, theirs = (float(torch.cat([*images.batches()]).float().mean()) for images in (generated, real))
+        return {"brightness": own, "brighter_by": own - theirs}
+
+    return measure
+
+
+BRIGHTNESS = MetricFamily(
+    name="brightness",
+    options=BrightnessOptions,
+    builder=f"{__name__}:brightness",
+    figures=(
+        Figure(name="brightness", title="Brightness", definition="Mean pixel.", lower_is_better=None, of_itself=None),
+        Figure(name="brighter_by", title="Brighter by", definition="Beside real.", lower_is_better=None, of_itself=0.0),
+    ),
+    needs=frozenset({Needs.IMAGES}),
+    min_samples=lambda options: 2,
+    protocol=lambda options: "mean of pixels, 1",
+)
+
+
+def test_a_metric_of_images_alone_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its weights, nor that there is one; beside metrics that read features it is measured once."""
+    monkeypatch.setitem(metrics(), "brightness", BRIGHTNESS)
+    samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
+    alone = evaluate_request(
+        EvaluateRequest(samples=samples, reference=reference, metrics="brightness", out=tmp_path / "alone")
+    )
+    both = evaluate_request(
+        EvaluateRequest(samples=samples, reference=reference, metrics="brightness, fid", networks=["digits-classifier"])
+    )
+    pixels, real = (float(np.load(path)["arr_0"].mean()) for path in (samples, reference))
+    assert [(row.network, row.figure) for row in alone.rows] == [("", "brightness"), ("", "brighter_by")]
+    assert [row.value for row in alone.rows] == pytest.approx([pixels, pixels - real], rel=1e-5)
+    assert alone.networks == [] and set(alone.images_protocol) == {
+        "reference_sha256", "reference_images", "num_samples", "also",
+    }  # fmt: skip
+    assert [row.figure for row in both.rows] == ["fid", "brightness", "brighter_by"]
+    assert [row.fingerprint for row in both.rows if not row.network] == [row.fingerprint for row in alone.rows]
+    page = (tmp_path / "alone" / "index.html").read_text(encoding="utf-8")
+    assert "Without a feature network: Brightness" in page and "<dt>feature networks</dt><dd>–</dd>" in page
+
+
+def test_a_metric_of_images_alone_is_refused_where_the_reference_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(metrics(), "brightness", BRIGHTNESS)
+    asked = replace(
+        request(write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz"), ["brightness"], "digits-classifier"),
+        reference=ReferenceSet("statistics", "0" * 64, None, {}),
+    )
+    networks, rows = evaluate_sets(asked, lambda name, done, of: None)
+    assert networks == [] and {row.refused for row in rows} == {"the images of the reference are not kept"}
+
+
+def test_a_network_without_parameters_computes_features_where_its_buffers_are() -> None:
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("factor", torch.tensor(2.0, device="meta"))
+
+    assert Extractor("doubled", Doubled(), "0" * 64, 4).device.type == "meta"
+    assert Extractor("nothing", nn.Identity(), "0" * 64, 4).device.type == "cpu"
 
 
 def test_stored_statistics_refuse_what_reads_images_before_any_work(tmp_path: Path) -> None:
@@ -323,9 +398,7 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert (by_number.value or 0) < 1e-6 and list(by_number.parts) == ["cat", "dog", "owl"]
     ((_, _, reason),) = foreseen_refusals(asked(odd, real))
     assert reason == "the reference has no class bat; it has cat, dog, owl"
-    network: Any = None
-    seen = set_evaluation._Seen(network, "digits-classifier", asked(odd, real), lambda *_: None)
-    assert seen._classes[2:] == (["bat", "dog"], ["cat", "dog", "owl"])  # numbers are then each set's own
+    assert asked(odd, real).classes[2:] == (["bat", "dog"], ["cat", "dog", "owl"])  # numbers are then each set's own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
 

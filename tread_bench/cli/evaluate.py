@@ -43,6 +43,7 @@ from tread_bench.measure.set_evaluation import (
     can_measure,
     evaluate_sets,
     foreseen_refusals,
+    images_protocol,
     network_problem,
     refused_rows,
 )
@@ -183,10 +184,13 @@ def open_request(request: EvaluateRequest, report: Report) -> Opened:
         raise UserError("\n".join(problems))
 
     # What can be measured with the weights that are there.
+    measured = chosen or _default_metrics(protocol, samples)
+    if not any(metric.family.needs_network for metric in measured):
+        networks = []
     sets = SetRequest(
         samples=samples,
         reference=reference,
-        metrics=chosen or _default_metrics(protocol, samples),
+        metrics=measured,
         networks=[_with_weights(options, request.weights, samples, reference) for options in networks],
         device=device,
         batch=request.batch,
@@ -296,7 +300,11 @@ def _without_outputs(chosen: Sequence[MetricOptions], networks: Sequence[Extract
     """A message for each metric that reads what none of the networks gives."""
     names = ", ".join(network.name for network in networks)
     for metric in chosen:
-        if networks and not any(can_measure(metric.family, network.family) for network in networks):
+        if (
+            networks
+            and metric.family.needs_network
+            and not any(can_measure(metric.family, network.family) for network in networks)
+        ):
             reads = " and ".join(sorted(metric.family.needs & OF_NETWORK))
             yield f"--metrics: {metric.name} reads {reads}, which {names} cannot give; name another --network"
 
@@ -357,6 +365,7 @@ def evaluate(opened: Opened, report: Report) -> SetEvaluation:
         reference=_about_reference(sets.reference),
         protocol=opened.protocol,
         networks=networks,
+        images_protocol=images_protocol(sets, sets.metrics),
         rows=rows,
         warnings=_warnings(sets),
         device=machine(sets.device)["device_name"],
@@ -429,10 +438,11 @@ def _grid(images: SampleSet) -> Grid:
 def _print(evaluation: SetEvaluation, out: Path) -> None:
     """The figures as a table, cautions, what was refused, and where the page is."""
     from tread_bench.reports.evaluation_page import cautions, interval_text, value_text
+    from tread_bench.reports.numbers import DASH
 
     table = Table("figure", "feature network", "value", "95 % interval")
     for row in evaluation.measured:
-        table.add_row(row.title, row.network, value_text(row), interval_text(row))
+        table.add_row(row.title, row.network or DASH, value_text(row), interval_text(row))
     stdout_console().print(table)
     for caution in cautions(evaluation):
         typer.echo(f"caution: {caution}")

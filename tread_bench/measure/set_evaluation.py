@@ -26,6 +26,7 @@ from tread_bench.measure.quality.fingerprint import (
     doubtful_weights,
     protocol_details,
     protocol_fingerprint,
+    stated_by,
 )
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stated_needs
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
@@ -68,6 +69,26 @@ class NetworkChoice:
         return self.family.distance_on(self.opened or self.family.name)
 
 
+class Classes(NamedTuple):
+    """Labels (n,) of the images of both sets, None where there are none, and the names that these stand for."""
+
+    labels: NDArray[np.int64] | None
+    reference_labels: NDArray[np.int64] | None
+    names: Sequence[str]
+    reference_names: Sequence[str]
+
+    def in_protocol(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
+        """Return what the protocol says of classes that the metrics read: how many samples have which, and those of
+        the reference.
+        """
+        found = {}
+        if self.labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
+            found["classes_sha256"] = array_sha256(np.sort(self.labels))
+        if self.reference_labels is not None and any(Needs.LABELS in metric.family.needs_of_real for metric in metrics):
+            found["reference_labels_sha256"] = array_sha256(self.reference_labels)
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetRequest:
     """What is to be measured.
@@ -88,10 +109,28 @@ class SetRequest:
     batch: int | None = None
     sampling: Mapping[str, Any] = field(default_factory=dict)
 
+    @cached_property
+    def classes(self) -> Classes:
+        """Of both sets, under one numbering and the same names where they have the same classes."""
+        samples, images = self.samples, self.reference.images
+        own_names = _names(samples)
+        if images is None:
+            return Classes(samples.labels, None, own_names, ())
+        with suppress(UserError):  # metrics that compare classes are refused
+            labels, reference_labels = matched_labels(samples, images)
+            names = _names(images) or own_names
+            return Classes(labels, reference_labels, names, names)
+        return Classes(samples.labels, images.labels, own_names, _names(images))
+
+
+def _names(images: SampleSet) -> list[str]:
+    """Of a set's classes, by label, for people; empty: they have numbers alone."""
+    return [printable(name) for name in images.classes or ()]
+
 
 def can_measure(metric: MetricFamily, network: ExtractorFamily) -> bool:
-    """Whether a network gives the outputs that a metric reads."""
-    return metric.needs & OF_NETWORK <= network.outputs
+    """Whether a metric reads outputs of a network, and this one gives them."""
+    return metric.needs_network and metric.needs & OF_NETWORK <= network.outputs
 
 
 def network_problem(options: ExtractorOptions, samples: SampleSet, reference: ReferenceSet) -> str:
@@ -109,26 +148,27 @@ def network_problem(options: ExtractorOptions, samples: SampleSet, reference: Re
     return "; ".join(dict.fromkeys(problems))
 
 
-def foreseen_refusals(request: SetRequest) -> list[tuple[MetricOptions, NetworkChoice, str]]:
+def foreseen_refusals(request: SetRequest) -> list[tuple[MetricOptions, NetworkChoice | None, str]]:
     """Return each metric on each network that gives what it reads, with why it cannot be measured, as far as headers
-    tell; empty if nothing is in the way.
+    tell; empty if nothing is in the way. A metric of images alone stands with None.
     """
-    found = []
+    found: list[tuple[MetricOptions, NetworkChoice | None, str]] = []
     for network in request.networks:
         for metric in request.metrics:
             if can_measure(metric.family, network.family):
                 found.append((metric, network, network.refused or _lacking(metric, network, request)))
-    return found
+    alone = (metric for metric in request.metrics if not metric.family.needs_network)
+    return found + [(metric, None, _lacking(metric, None, request)) for metric in alone]
 
 
-def _lacking(metric: MetricOptions, network: NetworkChoice, request: SetRequest) -> str:
+def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetRequest) -> str:
     """What the sets do not have; empty if nothing."""
     samples, reference, family = request.samples, request.reference, metric.family
 
     # What it reads.
     of_samples = _needs_met(samples)
     of_reference = _needs_met(reference.images) if reference.images is not None else set()
-    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)}
+    stored = {Needs.STATISTICS: network.name, Needs.SPATIAL: spatial_name(network.name)} if network else {}
     of_reference |= {need for need, name in stored.items() if name in reference.stored}
     for one in Needs:
         if one in family.needs - of_samples:
@@ -176,10 +216,67 @@ def evaluate_sets(request: SetRequest, report: Report) -> tuple[list[EvaluatedNe
                 of_network |= {metric.name: (metric, str(error)) for metric in possible}
         for name, (metric, reason) in of_network.items():
             rows += measured.get(name) or refused_rows(metric.family, network, reason)
+    for metric, one, reason in refusals:
+        if one is None:
+            rows += refused_rows(metric.family, None, reason) if reason else _on_images(metric, request, report)
     return networks, rows
 
 
-def refused_rows(metric: MetricFamily, network: NetworkChoice, reason: str) -> list[EvaluatedFigure]:
+def _on_images(metric: MetricOptions, request: SetRequest, report: Report) -> list[EvaluatedFigure]:
+    """The rows of a metric that reads images and labels alone."""
+    # Both sets.
+    samples, images, classes = request.samples, request.reference.images, request.classes
+    generated = ImageRecords(
+        None,
+        partial(samples.batches, _READ),
+        _tensor(classes.labels),
+        class_names=classes.names,
+        num_images=samples.count,
+    )
+    real = ImageRecords(None)
+    if images is not None:
+        batches, labels = partial(images.batches, _READ), _tensor(classes.reference_labels)
+        real = ImageRecords(None, batches, labels, class_names=classes.reference_names, num_images=images.count)
+
+    # The figures.
+    opened = OpenMetric.of(metric)
+    report(f"metric {metric.name}", 0, 1)
+    found = _measured(opened, generated, real)
+    report(f"metric {metric.name}", 1, 1)
+    if isinstance(found, str):
+        return refused_rows(metric.family, None, found)
+    details = images_protocol(request, [metric])
+    fewer = below_protocol([metric.family], samples.count)
+    return [
+        _row(
+            metric.family,
+            figure,
+            None,
+            found[figure.name],
+            fingerprint=protocol_fingerprint(**details),
+            warnings=[warning for warning in (fewer, found[figure.name].warning) if warning],
+        )
+        for figure in metric.family.figures
+    ]
+
+
+def images_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> dict[str, Any]:
+    """Return all that figures of metrics of images alone depend on besides the samples; empty without such metrics."""
+    alone = [metric for metric in metrics if not metric.family.needs_network]
+    if not alone:
+        return {}
+    samples, reference = request.samples, request.reference
+    return {
+        "reference_sha256": reference.sha256,
+        "reference_images": None if reference.images is None else reference.images.count,
+        "num_samples": samples.count,
+        **request.sampling,
+        **request.classes.in_protocol(alone),
+        **stated_by(alone),
+    }
+
+
+def refused_rows(metric: MetricFamily, network: NetworkChoice | None, reason: str) -> list[EvaluatedFigure]:
     """The figures of a metric that cannot be measured."""
     return [_row(metric, figure, network, None, refused=reason) for figure in metric.figures]
 
@@ -208,7 +305,7 @@ def _on_network(
 
     # The figures.
     def details(*of: MetricOptions) -> dict[str, Any]:
-        made = {**request.sampling, **seen.classes(of)}
+        made = {**request.sampling, **request.classes.in_protocol(of)}
         return protocol_details(extractor, reference, of, samples.count, made, _compared(request.reference))
 
     for done, metric in enumerate(opened):
@@ -299,7 +396,7 @@ def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -
 
 
 def _row(
-    metric: MetricFamily, figure: Figure, network: NetworkChoice, estimate: Estimate | None, **more: Any
+    metric: MetricFamily, figure: Figure, network: NetworkChoice | None, estimate: Estimate | None, **more: Any
 ) -> EvaluatedFigure:
     """A row of the document; None: it was refused."""
     found: dict[str, Any] = {"value": None}
@@ -315,8 +412,8 @@ def _row(
     return EvaluatedFigure(
         metric=metric.name,
         figure=figure.name,
-        title=_titled(figure.title, network),
-        network=network.name,
+        title=figure.title if network is None else _titled(figure.title, network),
+        network="" if network is None else network.name,
         lower_is_better=figure.lower_is_better,
         **found,
         **more,
@@ -326,20 +423,6 @@ def _row(
 def _titled(text: str, network: NetworkChoice) -> str:
     """A text in which the Fréchet distance is called as the network's is."""
     return text.replace("FID", network.distance)
-
-
-class _Classes(NamedTuple):
-    """Labels (n,) of the images of both sets, None where there are none, and the names that these stand for."""
-
-    labels: NDArray[np.int64] | None
-    reference_labels: NDArray[np.int64] | None
-    names: Sequence[str]
-    reference_names: Sequence[str]
-
-
-def _names(images: SampleSet) -> list[str]:
-    """Of a set's classes, by label, for people; empty: they have numbers alone."""
-    return [printable(name) for name in images.classes or ()]
 
 
 @dataclass(frozen=True)
@@ -355,31 +438,8 @@ class _Seen:
         """The samples, with what is read of them."""
         samples = self.request.samples
         statistics, spatial = self._statistics(samples, "samples", needs)
-        batches, labels = partial(samples.batches, _READ), _tensor(self._classes.labels)
-        return ImageRecords(statistics, batches, labels, spatial, class_names=self._classes.names)
-
-    def classes(self, metrics: Sequence[MetricOptions]) -> dict[str, str]:
-        """What the protocol says of classes that the metrics read: how many samples have which, and the reference's."""
-        labels, of_reference = self._classes.labels, self._classes.reference_labels
-        found = {}
-        if labels is not None and any(Needs.LABELS in metric.family.needs for metric in metrics):
-            found["classes_sha256"] = array_sha256(np.sort(labels))
-        if of_reference is not None and any(Needs.LABELS in metric.family.needs_of_real for metric in metrics):
-            found["reference_labels_sha256"] = array_sha256(of_reference)
-        return found
-
-    @cached_property
-    def _classes(self) -> _Classes:
-        """Of both sets, under one numbering and the same names where they have the same classes."""
-        samples, images = self.request.samples, self.request.reference.images
-        own_names = _names(samples)
-        if images is None:
-            return _Classes(samples.labels, None, own_names, ())
-        with suppress(UserError):  # metrics that compare classes are refused
-            labels, reference_labels = matched_labels(samples, images)
-            names = _names(images) or own_names
-            return _Classes(labels, reference_labels, names, names)
-        return _Classes(samples.labels, images.labels, own_names, _names(images))
+        batches, labels = partial(samples.batches, _READ), _tensor(self.request.classes.labels)
+        return ImageRecords(statistics, batches, labels, spatial, class_names=self.request.classes.names)
 
     def wrong_statistics(self, metric: MetricFamily) -> str:
         """Why statistics that came with the reference cannot be what a metric reads of it; empty if they can."""
@@ -405,7 +465,7 @@ class _Seen:
         if images is None or not needs - stated:
             return Reference(reference.sha256, None, spatial, published, stated=stated)
         statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
-        classes = self._classes
+        classes = self.request.classes
         return Reference(
             *(reference.sha256, statistics, spatial or own_spatial, published),
             labels=_tensor(classes.reference_labels),

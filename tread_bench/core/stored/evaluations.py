@@ -53,7 +53,8 @@ class FitPoint(Part):
 
 
 class EvaluatedFigure(Part):
-    """One figure of a metric on the features of one network; `refused` says why it was not measured.
+    """One figure of a metric on the features of one network, "" for one that reads images alone; `refused` says why it
+    was not measured.
 
     `fingerprint` is the hash of everything that it depends on besides the samples: those of two evaluations are
     comparable where theirs are the same. `low` and `high` are the ends of an interval, `method` says how it was made.
@@ -98,6 +99,7 @@ class SetEvaluation(Part):
     reference: EvaluatedSet
     protocol: str
     networks: list[EvaluatedNetwork]
+    images_protocol: dict[str, JsonValue] = Field(default_factory=dict)  # of figures that read images alone
     rows: list[EvaluatedFigure] = Field(min_length=1)
     warnings: list[str] = Field(default_factory=list)  # that concern all figures
     device: str
@@ -110,7 +112,7 @@ class SetEvaluation(Part):
         measured = [(row.network, row.figure) for row in self.rows]
         if len(set(measured)) < len(measured):
             raise ValueError("rows must have each figure of a network once")
-        known = {network.name for network in self.networks}
+        known = {"", *(network.name for network in self.networks)}
         if any(row.network not in known for row in self.rows if not row.refused):
             raise ValueError("rows with a value must be of a network that networks names")
         return self
@@ -164,7 +166,8 @@ class Refusal(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.figures} ({self.network}): {self.reason}"
+        where = f" ({self.network})" if self.network else ""
+        return f"{self.figures}{where}: {self.reason}"
 
 
 def by_reason(rows: Iterable[EvaluatedFigure]) -> list[Refusal]:

@@ -11,6 +11,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -66,7 +67,8 @@ class Extractor:
 
     @property
     def device(self) -> torch.device:
-        return next(self.network.parameters()).device
+        tensors = chain(self.network.parameters(), self.network.buffers())
+        return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
     def to(self, device: torch.device | str) -> Extractor:
         """The same extractor, with its network on that device."""

@@ -84,12 +84,6 @@ def protocol_details(
         samples: what is known of how they were made; empty: nothing.
         compared: the reference images whose features are compared one by one, in words.
     """
-    # What the metrics say of themselves: those of a standard cell under their names, others together.
-    standard = standard_metrics()
-    stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
-    further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
-
-    # All of it.
     return {
         "definition": f"{DEFINITION}, {_version(extractor.dims, num_samples, reference.count)}",
         "feature_network": extractor.name,
@@ -101,9 +95,16 @@ def protocol_details(
         "reference_features": compared,
         "num_samples": num_samples,
         **samples,
-        **{name: text for name, text in stated.items() if text},
-        **({"also": further} if further else {}),
+        **stated_by(measured),
     }
+
+
+def stated_by(measured: Sequence[MetricOptions]) -> dict[str, Any]:
+    """What metrics say of themselves: those of a standard cell under their names, others together."""
+    standard = standard_metrics()
+    stated = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family in standard}
+    further = {metric.name: metric.family.protocol(metric) for metric in measured if metric.family not in standard}
+    return {name: text for name, text in stated.items() if text} | ({"also": further} if further else {})
 
 
 def _settings(extractor: Extractor) -> dict[str, str]:

@@ -28,6 +28,7 @@ class ImageRecords:
         spatial: of features that keep their place in the image; None: the feature network has none.
         published: mean and covariance of the features as a file states them, in place of those of `statistics`.
         class_names: name of each class, by its label; empty: they have numbers alone.
+        num_images: how many there are, where there are no statistics that count them.
     """
 
     statistics: FeatureStatistics | None
@@ -36,6 +37,7 @@ class ImageRecords:
     spatial: Moments | None = None
     published: Moments | None = None
     class_names: Sequence[str] = ()
+    num_images: int = 0
 
     @property
     def moments(self) -> Moments | None:
@@ -212,7 +214,7 @@ class OpenMetric:
             Needs.STATISTICS: real.moments.count if real.moments is not None else None,
             Needs.SPATIAL: real.spatial.count if real.spatial is not None else None,
         }
-        samples = generated.statistics.count if generated.statistics is not None else 0
+        samples = generated.statistics.count if generated.statistics is not None else generated.num_images
         return too_few(self.options, samples, behind) or too_few_of_a_class(
             self.family.min_per_class(self.options), generated.labels, real.labels, generated.class_names
         )
