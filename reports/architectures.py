@@ -13,7 +13,7 @@ from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.reports import requested
 
 if TYPE_CHECKING:
-    from tread_bench.reports.comparison import Row
+    from tread_bench.reports.row import Row
 
 
 def with_labels(rows: Sequence[Row]) -> list[Row]:

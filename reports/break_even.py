@@ -9,8 +9,8 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import millions, names, number, plural
+from tread_bench.reports.row import Row
 
 SCOPE = (
     "Nothing was trained or evaluated: this is what a route saves or costs in time on this machine. What it costs in "

@@ -24,11 +24,11 @@ from tread_bench.reports.compare import (
     same_rows,
     speeds,
 )
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.document import write_page, write_pictures
 from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Kind, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
+from tread_bench.reports.row import Row
 from tread_bench.reports.tables import Entry, Table
 
 _IN_WORDS = 4  # rows or settings that a sentence lists

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import chain, groupby
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, Literal
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.describe.routes import parse_routes
@@ -22,157 +21,17 @@ from tread_bench.core.numbers.statistics import (
     Estimate,
     against_best,
     holm,
-    mean_interval,
-    paired_difference,
     paired_p_value,
-    paired_ratio,
 )
-from tread_bench.core.stored.records import Evaluation, Record, TimingFigures, paired_seed
+from tread_bench.core.stored.records import Evaluation, Record, paired_seed
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import side_by_side, with_labels
 from tread_bench.reports.columns import further_figures
 from tread_bench.reports.rates import Setting, dense_step_ms, dense_steps_ms
+from tread_bench.reports.row import Group, Row
 
 METRICS = ("fid", "kid", "validation_loss")
 Outcome = Literal["better", "not beyond chance", "open", "worse", "unknown"]
-
-
-class Group(NamedTuple):
-    """What rows must share to be ranked together; of a row with a budget, what the row that it names has."""
-
-    backbone: str
-    data: str
-    objective: str  # with what its validation loss depends on: losses of two objectives are different quantities
-    protocol: str
-    iteration: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """All seeds of one configuration.
-
-    `scores` holds metric -> seed -> finite value at the group's iteration, `references` those of the reference's cells,
-    both by paired seed. That is the row's last iteration, but for a row with a budget the last one of its reference.
-    `fid_p_value` is the paired test against it, Holm-adjusted over all rows that stand side by side. `short_label`
-    distinguishes the row from the others of its architecture, and `reference_label` is that of its reference;
-    `is_reference` says whether a row, itself included, names it as such. `architecture` is "" in a run of one.
-    `dense_step_ms` is the median dense step of the whole run. A row of a smoke run has no test and no published figures
-    beside it.
-    """
-
-    group: Group
-    name: str
-    records: tuple[Record, ...]
-    architecture: str = ""
-    short_label: str = ""
-    reference_label: str = PLAINLY_DENSE.name
-    is_reference: bool = False
-    scores: dict[str, dict[int, float]] = field(default_factory=dict)
-    references: dict[str, dict[int, float]] = field(default_factory=dict)
-    dense_step_ms: float | None = None
-    fid_p_value: float | None = None
-    is_lowest_fid: bool = False
-    is_among_lowest_fid: bool = False  # the lowest, or not distinguishable from it
-    is_smoke: bool = False
-
-    @property
-    def first(self) -> Record:
-        return self.records[0]
-
-    @property
-    def done(self) -> tuple[Record, ...]:
-        return tuple(r for r in self.records if r.status == "done")
-
-    @property
-    def not_done(self) -> tuple[Record, ...]:
-        return tuple(r for r in self.records if r.status != "done")
-
-    @property
-    def is_dense(self) -> bool:
-        """Trained without routes, auxiliary loss or schedule, and no control: the reference of the others."""
-        return requested.is_plainly_dense(self.first)
-
-    @property
-    def is_judged_by_teacher(self) -> bool:
-        """Trained towards features of the same network that measures its FID, so its FID is not ranked."""
-        return any(requested.is_judged_by_teacher(record) for record in self.done)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of the backbone; 0 where no cell got so far."""
-        return self.first.num_blocks or 0
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """(first, last) block of each route."""
-        return [(int(route.start), int(route.end)) for route in parse_routes(self.first.routes)]
-
-    @property
-    def label(self) -> str:
-        """What distinguishes the row from all others of the run."""
-        return f"{self.architecture} {self.short_label}".lstrip()
-
-    @property
-    def fid(self) -> Estimate | None:
-        return self.metric("fid")
-
-    def metric(self, name: str) -> Estimate | None:
-        """Mean over seeds and its interval."""
-        return self._means.get(name)
-
-    @cached_property
-    def _means(self) -> dict[str, Estimate]:
-        return {name: mean_interval(list(values.values())) for name, values in self.scores.items() if values}
-
-    def difference(self, name: str) -> Estimate | None:
-        """Paired difference to the reference over seeds; None for the dense row and without a reference."""
-        return paired_difference(self.scores.get(name, {}), self.references.get(name, {}))
-
-    @cached_property
-    def speedup(self) -> tuple[float, float, float] | None:
-        """Dense over routed step time: ratio and 95 % bootstrap interval over all timed pairs."""
-        timings = self.timings
-        if len(timings) == 1:
-            return timings[0].speedup, timings[0].speedup_low, timings[0].speedup_high
-        dense_ms = list(chain.from_iterable(timing.reference_step_times_ms for timing in timings))
-        routed_ms = list(chain.from_iterable(timing.step_times_ms for timing in timings))
-        return paired_ratio(dense_ms, routed_ms) if timings else None
-
-    @cached_property
-    def timings(self) -> list[TimingFigures]:
-        """The distinct measurements: seeds that share one measurement count once."""
-        found: list[TimingFigures] = []
-        for record in self.done:
-            if record.timing and record.timing not in found:
-                found.append(record.timing)
-        return found
-
-    @property
-    def step_ms(self) -> float | None:
-        """The run's dense step over the row's speed-up."""
-        if self.dense_step_ms is None or self.speedup is None:
-            return None
-        return self.dense_step_ms / (1.0 if self.is_dense else self.speedup[0])
-
-    @property
-    def images_per_s(self) -> float | None:
-        """The run's dense rate times the row's speed-up."""
-        return self.timings[0].batch / self.step_ms * 1e3 if self.step_ms else None
-
-    def cost(self, name: str) -> float | None:
-        """A figure of `CostFigures`, which all seeds share."""
-        return next((getattr(r.cost, name) for r in self.records if r.cost), None)
-
-    @property
-    def sampling_macs(self) -> float | None:
-        """Of one generated image, over all steps and branches."""
-        return next((r.sampling_macs for r in self.done if r.sampling_macs), None)
-
-    def timing(self, name: str) -> float | None:
-        """Mean over the measurements of a figure of `TimingFigures`."""
-        values = [getattr(timing, name) for timing in self.timings]
-        measured = [value for value in values if value is not None]
-        return mean_interval(measured).mean if measured else None
 
 
 def comparison(records: Iterable[Record], is_smoke: bool = False) -> list[Row]:

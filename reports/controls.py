@@ -9,9 +9,10 @@ from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.numbers.statistics import LEVEL, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row, concluded
+from tread_bench.reports.comparison import concluded
 from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.numbers import interval, number, plural
+from tread_bench.reports.row import Row
 
 
 class _Beside(NamedTuple):

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import decimals, interval, number, plural
+from tread_bench.reports.row import Row
 
 
 class Line(NamedTuple):

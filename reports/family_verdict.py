@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
-from tread_bench.reports.comparison import Outcome, Row, are_beside_dense, concluded, lowest_fids
+from tread_bench.reports.comparison import Outcome, are_beside_dense, concluded, lowest_fids
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, millions, names, number, plural
+from tread_bench.reports.row import Row
 from tread_bench.reports.verdict import against_reference, at_equal_cost, comparable, outcome, ranked, runners_up
 
 _VERDICTS: dict[tuple[Outcome, ...], str] = {

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from tread_bench.core.numbers.statistics import Estimate, paired_difference
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row, lowest_fids
+from tread_bench.reports.comparison import lowest_fids
 from tread_bench.reports.numbers import decimals, interval, names, number, plural
+from tread_bench.reports.row import Row
 
 _LISTED = 3  # rules in a statement
 

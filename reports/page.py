@@ -13,12 +13,13 @@ from tread_bench.core.stored.records import Record
 from tread_bench.reports import break_even, cautions, contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
-from tread_bench.reports.comparison import Group, Row, are_beside_dense, comparison, record_order
+from tread_bench.reports.comparison import are_beside_dense, comparison, record_order
 from tread_bench.reports.document import exported, write_export, write_page, write_pictures
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import pictures
 from tread_bench.reports.figures.style import FURTHER, Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
+from tread_bench.reports.row import Group, Row
 from tread_bench.reports.samples import sample_grids
 from tread_bench.reports.table_view import comparison_view, published
 from tread_bench.reports.tables import Table, flat, results_frame, write_csv

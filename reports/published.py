@@ -14,8 +14,8 @@ from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
 from tread_bench.core.stored.records import Record
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.numbers import number
+from tread_bench.reports.row import Row
 
 PLACEMENT_BLOCKS = 12  # DiT-B/2, where TREAD's Figure 8 was measured
 GAIN_MODELS = {"DiT": "DiT-B/2", "SiT": "SiT-B/2", "DiS": "Mamba", "DRWKV": "RWKV", "LightningDiT": "LightningDiT"}

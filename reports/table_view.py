@@ -11,12 +11,13 @@ from typing import NamedTuple
 from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.columns import further_figures, title_of
-from tread_bench.reports.comparison import METRICS, Row
+from tread_bench.reports.comparison import METRICS
 from tread_bench.reports.curves import Reached
 from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
 from tread_bench.reports.published import published_fid
+from tread_bench.reports.row import Row
 from tread_bench.reports.tables import Entry, Table
 
 _LAST = sys.float_info.max  # sorts what was not reached behind all that was

@@ -11,11 +11,12 @@ from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
 from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Group, Outcome, Row, concluded, fids_against_best, lowest_fids
+from tread_bench.reports.comparison import Outcome, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
 from tread_bench.reports.curves import Reached
 from tread_bench.reports.equal_cost import AtEqualCost, equal_costs
 from tread_bench.reports.numbers import decimals, interval, names, number, plural, ratio
+from tread_bench.reports.row import Group, Row
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,8 +161,8 @@ def test_rooms_say_what_belongs_there_and_packages_import_nothing() -> None:
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    """Imports inside functions count, and so does the package that a module's import runs first."""
-    graph = grimp.build_graph("tread_bench", exclude_type_checking_imports=True, cache_dir=None)
+    """Imports inside functions and for annotations count, and so does the package that a module's import runs first."""
+    graph = grimp.build_graph("tread_bench", cache_dir=None)
     importing = nx.DiGraph()
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.objectives import objectives
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
@@ -27,6 +26,7 @@ from tread_bench.reports.figures.panels import (
 )
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
+from tread_bench.reports.row import Row
 
 Pair = tuple[float, float]
 Adjacent = dict[Pair, NDArray[np.float64]]  # two neighbouring times -> (L,) cosines

@@ -9,10 +9,10 @@ from typing import Any
 from matplotlib.colors import Normalize
 
 from tread_bench.core.numbers.statistics import LEVEL, Estimate, against_best, mean_interval
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import AtEqualCost
 from tread_bench.reports.figures.drawing import tones
 from tread_bench.reports.figures.style import BETTER, DIVERGING, MUTED, WORSE
+from tread_bench.reports.row import Row
 from tread_bench.reports.verdict import outcome
 
 

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from tread_bench.reports.break_even import Line, Point, in_words, is_about_speed, lines_of, rule
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
 from tread_bench.reports.numbers import number
+from tread_bench.reports.row import Row
 
 _COLUMNS = 3
 

@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.core.numbers.statistics import Estimate
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.depths import Line, lines_of
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, upright, words
 from tread_bench.reports.figures.style import MUTED, RULE, Picture, clean
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import depths_note, published_depths, stands_beside_published
+from tread_bench.reports.row import Row
 
 
 def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:

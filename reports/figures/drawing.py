@@ -10,9 +10,9 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import Estimate
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures.style import BETTER, MUTED, SURFACE, WORSE
 from tread_bench.reports.numbers import DASH, interval, number
+from tread_bench.reports.row import Row
 from tread_bench.reports.verdict import outcome
 
 

@@ -13,11 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from tread_bench.core.numbers.statistics import Estimate, mean_interval
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import Panels, drawn_of, panels
 from tread_bench.reports.figures.style import BETTER, MUTED, RULE, WORSE, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number
+from tread_bench.reports.row import Row
 
 _IN_WORDS = 3  # rows
 

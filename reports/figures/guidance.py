@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tread_bench.reports import requested
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.numbers import DASH, decimals, number
 from tread_bench.reports.published import guidance_note, published_guidance, stands_beside_published
+from tread_bench.reports.row import Row
 
 _COLUMNS = 3
 _IN_LEGEND = 2

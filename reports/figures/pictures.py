@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tread_bench.reports import requested
 from tread_bench.reports.break_even import is_about_speed
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.equal_cost import equal_costs
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.across_times import across_times
@@ -29,6 +28,7 @@ from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
 from tread_bench.reports.figures.step_parts import step_parts
 from tread_bench.reports.figures.style import Kind, Picture
+from tread_bench.reports.row import Row
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
 _DrawOnBases = Callable[[Sequence[Row], Sequence[Basis], str], list[Picture]]

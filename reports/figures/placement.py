@@ -13,7 +13,6 @@ from matplotlib.patches import Rectangle
 from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
 from tread_bench.reports.figures.drawing import cells
@@ -26,6 +25,7 @@ from tread_bench.reports.published import (
     several_routes_note,
     stands_beside_published,
 )
+from tread_bench.reports.row import Row
 
 _ROW_HEIGHT = 0.29  # inches
 _MOST = 30  # rows in the picture

@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.cost import Point, points_of
 from tread_bench.reports.figures.drawing import cells, logarithmic, upright
@@ -20,6 +19,7 @@ from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals
 from tread_bench.reports.published import finetune_note, stands_beside_published
+from tread_bench.reports.row import Row
 
 _STRIP = 0.26  # inches
 _STEPS = 400  # places along a strip

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.statistics import Estimate
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number
+from tread_bench.reports.row import Row
 
 _COLUMNS = 4
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.panels import (
     colour_bar,
@@ -23,6 +22,7 @@ from tread_bench.reports.figures.panels import (
 )
 from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, number
+from tread_bench.reports.row import Row
 
 Matrix = NDArray[np.float64]
 

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, WORSE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, number
+from tread_bench.reports.row import Row
 
 _LINE = 0.3  # inches
 _MOST = 30  # rows in the picture

@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from tread_bench.core.stored.records import STEP_PARTS, StepPart
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import style_forest
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import COLOURS, INK, MUTED, Picture, clean, marks_of
 from tread_bench.reports.numbers import number
+from tread_bench.reports.row import Row
 
 _LINE = 0.36  # inches
 _MOST = 30  # rows in the picture

@@ -25,10 +25,10 @@ from tread_bench.core.stored.records import (
     TimingFigures,
 )
 from tread_bench.reports import page
-from tread_bench.reports.comparison import Row
 from tread_bench.reports.figures.bases import bases
 from tread_bench.reports.figures.pictures import ON_BASES
 from tread_bench.reports.figures.style import Picture, theme
+from tread_bench.reports.row import Row
 
 BLOCKS, TOKENS = 12, 16
 # row -> (routes, mean FID at the end, speed-up)

@@ -325,7 +325,8 @@ def plan(
 
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
-    from tread_bench.cli.plan import DetectRequest, show_plan
+    from tread_bench.cli.detect_request import DetectRequest
+    from tread_bench.cli.plan import show_plan
 
     request = DetectRequest.of(detect, spread, run_with_spread)
     show_plan(suite, _with_seeds(overrides, seeds), as_json, request, step_time, data_root)

@@ -18,8 +18,9 @@ from rich.text import Text
 
 from tread_bench.cli.console import stdout_console
 from tread_bench.cli.display import duration
+from tread_bench.runner.cell_status import CellStatus
 from tread_bench.runner.folder import RunFolder
-from tread_bench.runner.status import CellStatus, Status, status_of
+from tread_bench.runner.status import Status, status_of
 
 EVERY_S = 1.0  # between two looks
 SILENT_S = 60.0  # without a report, after which a running cell is called silent

@@ -7,16 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.cell_costs import Work, expected_work
+from tread_bench.runner.cell_status import CellStatus
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.heartbeat import Progress, read_progress
-
-if TYPE_CHECKING:
-    from tread_bench.runner.status import CellStatus
-
 
 ENDED = ("trained", "done")
 

@@ -181,7 +181,7 @@ def _as_it_is(options: LatentsData, path: str) -> str:
     """A folder or file in the place of another, if it is of another layout: then it is not missing, but misnamed."""
     folder = os.path.dirname(path) if has_magic(os.path.basename(path)) else path  # one without the layout's files
     there = folder_name(folder) if os.path.isdir(folder) else path.rstrip(os.sep)
-    return there if other_layout(options, there) else path
+    return there if other_layout(options.layout, (options.scale, options.shift), there) else path
 
 
 def _files(options: LatentsData, generates: bool) -> Iterator[tuple[Place, str]]:

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from tread_bench.core.describe.data_sources import Factor
 from tread_bench.core.stored.data_paths import entries_below, folder_name, matches, named_where_unreadable
 from tread_bench.data.latents.layouts import LAYOUTS, Has
 from tread_bench.data.latents.trees import Archive
 
-if TYPE_CHECKING:
-    from tread_bench.data.latents.family import LatentsData
-
 ARCHIVE = ".zip"
 
 
-def layout_problems(options: LatentsData, entries: Iterable[str]) -> Iterator[str]:
+def layout_problems(layout: str, factors: Collection[Factor | None], entries: Iterable[str]) -> Iterator[str]:
     """Yield a message for each entry that names files of another layout. Raises UserError where it cannot be read."""
     for entry in entries:
-        found = filter(None, (other_layout(options, path) for path in matches(entry)))
+        found = filter(None, (other_layout(layout, factors, path) for path in matches(entry)))
         yield from islice(found, 1)
 
 
-def other_layout(options: LatentsData, path: str) -> str:
-    """Return a message where files look like those of other layouts, and none like one of the options' layout.
+def other_layout(layout: str, factors: Collection[Factor | None], path: str) -> str:
+    """Return a message where files look like those of other layouts than `layout`, and none like one of it.
 
     Args:
+        factors: scale and shift, which may be files that are no latents.
         path: a file, a folder or a zip archive.
 
     Raises:
@@ -35,16 +33,16 @@ def other_layout(options: LatentsData, path: str) -> str:
     """
     if not os.path.exists(path):
         return ""
-    has = _beside(options, path)
+    has = _beside(factors, path)
     message = ""
     with named_where_unreadable(path):
         for where, name in _files(path):
-            found = [layout.name for layout in LAYOUTS.values() if layout.looks(name, has)]
-            if options.layout in found:
+            found = [known.name for known in LAYOUTS.values() if known.looks(name, has)]
+            if layout in found:
                 return ""
             if found and not message:
                 others = " or ".join(found)
-                rule = f"looks like layout {others}, and data.layout is {options.layout}"
+                rule = f"looks like layout {others}, and data.layout is {layout}"
                 message = f"{where} {rule}; set data.layout: {others}"
     return message
 
@@ -61,9 +59,9 @@ def _files(path: str) -> Iterator[tuple[str, str]]:
         yield path, os.path.basename(path)
 
 
-def _beside(options: LatentsData, path: str) -> Has:
-    """Whether a file of a name that the options do not read is in the folder or archive, or beside the file."""
-    read = {os.path.basename(value) for value in (options.scale, options.shift) if isinstance(value, str)}
+def _beside(factors: Collection[Factor | None], path: str) -> Has:
+    """Whether a file of a name that is no factor's is in the folder or archive, or beside the file."""
+    read = {os.path.basename(value) for value in factors if isinstance(value, str)}
     if path.endswith(ARCHIVE):
         names = {name for _, name in _files(path)}
         return lambda name: name in names - read

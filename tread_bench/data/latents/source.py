@@ -188,7 +188,7 @@ def file_problems(choice: LatentsData, generates: bool) -> Iterator[str]:
 def _opened(choice: LatentsData, entries: tuple[str, ...]) -> LatentSet | list[str]:
     """A split, or a message for each of its files or folders that is of another layout or cannot be opened."""
     try:
-        return [*layout_problems(choice, entries)] or LatentSet(choice, entries)
+        return [*layout_problems(choice.layout, (choice.scale, choice.shift), entries)] or LatentSet(choice, entries)
     except UserError as error:
         each = [message for unit in units(choice, entries) for message in message_of(_check_unit, choice, unit)]
         return each or [str(error)]
