@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.numbers.power import detectable_difference
@@ -39,7 +35,7 @@ class Point(NamedTuple):
     """One seed of a row at an evaluated iteration."""
 
     iteration: int
-    macs: float  # of training up to here, all images
+    macs: int  # of training up to here, all images
     seconds: float | None  # of training up to here, by steps timed alone and the measured wait for data
     fid: float
 
@@ -108,7 +104,7 @@ def curve(row: Row, seed: int) -> list[Point]:
     step_s = step_seconds(row)
     points = []
     for evaluation in sorted(record.evaluations, key=lambda e: e.iteration):
-        i, macs = evaluation.iteration, training_macs(record, evaluation.iteration)
+        i, macs = evaluation.iteration, evaluation.training_macs
         if i and macs and evaluation.fid is not None and (evaluation.protocol or "") == row.group.protocol:
             points.append(Point(i, macs, step_s and step_s * i, evaluation.fid))
     return points
@@ -141,47 +137,13 @@ def cost_columns(record: Record, evaluation: Evaluation | None, dense_ms: Mappin
     columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
     if evaluation is None:
         return columns
-    columns["training_macs"] = training_macs(record, evaluation.iteration)
+    columns["training_macs"] = evaluation.training_macs
     rate = images_per_s(record, dense_ms)
     is_one_step = not (record.routes and requested.scheduled(record)) and not requested.is_evaluated_only(record)
     if rate and record.timing and is_one_step:
         step_s = record.timing.batch / rate + _wait_ms(record.timing) / 1e3
         columns["paired_seconds"] = step_s * evaluation.iteration
     return columns
-
-
-def training_macs(record: Record, iteration: int) -> float | None:
-    """Of all images up to `iteration`; None: not counted, or trained by another row."""
-    images_per_step = record.config.get("training", {}).get("batch")
-    per_image = macs_until(record, iteration)
-    if not images_per_step or per_image is None or requested.is_evaluated_only(record):
-        return None
-    return float(images_per_step * per_image)
-
-
-def macs_until(record: Record, iteration: int) -> float | None:
-    """Training MACs of one image per step, summed up to `iteration` over the record's schedule; None: not counted.
-
-    A step at share s of the rates is assumed to cost dense + s (routed - dense). With the dense cost that follows from
-    the mean over the whole schedule, the sum is exact for dense parts and at the end.
-    """
-    if record.cost is None:
-        return None
-    routed, mean = record.cost.train_step_macs, record.cost.mean_train_step_macs
-    last = requested.iterations(record)
-    schedule = requested.schedule(record)
-    if mean is None or not schedule.text or not last:
-        return float(routed * iteration)
-    shares = _summed_shares(schedule, last)
-    extra = (mean - routed) * last / (last - shares[-1]) if shares[-1] < last else 0.0
-    steps = min(iteration, last)
-    return float(routed * steps + (steps - shares[steps]) * extra)
-
-
-@cache
-def _summed_shares(schedule: requested.Schedule, last: int) -> NDArray[np.float64]:
-    """Sum of the shares of the rates over the first i steps, (last + 1,)."""
-    return np.concatenate([[0.0], np.cumsum([schedule.share(step, last) for step in range(last)])])
 
 
 class _Compared(NamedTuple):

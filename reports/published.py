@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tread_bench.core.config.objectives import DEFAULT_OBJECTIVE
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.routes import format_routes, parse_routes, resolve_routes
+from tread_bench.core.numbers.schedule import routed_steps
 from tread_bench.core.stored.records import Record
 from tread_bench.reports import requested
 from tread_bench.reports.numbers import number
@@ -118,7 +119,7 @@ def published_fid(row: Row) -> PublishedFid | None:
     batch = int(first.config.get("training", {}).get("batch", 0))
     iterations = row.group.iteration
     is_over = iterations == requested.iterations(first)
-    routed_iterations = round(requested.schedule(first).until * iterations) if is_over else 0
+    routed_iterations = routed_steps(iterations, requested.schedule(first)) if is_over else 0
     scale = f"{requested.guidance_scale(first):g}" if requested.is_guided(first) else ""
 
     # The line of the tables that has all of it.

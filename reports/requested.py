@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from tread_bench.core.config.guidance import UNGUIDED
 from tread_bench.core.config.methods import PLAINLY_DENSE
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.data_sources import DataFamily, data_sources
 from tread_bench.core.describe.guidance import guidance_rules
 from tread_bench.core.describe.methods import Evaluated, Tokens, methods
@@ -14,45 +15,25 @@ from tread_bench.core.stored.records import Record, seed_group
 Setting = dict[str, Any]
 
 
-class Schedule(NamedTuple):
-    """Shares of the iterations: of the routes' warm-up, and after which training is dense, with its learning rate."""
-
-    warmup: float = 0.0
-    until: float = 1.0
-    dense_learning_rate: float | None = None
-
-    def share(self, step: int, iterations: int) -> float:
-        """Of each route's rate that applies at `step` (from 0), as the training loop rounds it."""
-        warmup = round(self.warmup * iterations)
-        if self.until < 1 and step >= round(self.until * iterations):
-            return 0.0
-        return min(1.0, step / warmup) if warmup else 1.0
-
-    @property
-    def text(self) -> str:
-        """Such as "warm-up 0.1, dense from 0.8"; "" for routes that apply as they are from start to end."""
-        parts = []
-        if self.warmup:
-            parts.append(f"warm-up {self.warmup:g}")
-        if self.until < 1:
-            rate = f" with lr {self.dense_learning_rate:g}" if self.dense_learning_rate is not None else ""
-            parts.append(f"dense from {self.until:g}{rate}")
-        return ", ".join(parts)
-
-
-def schedule(record: Record) -> Schedule:
-    config = record.config.get("schedule") or {}
-    return Schedule(**{name: config[name] for name in Schedule._fields if config.get(name) is not None})
+def schedule(record: Record) -> RoutingSchedule:
+    return RoutingSchedule.model_validate(record.config.get("schedule") or {})
 
 
 def scheduled(record: Record) -> str:
-    """The schedule in words; of training that is dense all the time only its learning rate changes."""
+    """The schedule in words, such as "warm-up 0.1, dense from 0.8"; "" for routes that apply from start to end.
+
+    Of training that is dense all the time only the learning rate changes.
+    """
     found = schedule(record)
-    if record.routes:
-        return found.text
-    if found.dense_learning_rate is None:
-        return ""
-    return f"lr {found.dense_learning_rate:g} from {found.until:g}"
+    rate = found.dense_learning_rate
+    if not record.routes:
+        return "" if rate is None else f"lr {rate:g} from {found.until:g}"
+    parts = []
+    if found.warmup:
+        parts.append(f"warm-up {found.warmup:g}")
+    if found.until < 1:
+        parts.append(f"dense from {found.until:g}" + ("" if rate is None else f" with lr {rate:g}"))
+    return ", ".join(parts)
 
 
 def iterations(record: Record) -> int:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from tread_bench.core.numbers.schedule import routed_steps, routing_share
 from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
@@ -69,7 +70,7 @@ def _schedule(row: Row) -> str:
 
 def share(row: Row, step: int) -> float:
     """Of the routes' rates, at `step` from 0; of a dense row 0."""
-    return requested.schedule(row.first).share(step, requested.iterations(row.first)) if row.spans else 0.0
+    return routing_share(step, requested.iterations(row.first), requested.schedule(row.first)) if row.spans else 0.0
 
 
 def _numbers(row: Row, point: Point, places: int) -> tuple[str, ...]:
@@ -120,7 +121,7 @@ def _shade(axes: Axes, rows: Sequence[Row]) -> None:
 
 def _dense_part(row: Row) -> tuple[int, int]:
     last = requested.iterations(row.first)
-    return round(requested.schedule(row.first).until * last), last
+    return routed_steps(last, requested.schedule(row.first)), last
 
 
 def _strips(axes: Axes, rows: Sequence[Row]) -> None:

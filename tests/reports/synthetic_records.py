@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.routes import parse_routes, resolve_routes, tokens_per_block
+from tread_bench.core.numbers.schedule import summed_share
 from tread_bench.core.numbers.statistics import paired_ratio
 from tread_bench.core.stored.documents import RunPlan
 from tread_bench.core.stored.records import (
@@ -192,7 +194,24 @@ def record(row: str, routes: str, seed: int, fid: float | None, speedup: float =
         "train_loss": [(100, 0.9), (1200, 0.4)], "train_seconds": 72.0,
         "conditions": {**NUMERICS, "versions": VERSIONS},
     }  # fmt: skip
-    return Record(**{**fields, **changes})
+    return with_macs(Record(**{**fields, **changes}))
+
+
+def with_macs(record: Record) -> Record:
+    """The record with the MACs of training up to each evaluation, at a step's cost that changes in the dense part."""
+    if record.cost is None or record.config.get("evaluate") or "training" not in record.config:
+        return record
+    batch, last = record.config["training"]["batch"], record.config["training"]["iterations"]
+    schedule = RoutingSchedule.model_validate(record.config.get("schedule") or {})
+    routed, whole = record.cost.train_step_macs, record.cost.mean_train_step_macs
+    shares = summed_share(last, last, schedule)
+    dearer = 0.0 if whole is None or shares == last else (whole - routed) * last / (last - shares)
+    found = []
+    for one in record.evaluations:
+        without = one.iteration - summed_share(one.iteration, last, schedule)
+        macs = round(batch * (one.iteration * routed + without * dearer))
+        found.append(one.model_copy(update={"training_macs": macs}))
+    return record.model_copy(update={"evaluations": found})
 
 
 def failed(row: str, routes: str, seed: int, reason: str) -> Record:

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 import pytest
 from scipy import stats
-from synthetic_records import cost, evaluation, failed, record, study, timing
+from synthetic_records import cost, evaluation, failed, record, study, timing, with_macs
 
 from tests.many_families import holm_of_each
 from tread_bench.core.numbers.statistics import LEVEL, paired_difference
@@ -43,7 +43,7 @@ def cell(row, seed, fids, routes="", macs_of="", group=0, **changes):
     if changes.pop("schedule", None):
         config["schedule"] = {"until": 0.8}
     made = record(row, routes, seed + 1000 * group, 0.0, evaluations=[evaluation(i, fid) for i, fid in fids.items()])
-    return made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes})
+    return with_macs(made.model_copy(update={"config": config, "reference": f"dense-dense-{seed}", **changes}))
 
 
 def of_seeds(row, fids, **options):
@@ -131,7 +131,8 @@ def test_a_dearer_row_is_interpolated_where_the_reference_ends_and_never_beyond(
     late = [one.model_copy(update={"evaluations": one.evaluations[-6:]}) for one in routed]  # from 450 on: inside
     assert only([*dense(), *late]).at_macs.mean == pytest.approx(found.at_macs.mean, abs=0.05)
     later = [
-        one.model_copy(update={"cost": dearer.model_copy(update={"train_step_macs": 3 * DENSE_STEP})}) for one in late
+        with_macs(one.model_copy(update={"cost": dearer.model_copy(update={"train_step_macs": 3 * DENSE_STEP})}))
+        for one in late
     ]
     assert only([*dense(), *later]).at_macs is None  # 400 comes before its first point
 

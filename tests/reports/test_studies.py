@@ -13,9 +13,7 @@ from synthetic_studies import STUDIES, drawn
 
 from tread_bench.reports import contrasts, depths, guidance, requested
 from tread_bench.reports.architectures import by_architecture, side_by_side
-from tread_bench.reports.equal_cost import macs_until
 from tread_bench.reports.family_verdict import lead, scope, statements
-from tread_bench.reports.figures.cost import points_of
 from tread_bench.reports.figures.depths import depths as draw_depths
 from tread_bench.reports.figures.gap import _figure as gap_figure
 from tread_bench.reports.figures.gap import _with_rates as with_rates
@@ -194,28 +192,6 @@ def test_published_placements_are_of_tread_alone(rows):
     mixed = comparison([*study(1), *(r for r in made.methods(1) if r.method == "drop")])
     placement = drawn_alone(route_placement, mixed)
     assert not any(line[0].startswith("drop") for line in placement.table)
-
-
-def test_the_share_of_a_schedule_is_the_training_loops():
-    from tread_bench.core.config.training import RoutingSchedule
-    from tread_bench.core.numbers.schedule import routing_share
-
-    for settings in ({}, {"warmup": 0.3}, {"until": 0.8}, {"warmup": 0.15, "until": 0.55}):
-        for iterations in (1, 7, 240):
-            ours = [requested.Schedule(**settings).share(step, iterations) for step in range(iterations)]
-            theirs = [routing_share(step, iterations, RoutingSchedule(**settings)) for step in range(iterations)]
-            assert ours == pytest.approx(theirs)
-
-
-def test_training_cost_follows_the_schedule(rows):
-    by_name = {row.name: row for row in rows["finetune"]}
-    half, dense = by_name["tread-dense-half"], by_name["dense"]
-    routed, whole = half.cost("train_step_macs"), dense.cost("train_step_macs")
-    assert macs_until(half.first, 600) == pytest.approx(600 * routed)
-    assert macs_until(half.first, 960) == pytest.approx(600 * routed + 360 * whole)
-    for row in by_name.values():
-        assert macs_until(row.first, 1200) == pytest.approx(1200 * row.cost("mean_train_step_macs"), rel=1e-6)
-    assert points_of(0, [half, dense])[-1].seconds is None and points_of(1, [half, dense])[-1].seconds
 
 
 def test_the_schedule_tells_how_much_was_routed_at_each_evaluation(rows):

@@ -19,6 +19,7 @@ from torch import Tensor
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import training_macs
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import Evaluation
@@ -149,6 +150,7 @@ class Evaluator:
         return Evaluation(
             iteration=iteration,
             train_seconds=train_seconds,
+            training_macs=training_macs(self.cell, iteration) if self.cell.trains else None,
             seconds=time.perf_counter() - began,
             validation_loss_per_time=per_time,
             figures={name: value for name, value in figures.items() if name not in own},

@@ -11,7 +11,13 @@ from tests.pairs import in_turn
 from tread_bench.core.config.routed import setting_of
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.numbers.cell_costs import VALIDATION_TIMES, cell_cost, expected_macs, expected_work
+from tread_bench.core.numbers.cell_costs import (
+    VALIDATION_TIMES,
+    cell_cost,
+    expected_macs,
+    expected_work,
+    training_macs,
+)
 from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share
 from tread_bench.diffusion.objectives.build import build_objective
@@ -165,8 +171,16 @@ def test_the_mean_step_is_the_mean_over_all_steps(method):
         at_step = cell.model_copy(update={"routes": routes, "schedule": RoutingSchedule()})
         steps.append(cell_cost(at_step).train_step_macs)
     cost = cell_cost(cell)
+    for until in range(1, iterations + 1):
+        assert training_macs(cell, until) == pytest.approx(cell.training.batch * sum(steps[:until]), rel=1e-4)
     assert cost.mean_train_step_macs == pytest.approx(sum(steps) / iterations, rel=1e-4)
     assert cost.mean_train_step_macs > cost.train_step_macs == cell_cost(cell_of(method)).train_step_macs
+
+
+def test_training_without_a_schedule_costs_a_step_times_the_steps():
+    cell = cell_of("tread")
+    step = cell.training.batch * cell_cost(cell).train_step_macs
+    assert [training_macs(cell, until) for until in (1, 5, 12)] == [step, 5 * step, 12 * step]
 
 
 @pytest.mark.parametrize("metrics", [{}, {"at": [4, 12]}, {"generate": False}])

@@ -111,7 +111,7 @@ class Cost:
     blocks: tuple[Macs, ...]
     outside: Macs
     inputs: int = 0
-    last_layer: LastLayer | None = None
+    last_layer: LastLayer | None = field(default=None, compare=False)  # which a count does not tell
 
     @property
     def forward(self) -> Macs:

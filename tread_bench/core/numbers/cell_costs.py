@@ -14,7 +14,7 @@ from tread_bench.core.describe.methods import Evaluated, Tokens
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 from tread_bench.core.numbers.costs import cost_figures, cost_of
-from tread_bench.core.numbers.schedule import mean_share, stretches
+from tread_bench.core.numbers.schedule import mean_share, stretches, summed_share
 from tread_bench.core.stored.records import CostFigures
 
 VALIDATION_TIMES = 8  # noise levels of each objective's validation loss
@@ -110,10 +110,12 @@ def cell_cost(cell: Cell) -> CostFigures:
     )
 
 
-def training_macs(cell: Cell) -> int:
-    """Return the MACs of a cell's whole training: the mean step of one image x batch x iterations."""
+def training_macs(cell: Cell, until: int | None = None) -> int:
+    """Return the MACs of a cell's training over all images, up to iteration `until`; None: of all of it."""
     training = cell.training
-    return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
+    if until is None or until == training.iterations:
+        return _mean_train_step(cell)(training.iterations) * training.batch * training.iterations
+    return round(_train_steps(cell)(until, training.iterations)) * training.batch
 
 
 def iterations_within(macs: int, cell: Cell) -> tuple[int, int]:
@@ -238,7 +240,16 @@ def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float)
 
 
 def _mean_train_step(cell: Cell) -> Callable[[int], int]:
-    """Return the mean MACs of a training step of one image, as a function of the number of iterations.
+    """Return the mean MACs of a training step of one image, as a function of the number of iterations."""
+    steps = _train_steps(cell)
+    if not _is_scheduled(cell):
+        one = round(steps(1, 1))
+        return lambda iterations: one
+    return lambda iterations: round(steps(iterations, iterations) / iterations)
+
+
+def _train_steps(cell: Cell) -> Callable[[int, int], float]:
+    """Return the MACs of one image in the first `until` of so many training steps, as a function of both.
 
     The cost of a method's modules is affine in the number of bypassed tokens.
     """
@@ -247,7 +258,7 @@ def _mean_train_step(cell: Cell) -> Callable[[int], int]:
     routed = _method(cell, family, spec, 1.0).train_step
     if not _is_scheduled(cell):
         step = routed + sum(part(cell, family, spec, 1.0).train_step for part in (_backbone, _auxiliary))
-        return lambda iterations: step
+        return lambda until, iterations: until * step
     dense = _method(cell, family, spec, 0.0).train_step
 
     def bypassed(share: float) -> tuple[int, ...]:
@@ -257,9 +268,15 @@ def _mean_train_step(cell: Cell) -> Callable[[int], int]:
         modules = dense + (routed - dense) * sum(bypassed(share)) / max(1, sum(bypassed(1.0)))
         return modules + sum(part(cell, family, spec, share).train_step for part in (_backbone, _auxiliary))
 
-    def mean(iterations: int) -> int:
+    def summed(until: int, iterations: int) -> float:
         if cell.method.family.tokens is Tokens.SKIP_AS_A_WHOLE:
-            return round(at(mean_share(iterations, schedule)))  # linear in the share
-        return round(sum(steps * at(share) for steps, share in stretches(iterations, schedule, bypassed)) / iterations)
+            return until * at(summed_share(until, iterations, schedule) / until)  # linear in the share
+        total, left = 0.0, until
+        for steps, share in stretches(iterations, schedule, bypassed):
+            total += min(steps, left) * at(share)
+            left -= min(steps, left)
+            if not left:
+                break
+        return total
 
-    return mean
+    return summed

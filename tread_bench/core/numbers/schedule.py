@@ -63,7 +63,12 @@ def stretches(
 
 def mean_share(iterations: int, schedule: RoutingSchedule) -> float:
     """Return the mean of `routing_share` over all steps; without any, that of the first step."""
-    if not iterations:
-        return routing_share(0, iterations, schedule)
-    end, warmup = routed_steps(iterations, schedule), round(schedule.warmup * iterations)
-    return (end - (warmup + 1) / 2 if warmup else end) / iterations
+    return summed_share(iterations, iterations, schedule) / iterations if iterations else routing_share(0, 0, schedule)
+
+
+def summed_share(until: int, iterations: int, schedule: RoutingSchedule) -> float:
+    """Return the sum of `routing_share` over the first `until` of all steps."""
+    routed = min(until, routed_steps(iterations, schedule))
+    warmup = round(schedule.warmup * iterations)
+    rising = min(routed, warmup)
+    return routed - rising + (rising * (rising - 1) / (2 * warmup) if warmup else 0)
