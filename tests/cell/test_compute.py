@@ -319,7 +319,12 @@ def test_exactly_the_block_after_a_route_runs_in_float32(backbone, autocast, che
 
 
 @pytest.mark.parametrize(
-    "backbone", [pytest.param(name, marks=() if name == "DiT" else pytest.mark.slow) for name in FAMILIES]
+    "backbone",
+    [
+        "DiT",
+        pytest.param("DiS", marks=pytest.mark.slow),
+        *(pytest.param(name, marks=pytest.mark.endurance) for name in FAMILIES if name not in ("DiT", "DiS")),
+    ],
 )
 def test_compiled_blocks_give_the_same_gradients_and_routes_compile_nothing_again(backbone, counter):
     """Drop path included. Rounding differs where operations are fused or split: 1e-5 of the gradient's norm."""

@@ -170,7 +170,7 @@ def test_killed_runner_leaves_no_orphans_and_the_next_run_ends_as_an_undisturbed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.endurance)])
 def test_interrupted_runner_says_how_to_go_on_and_leaves_no_orphans(toy, tmp_path, number):
     out = tmp_path / "run"
     runner = subprocess.Popen(

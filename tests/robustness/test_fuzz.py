@@ -28,7 +28,7 @@ YARDSTICK_S = 0.12  # as on an idle AMD EPYC; beside a busy neighbour both take 
 LONGEST = 2000  # characters of one problem
 COUNTS = {"structured documents": 4000, "fragments of YAML": 2000, "shipped suites, damaged": 4000}
 SHARE = pytest.mark.parametrize(
-    "share", [4, pytest.param(1, marks=pytest.mark.endurance)], ids=["a quarter of them", "all of them"]
+    "share", [10, pytest.param(1, marks=pytest.mark.endurance)], ids=["a tenth of them", "all of them"]
 )
 ANY = settings(database=None, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -89,7 +89,7 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
     assert "wrong.yaml:" in str(told.value)
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_an_ended_comparison_leaves_no_process_and_no_folder(root, tmp_path):
     started = {**os.environ, "TMPDIR": str(tmp_path)}
     asked = command("regress", "regression_cpu", "--against", "HEAD")

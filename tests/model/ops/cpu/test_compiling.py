@@ -64,7 +64,7 @@ with ThreadPoolExecutor(4) as pool:
     output(start(script))
 
 
-@pytest.mark.slow
+@pytest.mark.endurance
 def test_processes_that_compile_at_once_agree_and_leave_a_cache_that_the_next_one_reads(tmp_path):
     script = "print(scan().double().sum().item())"
     printed = {output(process) for process in [start(script, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(3)]}
