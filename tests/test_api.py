@@ -22,7 +22,7 @@ def test_overrides_from_python_are_those_of_the_command_line(monkeypatch, tmp_pa
         given.update(name=name, overrides=overrides, out=out, rows=options.rows, device=options.device)
         raise UserError("enough")
 
-    monkeypatch.setattr("tread_bench.cli.run.bring_up_to_date", stop)
+    monkeypatch.setattr("tread_bench.services.run.bring_up_to_date", stop)
     with pytest.raises(UserError, match="enough"):
         tread_bench.run(
             tmp_path / "a.yaml",
@@ -80,7 +80,7 @@ def test_there_is_no_page_until_it_is_drawn(tmp_path):
 
 
 def test_warnings_name_the_line_that_called(tmp_path, monkeypatch):
-    monkeypatch.setattr("tread_bench.cli.run.bring_up_to_date", lambda *_: SimpleNamespace(root=tmp_path))
+    monkeypatch.setattr("tread_bench.services.run.bring_up_to_date", lambda *_: SimpleNamespace(root=tmp_path))
     monkeypatch.setattr("tread_bench.api.read_run", lambda path: Source(path, None, [], {"dense-0": "damaged"}))
     for call in (tread_bench.load, tread_bench.run):
         with pytest.warns(UserWarning, match="left out: damaged") as warned:

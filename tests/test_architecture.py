@@ -26,7 +26,7 @@ from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
 
 CHECKOUT = Path(__file__).parents[1]
-ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "cli")
+ROOMS = ("core", "suite", "runner", "regression", "model", "diffusion", "data", "measure", "cell", "services", "cli")
 FILES = ("__init__.py", "__main__.py", "api.py", "contract.py", "py.typed")
 AT_THE_ROOT = {*FILES, "backbones", "reports", "suites", *ROOMS}
 LIGHT = (
@@ -117,7 +117,17 @@ def test_imports_across_the_floors_are_seen(copy: Path) -> None:
         assert f" {module} -> {imported} (l." in told_of(contract, done.stdout), (file, statement)
 
 
-FLOORS = ("core", "suite model data", "runner backbones", "regression", "diffusion reports", "measure", "cell", "cli")
+FLOORS = (
+    "core",
+    "suite model data",
+    "runner backbones",
+    "regression",
+    "diffusion reports",
+    "measure",
+    "cell",
+    "services",
+    "cli",
+)
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms.split()}
 NAMED_AS_TEXT = re.compile(r"tread_bench\.(\w+)(\.[\w.]+:\w+)")
 ROW = re.compile(r"^\| `([\w/]+\.py)` \| `([\w.:]+)` \| .+ \|$", re.MULTILINE)

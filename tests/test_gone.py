@@ -15,7 +15,6 @@ from tests.run_folders import new_folder
 from tests.runner.test_runner import begin
 from tests.toy_suite import OWNER, toy_suite, write_suite
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
-from tread_bench.cli.display import Lines
 from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.files import StoreError, write_atomically, write_json
 from tread_bench.core.stored.records import Record
@@ -23,6 +22,7 @@ from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended, Started, Task, perform
 from tread_bench.runner.heartbeat import Heartbeat
 from tread_bench.runner.options import Options
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 
 CELL = "dense-s0-0123456789"

@@ -99,7 +99,7 @@ def run(
         SuiteError: all mistakes in the suite and the overrides.
         UserError: the folder cannot be used, this machine cannot run it, or an argument is wrong.
     """
-    from tread_bench.cli.run import bring_up_to_date
+    from tread_bench.services.run import bring_up_to_date
 
     # The options of the command line, which checks them there.
     problems = [
@@ -172,8 +172,8 @@ def evaluate(
     Raises:
         UserError: all mistakes; or nothing can be measured.
     """
-    from tread_bench.cli.evaluate import EvaluateRequest, evaluate_request
-    from tread_bench.cli.run_samples import RunSamples
+    from tread_bench.services.evaluate import EvaluateRequest, evaluate_request
+    from tread_bench.services.run_samples import RunSamples
 
     request = EvaluateRequest(
         samples=samples,
@@ -189,7 +189,7 @@ def evaluate(
         data_root=_as_path(data_root),
         out=_as_path(out),
     )
-    return evaluate_request(request)
+    return evaluate_request(request).evaluation
 
 
 def _as_path(given: str | Path | None) -> Path | None:

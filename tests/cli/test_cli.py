@@ -19,7 +19,7 @@ from tests.command_line import command, cpu_seconds, hear_signals, tread_bench, 
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__ as tread_bench_version
 from tread_bench import load
-from tread_bench.cli import listing
+from tread_bench.cli.show import listing
 from tread_bench.core.describe.families import find_family
 from tread_bench.runner.folder import MADE
 from tread_bench.suite.load import shipped_suites

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tread_bench.cli.counting import Lines
+from tread_bench.services.counting import Lines
 
 
 def test_progress_says_how_far_each_split_is_and_how_long_it_may_take() -> None:

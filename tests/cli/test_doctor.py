@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench
-from tread_bench.cli.doctor import examine
+from tread_bench.cli.show.doctor import examine
 from tread_bench.core.describe.extractors import find_extractor
 
 INCEPTION = find_extractor("inception").published[0]

@@ -14,7 +14,6 @@ import pytest
 
 from tests.command_line import command, hear_signals, wait_for
 from tests.run_folders import new_folder
-from tread_bench.cli.display import Lines
 from tread_bench.core.stored.conditions import Conditions
 from tread_bench.core.stored.documents import Choices, MeasuredMemory, MeasuredSpeed
 from tread_bench.core.stored.files import StoreError, write_json
@@ -23,6 +22,7 @@ from tread_bench.runner import runner
 from tread_bench.runner.executors.tasks import Ended
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
 
 NUMERICS = {"device": "cpu", "device_count": 1, "threads": 1, "cpu_capability": "AVX2"}

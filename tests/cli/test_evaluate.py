@@ -17,9 +17,6 @@ from PIL import Image
 import tread_bench
 from tests.toy_suite import METRICS, finished_run, toy_suite, write_suite
 from tread_bench.cli.app import app
-from tread_bench.cli.evaluate import _grid
-from tread_bench.cli.run_samples import GeneratedStore
-from tread_bench.cli.sample import SampledCell
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.evaluations import SetEvaluation
@@ -27,6 +24,9 @@ from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fingerprint import protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.sets.samples import open_samples
+from tread_bench.services.evaluate import _grid
+from tread_bench.services.run_samples import GeneratedStore
+from tread_bench.services.sample import SampledCell
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods" / "evaluate.md"
 DIGITS = ["--network", "digits-classifier"]

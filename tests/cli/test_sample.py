@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tread_bench.cli.sample import _refuse_another_decoder
 from tread_bench.core.stored.data_files import ChangedDataError, DataFiles
 from tread_bench.data.latents.family import LatentsData
+from tread_bench.services.sample import _refuse_another_decoder
 
 
 def test_pictures_are_decoded_by_what_decoded_those_of_the_record(tmp_path):

@@ -15,7 +15,6 @@ from tests.run_folders import new_folder
 from tread_bench.cell.checkpoint import load_latest
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.run import run_cell
-from tread_bench.cli.display import Lines
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.files import files_of
 from tread_bench.core.stored import data_files
@@ -33,6 +32,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import data_files as files_of_run
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import run
+from tread_bench.services.display import Lines
 from tread_bench.suite.files import Files, Look
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import expand

@@ -14,7 +14,6 @@ from tests.run_folders import new_folder
 from tread_bench.cell.numerics import resolve_choices
 from tread_bench.cell.open import Job
 from tread_bench.cell.run import run_cell
-from tread_bench.cli.display import Lines
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.identity import StrangerError
@@ -22,6 +21,7 @@ from tread_bench.runner.heartbeat import read_progress
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.runner import run
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 
 SUITE = """\

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from tests.measure.random_images import random_images
-from tread_bench.cli.evaluate import EvaluateRequest, evaluate_request
+from tread_bench import evaluate
 from tread_bench.core.config.metrics import in_protocol
 from tread_bench.core.describe.extractors import find_extractor
 from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, metrics
@@ -109,12 +109,8 @@ def test_a_metric_of_images_alone_needs_no_network(tmp_path: Path, monkeypatch: 
     """Neither its weights, nor that there is one; beside metrics that read features it is measured once."""
     monkeypatch.setitem(metrics(), "brightness", BRIGHTNESS)
     samples, reference = write_grey(tmp_path / "a.npz"), write_grey(tmp_path / "b.npz", seed=1)
-    alone = evaluate_request(
-        EvaluateRequest(samples=samples, reference=reference, metrics="brightness", out=tmp_path / "alone")
-    )
-    both = evaluate_request(
-        EvaluateRequest(samples=samples, reference=reference, metrics="brightness, fid", networks=["digits-classifier"])
-    )
+    alone = evaluate(samples, reference, metrics="brightness", out=tmp_path / "alone")
+    both = evaluate(samples, reference, metrics="brightness, fid", networks="digits-classifier")
     pixels, real = (float(np.load(path)["arr_0"].mean()) for path in (samples, reference))
     assert [(row.network, row.figure) for row in alone.rows] == [("", "brightness"), ("", "brighter_by")]
     assert [row.value for row in alone.rows] == pytest.approx([pixels, pixels - real], rel=1e-5)

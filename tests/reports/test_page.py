@@ -24,7 +24,7 @@ from synthetic_records import (
     write_samples,
 )
 
-from tread_bench.cli.run import _print_table
+from tread_bench.cli.show.run import _print_table
 from tread_bench.core.stored.records import DataFile
 from tread_bench.reports.cautions import SMOKE_RUN, disturbed_timing
 from tread_bench.reports.figures.pictures import pictures

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
-from tread_bench.cli.check import Outputs, check_run
-from tread_bench.cli.clean import clean_folder
-from tread_bench.cli.sample import SampleRequest, _find
+from tread_bench.cli.show.check import Outputs, check_run
+from tread_bench.cli.show.clean import clean_folder
 from tread_bench.core.errors import UserError
 from tread_bench.regression.history.runs import read_runs
 from tread_bench.reports.page import render
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
+from tread_bench.services.sample import SampleRequest, _find
 
 STORED = Path(__file__).parents[1] / "stored"
 FREE = ("hardware", "evaluations.0.protocol_details", "asked.conditions", "git")  # any JSON may stand below

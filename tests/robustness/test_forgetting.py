@@ -15,8 +15,7 @@ from tests.command_line import tread_bench
 from tests.run_folders import new_folder, put
 from tread_bench.cell.checkpoint import Checkpoint, save_checkpoint
 from tread_bench.cell.loop import DivergedError
-from tread_bench.cli.display import Lines
-from tread_bench.cli.run import _agree
+from tread_bench.cli.show.run import _agree
 from tread_bench.core.errors import UserError, failure_text
 from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.identity import StrangerError
@@ -28,6 +27,7 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.shards import Shard
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import find_suite, load_plan
 
 SUITE = find_suite("smoke")

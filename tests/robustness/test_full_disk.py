@@ -16,7 +16,6 @@ from full_disk import Disk, failing
 
 from tests.command_line import command, tread_bench
 from tread_bench.cell.run import run_cell
-from tread_bench.cli.display import Lines
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.files import TEMPORARY, temporaries
 from tread_bench.core.stored.records import Record
@@ -24,6 +23,7 @@ from tread_bench.runner import heartbeat
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EFBIG)

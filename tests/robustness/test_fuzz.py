@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from large_suites import LARGE
 
-from tread_bench.cli.plan import show_plan
+from tread_bench.cli.show.plan import show_plan
 from tread_bench.core.problems import SuiteError
 from tread_bench.runner.folder import RunFolder
 from tread_bench.suite.load import load_plan, shipped_suites

@@ -15,11 +15,7 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
-from tread_bench.cli.check import Outputs, check_run
-from tread_bench.cli.export import export_run
-from tread_bench.cli.features import train_features
-from tread_bench.cli.report import render_report
-from tread_bench.cli.sample import SampleRequest, sample
+from tread_bench.cli.show.check import Outputs, check_run
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.documents import EXPORTED
@@ -27,6 +23,10 @@ from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline.baseline import read_baseline
 from tread_bench.reports.document import write_pictures
+from tread_bench.services.export import export_run
+from tread_bench.services.features import train_features
+from tread_bench.services.report import render_report
+from tread_bench.services.sample import SampleRequest, sample
 
 CHECKOUT = Path(__file__).parents[2]
 PLAN = CHECKOUT / "tests" / "stored" / "plan.json"
@@ -99,7 +99,7 @@ def test_a_file_that_appears_during_the_work_is_not_replaced(tmp_path):
 
 def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -> None:
     request = SampleRequest(Path("no-run"), "a", None, {}, 3, None, None, None, out, npz, overwrite)
-    sample(request, as_json=False)
+    sample(request)
 
 
 FILES = {

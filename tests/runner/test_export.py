@@ -22,7 +22,6 @@ from tests.run_folders import new_folder, put
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench import __version__
 from tread_bench.cli.app import app
-from tread_bench.cli.report import render_report, write_report
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER
 from tread_bench.core.stored.documents import Choices
@@ -33,6 +32,7 @@ from tread_bench.core.stored.redaction import Redaction, this_host
 from tread_bench.runner.export import export_of, read_export, write_export
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.prepare import write_plan
+from tread_bench.services.report import render_report, write_report
 from tread_bench.suite.load import load_plan
 
 MARK = "Zzyzx"  # in the name of everything that must not leave the machine

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.run_folders import new_folder
-from tread_bench.cli import run as cli_run
 from tread_bench.core.describe.plugins import named
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.documents import Choices
@@ -22,6 +21,7 @@ from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import device_of, git_state, resolve_choices, write_plan
 from tread_bench.runner.shards import Shard
+from tread_bench.services import run as cli_run
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 

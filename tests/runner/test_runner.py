@@ -17,12 +17,12 @@ import pytest
 from tests.command_line import command, figures, tread_bench, tread_bench_anew, wait_for
 from tests.robustness.warm import MEMORY_BYTES
 from tests.toy_suite import finished_run, toy_suite, write_suite
-from tread_bench.cli.display import Lines
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import StoreError
 from tread_bench.runner import prepare as preparation
 from tread_bench.runner.options import Options
 from tread_bench.runner.runner import run
+from tread_bench.services.display import Lines
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import plan_table
 

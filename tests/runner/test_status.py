@@ -20,7 +20,7 @@ import pytest
 
 from tests.command_line import command, hear_signals, tread_bench, wait_for
 from tests.toy_suite import toy_suite, write_suite
-from tread_bench.cli.status import headline
+from tread_bench.cli.show.status import headline
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
@@ -336,7 +336,7 @@ def test_status_of_200_cells_is_instant_and_does_without_torch(tmp_path):
         end(folder, cell, train_loss=[(k, x) for k, x in enumerate(steps)])
     code = (
         "import sys, time; start = time.process_time()\n"
-        "from pathlib import Path; from tread_bench.cli.status import show_status\n"
+        "from pathlib import Path; from tread_bench.cli.show.status import show_status\n"
         "show_status(Path(sys.argv[1]), False, False)\n"
         "print(time.process_time() - start, 'torch' in sys.modules, 'tread_bench.backbones' in sys.modules)"
     )

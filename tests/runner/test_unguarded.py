@@ -13,7 +13,7 @@ from tests.toy_suite import toy_suite, write_suite
 SCRIPT = """\
 from pathlib import Path
 from tread_bench.runner.options import Options
-from tread_bench.cli.display import Lines
+from tread_bench.services.display import Lines
 from tread_bench.runner.runner import run
 from tread_bench.suite.load import load_plan
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cell.test_schedule import shares
 from tests.command_line import tread_bench
 from tests.toy_suite import write_suite
-from tread_bench.cli.regress import without_budgets
+from tread_bench.cli.show.regress import without_budgets
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.numbers.cell_costs import cell_cost, iterations_within, training_macs

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from tests.data.test_parquet import COLOUR, png, write
-from tread_bench.cli import hours
-from tread_bench.cli.plan import show_plan
+from tread_bench.cli.show.plan import show_plan
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.conditions import Numerics
 from tread_bench.data.parquet.family import PARQUET, ParquetData
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
+from tread_bench.services import hours
 from tread_bench.suite.files import Look, _place_of
 from tread_bench.suite.load import load_plan
 

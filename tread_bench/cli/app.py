@@ -268,7 +268,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure every cell of a suite and write the comparison. The same command again resumes a run."""
-    from tread_bench.cli.run import run_suite
+    from tread_bench.cli.show.run import run_suite
     from tread_bench.runner.options import Options
     from tread_bench.runner.shards import Shard
 
@@ -325,8 +325,8 @@ def plan(
 
     Files that are there are checked by their headers and labels; what is missing is listed.
     """
-    from tread_bench.cli.detect_request import DetectRequest
-    from tread_bench.cli.plan import show_plan
+    from tread_bench.cli.show.plan import show_plan
+    from tread_bench.services.detect_request import DetectRequest
 
     request = DetectRequest.of(detect, spread, run_with_spread)
     show_plan(suite, _with_seeds(overrides, seeds), as_json, request, step_time, data_root)
@@ -360,7 +360,7 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
-    from tread_bench.cli.profile import ProfileRequest, show_profile
+    from tread_bench.cli.show.profile import ProfileRequest, show_profile
 
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
     given = {key: value for key, value in shape.items() if value is not None}
@@ -396,12 +396,12 @@ def sample(
     as_json: JsonOption = False,
 ) -> None:
     """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
-    from tread_bench.cli.sample import SampleRequest
-    from tread_bench.cli.sample import sample as write_samples
+    from tread_bench.cli.show.sample import show_samples
+    from tread_bench.services.sample import SampleRequest
 
     changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
     request = SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz, overwrite)
-    write_samples(request, as_json)
+    show_samples(request, as_json)
 
 
 @app.command()
@@ -471,8 +471,9 @@ def evaluate(
     The same command again resumes. Status 1: a metric or a network that was
     named has no figure.
     """
-    from tread_bench.cli.evaluate import EvaluateRequest, show_evaluation
-    from tread_bench.cli.run_samples import RunSamples
+    from tread_bench.cli.show.evaluate import show_evaluation
+    from tread_bench.services.evaluate import EvaluateRequest
+    from tread_bench.services.run_samples import RunSamples
 
     try:
         request = EvaluateRequest(
@@ -510,7 +511,7 @@ def report(
     export_to: ExportOption = None,
 ) -> None:
     """Write results.csv, the figures and index.html of a run, or of an exported run, again."""
-    from tread_bench.cli.report import write_report
+    from tread_bench.services.report import write_report
 
     typer.echo(write_report(source, out, export_to))
 
@@ -530,7 +531,7 @@ def compare(
     otherwise they stand side by side, with what differs. Speed is compared
     on equal machines only.
     """
-    from tread_bench.cli.compare import compare_runs
+    from tread_bench.services.compare import compare_runs
 
     typer.echo(compare_runs(sources, out, export_to))
 
@@ -547,7 +548,7 @@ def export(
 
     The file contains no weights, images or logs. It names files without their folders, and no host or user.
     """
-    from tread_bench.cli.export import export_run
+    from tread_bench.services.export import export_run
 
     typer.echo(export_run(run_dir, out, overwrite))
 
@@ -562,7 +563,7 @@ def status(
     as_json: JsonOption = False,
 ) -> None:
     """Show what is done, what runs where, how long it may take, and what failed or was lost."""
-    from tread_bench.cli.status import show_status
+    from tread_bench.cli.show.status import show_status
 
     show_status(run_dir, watch, as_json)
 
@@ -573,7 +574,7 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", help="remove without asking", rich_help_panel=FORGETS)] = False,
 ) -> None:
     """Remove checkpoints of finished cells and what interrupted writers left, after naming every file."""
-    from tread_bench.cli.clean import clean_folder
+    from tread_bench.cli.show.clean import clean_folder
 
     clean_folder(run_dir, yes)
 
@@ -591,7 +592,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
-    from tread_bench.cli.check import Outputs, check_run
+    from tread_bench.cli.show.check import Outputs, check_run
 
     raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json, overwrite)))
 
@@ -609,8 +610,8 @@ def regress(
     as_json: JsonOption = False,
 ) -> None:
     """Time this version and another one in turn on this machine; status 1: slower, 3: inconclusive."""
-    from tread_bench.cli.check import Outputs
-    from tread_bench.cli.regress import regress as compare_versions
+    from tread_bench.cli.show.check import Outputs
+    from tread_bench.cli.show.regress import regress as compare_versions
 
     outputs = Outputs(junit, markdown, as_json, overwrite)
     raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs, data_root))
@@ -630,7 +631,7 @@ def history(
     Status 3: a folder was left out, since it is not a run, is damaged, has
     no finished cell or was given twice; the others are shown.
     """
-    from tread_bench.cli.history import show_history
+    from tread_bench.cli.show.history import show_history
 
     raise typer.Exit(show_history(run_dirs, out, export_to, as_json))
 
@@ -638,7 +639,7 @@ def history(
 @app.command("list")
 def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json: JsonOption = False) -> None:
     """List what can be named in a suite."""
-    from tread_bench.cli.listing import show_list
+    from tread_bench.cli.show.listing import show_list
 
     show_list(what.value, as_json)
 
@@ -654,7 +655,7 @@ def schema() -> None:
 @app.command()
 def doctor(as_json: JsonOption = False) -> None:
     """Show what this machine has: device, kernels, versions, weights."""
-    from tread_bench.cli.doctor import show_machine
+    from tread_bench.cli.show.doctor import show_machine
 
     show_machine(as_json)
 
@@ -673,7 +674,7 @@ def features(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Train a feature network for FID on a suite's data; name the file as metrics.extractor_weights."""
-    from tread_bench.cli.features import train_features
+    from tread_bench.services.features import train_features
 
     typer.echo(json.dumps(train_features(suite, overrides, out, iterations, seed, max_width, data_root, overwrite)))
 
@@ -710,8 +711,8 @@ def encode(
 
     Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
     """
-    from tread_bench.cli.encode import encode_images
     from tread_bench.data.encode.encode import EncodeRequest
+    from tread_bench.services.encode import encode_images
     from tread_bench.suite.data import data_of
 
     request = EncodeRequest(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench
-from tread_bench.cli.check import Outputs, check_run
+from tread_bench.cli.show.check import Outputs, check_run
 from tread_bench.core.errors import UserError
 
 STORED = Path(__file__).parents[2] / "stored"

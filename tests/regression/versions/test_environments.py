@@ -12,10 +12,9 @@ import psutil
 import pytest
 
 from tests.command_line import command, wait_for
-from tread_bench.cli import regress
-from tread_bench.cli.check import Outputs
-from tread_bench.cli.display import Lines
-from tread_bench.cli.regress import _exact
+from tread_bench.cli.show import regress
+from tread_bench.cli.show.check import Outputs
+from tread_bench.cli.show.regress import _exact
 from tread_bench.core.errors import UserError
 from tread_bench.regression.baseline.findings import Verdict
 from tread_bench.regression.versions.environments import build, checkout, commit_of, export
@@ -27,6 +26,7 @@ from tread_bench.regression.versions.windows import (
     step_times,
     steps_for,
 )
+from tread_bench.services.display import Lines
 
 STORED = Path(__file__).parents[2] / "stored"
 SUITE = """\

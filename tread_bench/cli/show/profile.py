@@ -12,8 +12,7 @@ import yaml
 from pydantic import ValidationError
 from rich.table import Table
 
-from tread_bench.cli.console import stdout_console
-from tread_bench.cli.guidance import changed_sampling
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
 from tread_bench.core.config.routed import Setting, with_blocks
@@ -24,6 +23,7 @@ from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_
 from tread_bench.core.describe.routes import ResolvedRoute, format_routes, parse_routes
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import CostFigures
+from tread_bench.services.guidance import changed_sampling
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 
@@ -19,6 +20,11 @@ from rich.progress import (
 from tread_bench.runner.display import Display
 
 QUIET_S = 20.0  # between two lines about a cell that is still running
+
+
+def note(message: str) -> None:
+    """Print what a reader should know beside the results, on stderr."""
+    sys.stderr.write(f"{message}\n")
 
 
 def make_display(console: Console) -> Display:

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from tread_bench.cli.display import QUIET_S, duration
+from tread_bench.services.display import QUIET_S, duration
 
 Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
 

@@ -11,8 +11,6 @@ from typing import Any
 from torch import Tensor
 
 from tread_bench.cell.run import weights_sha256
-from tread_bench.cli.counting import Report
-from tread_bench.cli.sample import SampledCell, SampleRequest
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import make_below, refuse_irregular, refuse_linked
@@ -21,6 +19,8 @@ from tread_bench.measure.quality.fingerprint import GUIDANCE, how_generated
 from tread_bench.measure.sets.npz import Npz
 from tread_bench.measure.sets.npz_images import NpzStore
 from tread_bench.measure.sets.samples import SampleSet
+from tread_bench.services.counting import Report
+from tread_bench.services.sample import SampledCell, SampleRequest
 from tread_bench.suite.plan import digest
 
 WORK = "samples"  # name of the work whose progress is reported

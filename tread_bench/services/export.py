@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import typer
-
 from tread_bench import __version__
 from tread_bench.core.stored.destinations import refuse_taken
 from tread_bench.core.stored.outputs import try_file
 from tread_bench.runner.export import export_of, write_export
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.services.display import note
 
 
 def export_run(root: Path, out: Path | None, overwrite: bool = False) -> str:
@@ -31,8 +30,8 @@ def export_run(root: Path, out: Path | None, overwrite: bool = False) -> str:
 
     # What the file lacks.
     for reason in export.unreadable.values():
-        typer.echo(f"left out: {reason}", err=True)
+        note(f"left out: {reason}")
     missing = len(export.plan.cells) - len(export.records) - len(export.unreadable)
     if missing:
-        typer.echo(f"{missing} of {len(export.plan.cells)} cells have no record yet and are not in it", err=True)
+        note(f"{missing} of {len(export.plan.cells)} cells have no record yet and are not in it")
     return str(path)

@@ -10,7 +10,7 @@ import typer
 from pydantic import BaseModel
 from rich.table import Table
 
-from tread_bench.cli.console import stdout_console
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.describe.data_sources import data_sources
 from tread_bench.core.describe.extractors import extractors
 from tread_bench.core.describe.families import families

@@ -8,11 +8,11 @@ import yaml
 from rich.console import Console
 
 from tread_bench.cell.numerics import usable_device
-from tread_bench.cli.counting import counted
 from tread_bench.core.errors import UserError
 from tread_bench.data.check import data_problems
 from tread_bench.data.encode.encode import EncodeRequest, encode
 from tread_bench.data.encode.job import SPLITS, Job
+from tread_bench.services.counting import counted
 
 
 def encode_images(request: EncodeRequest) -> str:

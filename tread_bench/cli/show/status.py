@@ -16,11 +16,11 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from tread_bench.cli.console import stdout_console
-from tread_bench.cli.display import duration
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.runner.cell_status import CellStatus
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import Status, status_of
+from tread_bench.services.display import duration
 
 EVERY_S = 1.0  # between two looks
 SILENT_S = 60.0  # without a report, after which a running cell is called silent

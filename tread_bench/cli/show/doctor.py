@@ -19,7 +19,7 @@ from tread_bench.cell.numerics import (
     resolve_numerics,
     versions,
 )
-from tread_bench.cli.console import stdout_console
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics

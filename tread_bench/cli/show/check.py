@@ -11,7 +11,7 @@ import typer
 from rich.table import Column, Table
 from rich.text import Text
 
-from tread_bench.cli.console import stdout_console
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import refuse_in_run, refuse_taken
 from tread_bench.core.stored.documents import RunPlan

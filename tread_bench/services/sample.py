@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import typer
 from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
 from tread_bench.cell.open import Job
-from tread_bench.cli.counting import counted
-from tread_bench.cli.guidance import changed_sampling
 from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
@@ -40,6 +36,8 @@ from tread_bench.measure.quality.png import GRID, grid_png, image_png
 from tread_bench.measure.sets.write import write_samples_npz
 from tread_bench.model.network import Network
 from tread_bench.runner.folder import RunFolder
+from tread_bench.services.counting import counted
+from tread_bench.services.guidance import changed_sampling
 from tread_bench.suite.plan import digest
 from tread_bench.suite.weights import Source, Weights, guiding
 
@@ -65,15 +63,20 @@ class SampleRequest:
     overwrite: bool = False  # of that file
 
 
-def sample(request: SampleRequest, as_json: bool) -> None:
-    """Write the images, print where they are and the cost per image. Raises UserError."""
-    if request.npz is not None:
-        _sample_npz(request, request.npz, as_json)
-    else:
-        _sample_folder(request, as_json)
+@dataclass(frozen=True)
+class Sampled:
+    """Files that were written, by what they are, and the MACs of an image."""
+
+    files: Mapping[str, str | list[str]]
+    macs: int
 
 
-def _sample_folder(request: SampleRequest, as_json: bool) -> None:
+def sample(request: SampleRequest) -> Sampled:
+    """Generate images and write them. Raises UserError."""
+    return _sample_folder(request) if request.npz is None else _sample_npz(request, request.npz)
+
+
+def _sample_folder(request: SampleRequest) -> Sampled:
     """Each image as a PNG file, and their grid."""
     # Check everything that can be refused before any work.
     if request.out:
@@ -94,10 +97,10 @@ def _sample_folder(request: SampleRequest, as_json: bool) -> None:
     for name, content in files.items():
         write_atomically(out / name, content)
     *images, grid = (str(out / name) for name in files)
-    _tell({"grid": grid, "images": images}, samples, as_json)
+    return Sampled({"grid": grid, "images": images}, samples.macs)
 
 
-def _sample_npz(request: SampleRequest, path: Path, as_json: bool) -> None:
+def _sample_npz(request: SampleRequest, path: Path) -> Sampled:
     """All images in one file, in ADM's format."""
     if request.out is not None:
         raise UserError(f"--npz {path} writes one file, --out {request.out} a folder of images; give one of them")
@@ -106,7 +109,7 @@ def _sample_npz(request: SampleRequest, path: Path, as_json: bool) -> None:
     try_file("--npz", path)
     with counted(Console(stderr=True), str(samples.job.device), "images are generated") as report:
         samples.write_npz(path, partial(report, samples.job.request.row), request.overwrite)
-    _tell({"npz": str(path)}, samples, as_json)
+    return Sampled({"npz": str(path)}, samples.macs)
 
 
 @dataclass(frozen=True)
@@ -272,13 +275,3 @@ def _default_out(request: SampleRequest, samples: SampledCell) -> Path:
     guidance = f"{sampling.guidance.name}-{sampling.guidance_scale:g}"
     rule = f"{guidance}-{sampling.sampler}{sampling.steps}-seed{samples.seed}"
     return request.root / "samples" / samples.job.id / f"{rule}-{digest(canonical_json(requested))}"
-
-
-def _tell(files: Mapping[str, str | list[str]], samples: SampledCell, as_json: bool) -> None:
-    """Print where the files are, and what an image costs."""
-    if as_json:
-        typer.echo(json.dumps({**files, "sampling_macs": samples.macs}, indent=2))
-        return
-    for paths in files.values():
-        typer.echo("\n".join([paths] if isinstance(paths, str) else paths))
-    typer.echo(f"{samples.macs / 1e9:.4g} GMACs per image")

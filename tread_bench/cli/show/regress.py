@@ -7,8 +7,7 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from tread_bench.cli.check import Outputs, tell
-from tread_bench.cli.display import make_display
+from tread_bench.cli.show.check import Outputs, tell
 from tread_bench.core.signals import signals_interrupt
 from tread_bench.regression.baseline.baseline import Baseline, figures_of
 from tread_bench.regression.baseline.compare import compare
@@ -19,6 +18,7 @@ from tread_bench.regression.versions.environments import build, checkout, commit
 from tread_bench.regression.versions.windows import Subject, Version, disturbances, settings, step_times, steps_for
 from tread_bench.runner.display import Display
 from tread_bench.runner.folder import RunFolder
+from tread_bench.services.display import make_display
 from tread_bench.suite.load import find_suite, load_plan
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from tread_bench.cli.console import stdout_console
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.regression.history.metrics import METRICS
 from tread_bench.regression.history.runs import LeftOut, Run, read_runs

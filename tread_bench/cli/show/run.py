@@ -1,65 +1,29 @@
-"""`run`: a suite to its comparison."""
+"""`run`: what it did, and the table of its rows."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
-from tread_bench.cli.console import stdout_console
-from tread_bench.cli.display import make_display
-from tread_bench.cli.report import render_report
+from tread_bench.cli.show.console import stdout_console
 from tread_bench.core.errors import UserError
 from tread_bench.core.names import few
 from tread_bench.core.stored.records import Record
-from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.options import Options
-from tread_bench.runner.runner import Result, run
-from tread_bench.runner.stand_in import write_stand_ins
-from tread_bench.suite.files import Look, unchanged
-from tread_bench.suite.load import find_suite, load_plan
+from tread_bench.services.run import Done, bring_up_to_date
 from tread_bench.suite.plan import Plan
 
 _NAMED = 5  # files in a message
 PRINTED = ("FID", "Δ FID", "Δ FID, equal MACs", "Speed-up")  # the page has every column
 PRINTED_WIDE = ("Seeds", *PRINTED, "Ideal", "GMACs", "Images/s", "Δ Val. loss")
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A run brought up to date.
-
-    `stale`: derived files that were missing or older than the records, and were made again.
-    """
-
-    plan: Plan
-    root: Path
-    options: Options
-    result: Result
-    stale: list[str]
-
-    @property
-    def page(self) -> Path:
-        return self.root / "index.html"
-
-    @property
-    def failed(self) -> list[Record]:
-        """Records of the requested cells that failed."""
-        requested = {cell.id for cell in self.plan.chosen(self.options.rows)}
-        return [record for record in self.result.records if record.status == "failed" and record.cell in requested]
-
-    @property
-    def status(self) -> int:
-        """The exit status: 0 all requested cells are done, 1 some failed or are another process's."""
-        return 1 if self.failed or self.result.taken else 0
 
 
 def run_suite(
@@ -72,7 +36,7 @@ def run_suite(
     data_root: Path | None = None,
 ) -> int:
     """Run, report, print the table, or all of it as JSON; the exit status."""
-    done = bring_up_to_date(name, overrides, out, smoke, options, data_root)
+    done = bring_up_to_date(name, overrides, out, smoke, options, data_root, partial(_agree, options.agreed))
     result = done.result
     if result.taken:
         typer.echo(f"another process is still working on {result.taken} cells; run this command again later", err=True)
@@ -93,33 +57,6 @@ def run_suite(
         _print_table(result.records, done.plan)
     typer.echo(str(done.page))
     return done.status
-
-
-def bring_up_to_date(
-    name: str, overrides: list[str], out: Path | None, smoke: bool, options: Options, data_root: Path | None = None
-) -> Done:
-    """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records."""
-    # Every mistake at once: a smoke run, too, is of a suite that could be run if its files were there.
-    path = find_suite(name)
-    console = Console(stderr=True)
-    # All samples are read where cells run: a login node is no place for it.
-    look = Look.CONTENTS if options.runs_here else Look.NETWORKS
-    with console.status("checking the suite and its data"):
-        plan = load_plan(path, overrides, data_root=data_root, look=look, allows_missing=smoke)
-    plan.chosen(options.rows)  # or say which rows there are, before a stand-in is written
-    root = out or Path("runs") / (f"{plan.suite.name}-smoke" if smoke else plan.suite.name)
-    if smoke:
-        plan = _smoke_plan(plan, path, overrides, root, options, data_root)
-
-    # Run the plan.
-    agree = partial(_agree, options.agreed)
-    result = run(plan, path.read_text(encoding="utf-8"), root, options, make_display(console), agree)
-
-    # Draw the page.
-    stale = RunFolder(root).stale() if options.shard is None else []
-    if stale or (result.finished_now and options.shard is None):
-        render_report(root)
-    return Done(plan, root, options, result, stale)
 
 
 def _all_there(done: Done) -> str:
@@ -146,24 +83,6 @@ def _as_json(done: Done) -> dict[str, Any]:
         "taken": done.result.taken,
         "results": frame.where(frame.notna(), None).to_dict("records"),
     }
-
-
-def _smoke_plan(
-    whole: Plan, path: Path, overrides: list[str], root: Path, options: Options, data_root: Path | None
-) -> Plan:
-    """The plan, shortened, with random data in place of files that are missing. Raises UserError."""
-    replace_missing = unchanged
-    stand_ins: list[str] = []
-    if whole.missing:
-        folder = RunFolder(root.absolute())
-        folder.refuse_foreign()
-        with folder.lock(str(options.shard or "")), folder.turn(), disk_errors_reported(root):
-            written = write_stand_ins(whole, folder)
-        replace_missing, stand_ins = written.replace, written.kinds
-        typer.echo("\n".join(["missing:", *map(str, whole.missing)]), err=True)
-        typer.echo(f"random in this smoke run, in place of what is missing: {', '.join(stand_ins)}", err=True)
-    plan = load_plan(path, overrides, data_root=data_root, is_smoke=True, replace_missing=replace_missing)
-    return replace(plan, stand_ins=tuple(stand_ins))
 
 
 def _agree(is_agreed: bool, message: str) -> None:

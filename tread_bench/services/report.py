@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import typer
-
 from tread_bench.core.stored.destinations import claim_folders
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
+from tread_bench.services.display import note
 
 COMMAND = "tread-bench report"
 
@@ -69,4 +68,4 @@ def _report_export(path: Path, out: Path, export_to: Path | None) -> str:
 
 def _tell_left_out(unreadable: Mapping[str, str]) -> None:
     for reason in unreadable.values():
-        typer.echo(f"left out: {reason}", err=True)
+        note(f"left out: {reason}")

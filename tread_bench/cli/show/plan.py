@@ -10,11 +10,11 @@ from typing import Any
 import typer
 from rich.table import Column, Table
 
-from tread_bench.cli.console import stdout_console
-from tread_bench.cli.detect_request import DetectRequest
-from tread_bench.cli.hours import add_hours, hours_in_words, in_hours, pace_of
-from tread_bench.cli.profile import run_lengths
+from tread_bench.cli.show.console import stdout_console
+from tread_bench.cli.show.profile import run_lengths
 from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.services.detect_request import DetectRequest
+from tread_bench.services.hours import add_hours, hours_in_words, in_hours, pace_of
 from tread_bench.suite.files import Look
 from tread_bench.suite.load import find_suite, load_plan
 from tread_bench.suite.plan import Plan, PlannedCell, plan_table
@@ -45,7 +45,7 @@ def show_plan(
         hours = add_hours(rows, plan, pace)
     detection = None
     if request is not None:
-        from tread_bench.cli.detect import detect  # needs scipy, which takes longer to load than a plan to show
+        from tread_bench.cli.show.detect import detect  # needs scipy, which takes longer to load than a plan to show
 
         detection = detect(plan, request)
 
@@ -67,7 +67,7 @@ def show_plan(
     if missing:
         typer.echo("\n".join(["missing, and needed to run it:", *missing]))
     if detection is not None:
-        from tread_bench.cli.detect import detection_in_words, detection_table
+        from tread_bench.cli.show.detect import detection_in_words, detection_table
 
         console.print(detection_table(detection))
         for line in detection_in_words(detection):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,15 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.nn.functional as F
-import typer
 from pydantic import ValidationError
 from rich.console import Console
-from rich.table import Table
 
-from tread_bench.cell.numerics import keep_freed_memory, machine, usable_device, versions
-from tread_bench.cli.console import stdout_console
-from tread_bench.cli.counting import Report, counted
-from tread_bench.cli.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
+from tread_bench.cell.numerics import machine, usable_device, versions
 from tread_bench.core.config.metrics import PROTOCOLS, ProtocolName, in_protocol, standard_metrics
 from tread_bench.core.describe.extractors import ExtractorFamily, ExtractorOptions, find_extractor
 from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs, find_metric, metrics
@@ -50,6 +44,8 @@ from tread_bench.measure.set_evaluation import (
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 from tread_bench.measure.sets.samples import SampleSet, open_samples
 from tread_bench.runner.folder import disk_errors_reported
+from tread_bench.services.counting import Report, counted
+from tread_bench.services.run_samples import GeneratedStore, RunSamples, is_run, open_run_samples
 from tread_bench.suite.plan import digest
 from tread_bench.suite.yaml import read_yaml
 
@@ -59,7 +55,6 @@ if TYPE_CHECKING:
 DOCUMENT = "evaluation.json"
 DEFAULT_PROTOCOL: ProtocolName = "adm"
 DEFAULT_NETWORKS = ("inception", "dinov2")  # those of published figures
-REFUSED = 1  # exit status: something that was named has no figure
 _GRID_SIDE = 64  # most pixels of an image in a grid, so that the page can embed it
 _GRID_ROWS = 5
 _GRID_PIXELS = 100_000  # of a grid, about
@@ -112,25 +107,29 @@ class Opened:
     named_networks: frozenset[str]
 
 
-def show_evaluation(request: EvaluateRequest, as_json: bool) -> int:
-    """Evaluate, write the document and its page, print the figures; the exit status. Raises UserError."""
-    keep_freed_memory()
-    with counted(Console(stderr=True)) as report:
-        opened = open_request(request, report)
-        out = request.out or _default_out(opened)
-        evaluation = _written(opened, out, report)
-    if as_json:
-        typer.echo(json.dumps(evaluation.model_dump(mode="json"), indent=2))
-    else:
-        _print(evaluation, out)
-    return REFUSED if _lacks_what_was_named(evaluation, opened) else 0
+@dataclass(frozen=True, kw_only=True)
+class Evaluated:
+    """An evaluation, the folder that it was written into, and whether all that was named has a figure."""
+
+    evaluation: SetEvaluation
+    out: Path | None
+    is_complete: bool
 
 
-def evaluate_request(request: EvaluateRequest) -> SetEvaluation:
-    """Evaluate, and write the document and its page if a folder is named. Raises UserError."""
+def evaluate_request(request: EvaluateRequest, is_kept: bool = False) -> Evaluated:
+    """Evaluate, and write the document and its page.
+
+    Args:
+        is_kept: write them without `request.out` as well, into a folder of this request.
+
+    Raises:
+        UserError: all mistakes; or nothing can be measured.
+    """
     with counted(Console(stderr=True)) as report:
         opened = open_request(request, report)
-        return evaluate(opened, report) if request.out is None else _written(opened, request.out, report)
+        out = _default_out(opened) if request.out is None and is_kept else request.out
+        evaluation = evaluate(opened, report) if out is None else _written(opened, out, report)
+    return Evaluated(evaluation=evaluation, out=out, is_complete=not _lacks_what_was_named(evaluation, opened))
 
 
 def _written(opened: Opened, out: Path, report: Report) -> SetEvaluation:
@@ -409,7 +408,7 @@ def _warnings(sets: SetRequest) -> list[str]:
     return [f"Samples are {ours} and reference images {theirs}: their sizes alone change the features."]
 
 
-# What is written and printed
+# What is written
 
 
 def write_evaluation(evaluation: SetEvaluation, opened: Opened, out: Path) -> None:
@@ -433,22 +432,6 @@ def _grid(images: SampleSet) -> Grid:
     pixels = images.picture(COLUMNS * rows)
     pooled = F.avg_pool2d(pixels.float(), kernel).round().to(torch.uint8)
     return Grid(png=grid_png(pooled), images=len(pooled), side=max(pooled.shape[-2:]))
-
-
-def _print(evaluation: SetEvaluation, out: Path) -> None:
-    """The figures as a table, cautions, what was refused, and where the page is."""
-    from tread_bench.reports.evaluation_page import cautions, interval_text, value_text
-    from tread_bench.reports.numbers import DASH
-
-    table = Table("figure", "feature network", "value", "95 % interval")
-    for row in evaluation.measured:
-        table.add_row(row.title, row.network or DASH, value_text(row), interval_text(row))
-    stdout_console().print(table)
-    for caution in cautions(evaluation):
-        typer.echo(f"caution: {caution}")
-    for refusal in by_reason(evaluation.refused):
-        typer.echo(f"not measured: {refusal}")
-    typer.echo(out / "index.html")
 
 
 def _lacks_what_was_named(evaluation: SetEvaluation, opened: Opened) -> bool:
