@@ -1,0 +1,27 @@
+"""The command `check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tread_bench.cli.options import FORGETS, JsonOption, OverwriteOption
+
+
+def check(
+    run_dir: Annotated[Path, typer.Argument(help="a finished run folder")],
+    baseline: Annotated[Path, typer.Option("--baseline", help="JSON file of accepted figures")],
+    accept: Annotated[
+        bool, typer.Option("--accept", help="write the run's figures as the new baseline", rich_help_panel=FORGETS)
+    ] = False,
+    junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
+    from tread_bench.cli.show.check import Outputs, check_run
+
+    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json, overwrite)))

@@ -1,0 +1,80 @@
+"""The command `encode`."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tread_bench.cli.options import DataRootOption, RunDevice, SetOption, number
+from tread_bench.core.signals import STATUS as INTERRUPTED
+
+
+class Stored(StrEnum):
+    """What is stored of an image's latent."""
+
+    SAMPLE = "sample"
+    MEAN_STD = "mean_std"
+    MEAN_LOGVAR = "mean_logvar"
+
+
+class StoredType(StrEnum):
+    """Type of stored latents."""
+
+    FLOAT32 = "float32"
+    FLOAT16 = "float16"
+
+
+def encode(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="a suite, for its data, or data as a suite writes them: '{name: parquet, train: [...], ...}'",
+        ),
+    ],
+    vae: Annotated[
+        Path, typer.Option("--vae", help="folder of diffusers with an AutoencoderKL or AutoencoderDC; needs extra vae")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="folder of the latents; the same command again resumes")],
+    overrides: SetOption = [],  # noqa: B006
+    data_root: DataRootOption = None,
+    quantity: Annotated[
+        Stored | None,
+        typer.Option(
+            "--quantity", help="what is stored: moments, from which training draws, or one sample; default: moments"
+        ),
+    ] = None,
+    dtype: Annotated[StoredType, typer.Option("--dtype", help="of what is stored")] = StoredType.FLOAT32,
+    seed: Annotated[int, number("--seed", "seed of the noise of samples", least=0)] = 0,
+    shard_samples: Annotated[
+        int | None, number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
+    ] = None,
+    device: Annotated[RunDevice, typer.Option("--device", help="auto: CUDA if there is one")] = RunDevice.AUTO,
+) -> None:
+    """Encode images to latents with an autoencoder; print the `data` of a suite that trains on them.
+
+    Writes DIR/train and DIR/held_out: shards of latents, and a manifest that says what they are.
+    """
+    from tread_bench.data.encode.encode import EncodeRequest
+    from tread_bench.services.encode import encode_images
+    from tread_bench.suite.data import data_of
+
+    request = EncodeRequest(
+        data_of(source, overrides, data_root),
+        vae,
+        out,
+        quantity.value if quantity else None,
+        dtype.value,
+        seed,
+        device.value,
+        shard_samples,
+    )
+    try:
+        typer.echo(encode_images(request))
+    except KeyboardInterrupt:
+        print("interrupted; run the same command again to resume", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None

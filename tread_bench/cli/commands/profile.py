@@ -1,0 +1,48 @@
+"""The command `profile`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tread_bench.cli.options import Device, DeviceOption, GuidanceOption, JsonOption, SetOption, number
+from tread_bench.core.errors import LARGEST
+
+
+def profile(
+    backbone: Annotated[
+        str, typer.Argument(metavar="BACKBONE", help="published name (DiT-S/2) or family with --set sizes")
+    ],
+    route: Annotated[list[str], typer.Option("--route", help="START:END@RATE; repeat for several")] = [],  # noqa: B006
+    selector: Annotated[str, typer.Option("--selector", help="which tokens bypass")] = "random",
+    image_size: Annotated[
+        int | None,
+        typer.Option(
+            "--image-size", min=1, max=LARGEST, help="side of the backbone's input; default: as published, or 32"
+        ),
+    ] = None,
+    channels: Annotated[
+        int | None,
+        number("--channels", "channels of the backbone's input; default: as published, or 4"),
+    ] = None,
+    num_classes: Annotated[
+        int | None, number("--num-classes", "classes, 0 for no labels; default: as published, or 1000", least=0)
+    ] = None,
+    overrides: SetOption = [],  # noqa: B006
+    guidance: GuidanceOption = None,
+    train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
+    batch: Annotated[int, number("--batch", "images per timed step")] = 8,
+    device: DeviceOption = Device.CPU,
+    as_json: JsonOption = False,
+) -> None:
+    """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
+    from tread_bench.cli.show.profile import ProfileRequest, show_profile
+
+    shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
+    given = {key: value for key, value in shape.items() if value is not None}
+    show_profile(
+        ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance),
+        (batch, device.value) if train else None,
+        as_json,
+    )

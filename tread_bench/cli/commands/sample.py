@@ -1,0 +1,42 @@
+"""The command `sample`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tread_bench.cli.options import GuidanceOption, JsonOption, OverwriteOption, number
+
+
+def sample(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder")],
+    cell: Annotated[str, typer.Option("--cell", help="a cell's id, or a row's name (with --seed, if it has several)")],
+    guidance: GuidanceOption = None,
+    scale: Annotated[float | None, typer.Option("--scale", min=0, help="guidance scale; default: the cell's")] = None,
+    sampler: Annotated[str | None, typer.Option("--sampler", help="see `list samplers`; default: the cell's")] = None,
+    steps: Annotated[int | None, number("--steps", "steps of the sampler; default: the cell's")] = None,
+    num: Annotated[
+        int, typer.Option("--num", min=1, max=100_000, help="number of images; with --npz they are never all in memory")
+    ] = 40,
+    seed: Annotated[int | None, number("--seed", "seed of noise and masks; default: the cell's own", least=0)] = None,
+    labels: Annotated[str | None, typer.Option("--labels", help="classes to sample in turn, such as 0,1,2")] = None,
+    iteration: Annotated[int | None, number("--iteration", "iteration of the weights; default: the last")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="folder; default: RUN_DIR/samples/...")] = None,
+    npz: Annotated[
+        Path | None,
+        typer.Option(
+            "--npz", metavar="FILE", help="one file in ADM's format instead: arr_0 (n, H, W, C), arr_1 classes"
+        ),
+    ] = None,
+    overwrite: OverwriteOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Generate images from the weights that a run has kept: a grid and single PNG files, or one .npz file."""
+    from tread_bench.cli.show.sample import show_samples
+    from tread_bench.services.sample import SampleRequest
+
+    changes = {"guidance_scale": scale, "sampler": sampler, "steps": steps}
+    request = SampleRequest(run_dir, cell, guidance, changes, num, seed, labels, iteration, out, npz, overwrite)
+    show_samples(request, as_json)

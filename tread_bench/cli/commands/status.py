@@ -1,0 +1,24 @@
+"""The command `status`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tread_bench.cli.options import JsonOption
+
+
+def status(
+    run_dir: Annotated[Path, typer.Argument(help="a run folder, finished or not")],
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="keep watching until all records exist or Ctrl-C, even if no runner is active"),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is done, what runs where, how long it may take, and what failed or was lost."""
+    from tread_bench.cli.show.status import show_status
+
+    show_status(run_dir, watch, as_json)

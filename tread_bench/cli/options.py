@@ -1,0 +1,91 @@
+"""Options that several commands have, each with one meaning."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tread_bench.core.errors import LARGEST
+
+FORGETS = (
+    "What is removed or replaced"  # heading in a command's help: a misspelt option is never corrected to one of these
+)
+
+
+def number(name: str, about: str, least: int = 1) -> Any:
+    """An option for an integer that fits 64 bits."""
+    return typer.Option(name, min=least, max=LARGEST, help=about)
+
+
+def _suites(incomplete: str) -> list[str]:
+    """Names of shipped suites, for shell completion; where none begins so, the shell completes files."""
+    from tread_bench.suite.load import shipped_suites
+
+    return [name for name in shipped_suites() if name.startswith(incomplete)]
+
+
+SuiteArgument = Annotated[
+    str,
+    typer.Argument(metavar="SUITE", help="a suite file, or the name of a shipped suite", autocompletion=_suites),
+]
+
+SetOption = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="override a key, such as training.iterations=100")
+]
+
+SeedsOption = Annotated[int | None, number("--seeds", "number of seeds instead of the suite's")]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
+
+ExportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--export", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
+    ),
+]
+
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="replace a file that exists", rich_help_panel=FORGETS)
+]
+
+GuidanceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--guidance",
+        metavar="RULE",
+        help="none, cfg, sparse, tread, tread_released, autoguidance or path_drop; with settings as in a suite: "
+        "'{name: sparse, strong: 0.5, weak: 0.9, interval: [0.1, 0.9]}'",
+    ),
+]
+
+
+class Device(StrEnum):
+    """Where to compute."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class RunDevice(StrEnum):
+    """Where to compute, chosen by the program if need be."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+DataRootOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-root", metavar="DIR", help="folder that $data_root in a suite's paths stands for; default: this one"
+    ),
+]
+
+DeviceOption = Annotated[Device, typer.Option("--device", help="where to compute")]
+
+
+def with_seeds(overrides: list[str], seeds: int | None) -> list[str]:
+    return [*overrides, f"seeds={seeds}"] if seeds is not None else list(overrides)
