@@ -35,7 +35,7 @@ class Point(NamedTuple):
     """One seed of a row at an evaluated iteration."""
 
     iteration: int
-    macs: int  # of training up to here, all images
+    macs: float  # of training up to here, all images
     seconds: float | None  # of training up to here, by steps timed alone and the measured wait for data
     fid: float
 
@@ -96,10 +96,10 @@ def reference_of(row: Row, rows: Sequence[Row]) -> Row | None:
 def curve(row: Row, seed: int) -> list[Point]:
     """The row's evaluated points of one (paired) seed under its group's protocol, by iteration.
 
-    Empty for a row whose MACs were not counted, and for one that evaluates what another row trained.
+    Empty for a row that evaluates what another row trained.
     """
     record = next((one for one in row.done if paired_seed(one) == seed), None)
-    if record is None or requested.is_evaluated_only(record):
+    if record is None:
         return []
     step_s = step_seconds(row)
     points = []
@@ -137,7 +137,6 @@ def cost_columns(record: Record, evaluation: Evaluation | None, dense_ms: Mappin
     columns: dict[str, Any] = {"macs_of": requested.macs_of(record) or None}
     if evaluation is None:
         return columns
-    columns["training_macs"] = evaluation.training_macs
     rate = images_per_s(record, dense_ms)
     is_one_step = not (record.routes and requested.scheduled(record)) and not requested.is_evaluated_only(record)
     if rate and record.timing and is_one_step:

@@ -34,7 +34,7 @@ _COST = (
     *("method_params", "auxiliary_params", "mean_train_step_macs", "judged_forward_macs"),
 )
 _EVALUATION = (
-    *("iteration", "train_seconds", "validation_loss", "fid", "sfid", "kid", "inception_score"),
+    *("iteration", "train_seconds", "training_macs", "validation_loss", "fid", "sfid", "kid", "inception_score"),
     *("precision", "recall", "num_samples", "protocol"),
 )
 _PRECISION = ("matmul_precision", "autocast")

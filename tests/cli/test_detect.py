@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from tests.run_folders import new_folder
 from tests.toy_suite import toy_suite, write_suite
 from tread_bench.cli.app import app
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.core.numbers.cell_costs import cell_cost, training_macs
 from tread_bench.core.numbers.power import seeds_to_find
 from tread_bench.core.stored.documents import Choices
 from tread_bench.core.stored.initial_record import initial_record
@@ -49,16 +50,17 @@ def write_run(suite: Path, root: Path, overrides: list[str], smoke: bool = False
         folder.plan_path.write_text(json.dumps({**written, "smoke": True}))
     for cell in plan.cells:
         record = initial_record(folder.existing_request(cell.id), folder.existing_plan())
-        found = [evaluation(iteration, FIDS[cell.row][cell.seed]) for iteration in cell.cell.metrics.at]
+        found = [evaluation(cell.cell, iteration, FIDS[cell.row][cell.seed]) for iteration in cell.cell.metrics.at]
         if cell.row == "longer":
-            found[-1] = evaluation(found[-1].iteration, AT_ITS_END[cell.seed])
+            found[-1] = evaluation(cell.cell, found[-1].iteration, AT_ITS_END[cell.seed])
         own = {"status": "done", "evaluations": found, "cost": cell_cost(cell.cell)}
         folder.write_record(record.model_copy(update=own))
     return root
 
 
-def evaluation(iteration: int, fid: float) -> Evaluation:
-    return Evaluation(iteration=iteration, train_seconds=1, validation_loss=1, validation_loss_per_time={}, fid=fid)
+def evaluation(cell: Cell, iteration: int, fid: float) -> Evaluation:
+    figures = {"validation_loss": 1, "validation_loss_per_time": {}, "fid": fid}
+    return Evaluation(iteration=iteration, train_seconds=1, training_macs=training_macs(cell, iteration), **figures)
 
 
 def planned(*arguments: object):

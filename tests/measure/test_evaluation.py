@@ -9,6 +9,7 @@ import torch
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.errors import UserError
+from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.diffusion.objectives.build import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
@@ -22,8 +23,9 @@ OF_SAMPLES = ("fid", "sfid", "kid", "inception_score", "precision", "recall", "p
 
 @pytest.fixture
 def evaluate(digits, tmp_path):
-    def run(device="cpu", **metrics):
+    def run(device="cpu", evaluates=None, **metrics):
         cell = Cell(
+            evaluate=evaluates,
             backbone={"name": "DiT", "depth": 2, "hidden": 16, "heads": 2, "patch": 4},
             training={"iterations": 1},
             sampling={"steps": 1},
@@ -83,6 +85,13 @@ def test_the_device_of_features_and_its_effect_stand_beside_the_protocol(evaluat
     assert found == [{"feature_device": "cpu", "device_effect": effect} for effect in (0, 0.25)]
     assert seen == [("digits-classifier", (8, 1, 8, 8), torch.uint8)]
     assert here.protocol == there.protocol
+
+
+def test_what_training_has_cost_is_recorded_by_the_cell_that_trained(evaluate):
+    evaluator, own = evaluate(generate=False)
+    _, of_others = evaluate(generate=False, evaluates={"row": "dense"})
+    assert own.training_macs == cell_cost(evaluator.cell).train_step_macs * evaluator.cell.training.batch
+    assert of_others.training_macs is None
 
 
 def test_more_classes_than_samples_are_refused_before_anything_is_generated(evaluate):

@@ -22,6 +22,7 @@ from synthetic_records import (
     timing,
 )
 
+from tread_bench.core.stored.records import Evaluation
 from tread_bench.reports.architectures import side_by_side
 from tread_bench.reports.columns import COLUMNS
 from tread_bench.reports.table_view import comparison_view
@@ -166,6 +167,13 @@ def test_rows_of_different_objectives_are_never_ranked_together():
     assert all(row.is_lowest_fid for row in rows)
     (together,) = side_by_side(rows)  # each with its own name, as architectures are
     assert [row.architecture for row in together] == ["edm (sigma_data 0.5)", "edm (sigma_data 0.75)", "flow"]
+
+
+def test_the_macs_of_a_long_training_are_numbers_like_others():
+    """A training of DiT-XL/2 takes more of them than 64 bits count."""
+    last = Evaluation.model_validate({**evaluation(1200, 20.0).model_dump(), "training_macs": 36 * 10**18})
+    one = record("dense", "", 0, 20.0).model_copy(update={"evaluations": [last]})
+    assert results_frame([one]).training_macs.dtype == "float64"
 
 
 def test_differences_pair_the_same_iteration():

@@ -122,7 +122,7 @@ class Evaluation(Part):
 
     iteration: NonNegativeInt
     train_seconds: NonNegativeFloat  # time spent in training steps so far
-    training_macs: NonNegativeInt | None = None  # of training up to here, over all images; None: another row trained it
+    training_macs: NonNegativeFloat | None = None  # up to here, over all images; None: another row trained it
     seconds: PositiveFloat | None = None  # of this evaluation, beside whatever else ran; None: not measured
     validation_loss: float
     validation_loss_per_time: dict[str, float]
