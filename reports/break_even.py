@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
@@ -75,16 +76,12 @@ def lines_of(rows: Sequence[Row]) -> list[Line]:
             if requested.is_timed_only(row.first) and tokens and row.speedup:
                 found.setdefault(_route(row), []).append(Point(int(tokens), row, *row.speedup))
         name = _name(members)
-        lines += [Line(name, route, tuple(sorted(points, key=_tokens))) for route, points in found.items()]
+        lines += [Line(name, route, tuple(sorted(points, key=attrgetter("tokens")))) for route, points in found.items()]
     return lines
 
 
 def _rates(row: Row) -> list[float]:
     return [route.rate for route in parse_routes(row.first.routes)]
-
-
-def _tokens(point: Point) -> int:
-    return point.tokens
 
 
 def _name(rows: Sequence[Row]) -> str:

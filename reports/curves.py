@@ -29,29 +29,17 @@ class Curve:
     Args:
         costs: (N,), positive and rising.
         values: (N,), positive, as measured.
-
-    Raises:
-        ValueError: fewer than `ENOUGH_POINTS` points, costs that do not rise, or a cost or value that is not positive.
     """
 
     costs: tuple[float, ...]
     values: tuple[float, ...]
 
-    def __post_init__(self) -> None:
-        if len(self.costs) != len(self.values) or len(self.costs) < ENOUGH_POINTS:
-            raise ValueError(f"{len(self.costs)} costs, {len(self.values)} values: at least {ENOUGH_POINTS} of each")
-        if self.costs[0] <= 0 or min(self.values) <= 0 or not np.isfinite((self.costs, self.values)).all():
-            raise ValueError("a curve over logarithms needs costs and values that are positive and finite")
-        if (np.diff(self.costs) <= 0).any():
-            raise ValueError("the costs of a curve must rise")
-
     @classmethod
     def of(cls, costs: Sequence[float], values: Sequence[float]) -> Curve | None:
-        """The curve; None where the points allow no interpolation."""
-        try:
-            return cls(tuple(costs), tuple(values))
-        except ValueError:
+        """The curve; None where it has fewer than `ENOUGH_POINTS` points, or a value without a logarithm."""
+        if len(costs) < ENOUGH_POINTS or min(values) <= 0:
             return None
+        return cls(tuple(costs), tuple(values))
 
     @cached_property
     def fitted(self) -> NDArray[np.float64]:

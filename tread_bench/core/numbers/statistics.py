@@ -39,13 +39,13 @@ class Estimate:
         return self.bounds is not None and not self.bounds[0] <= value <= self.bounds[1]
 
 
-def mean_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Estimate:
+def mean_interval(values: ArrayLike) -> Estimate:
     """Return the mean and its Student-t interval: mean +- t_{n-1} s / sqrt(n). Raises ValueError without values."""
     sample = _sample(values, at_least=1)
     n, mean = len(sample), float(sample.mean())
     if n == 1:
         return Estimate(mean, None, None, 1)
-    half = student_quantile((1 + confidence) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
+    half = student_quantile((1 + CONFIDENCE) / 2, n - 1) * float(sample.std(ddof=1)) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -55,10 +55,10 @@ def student_quantile(p: float, freedom: float) -> float:
     return float(stats.t.ppf(p, freedom))
 
 
-def paired_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Estimate | None:
+def paired_difference(a: Seeds, b: Seeds) -> Estimate | None:
     """Return the interval of the mean of a - b over the shared seeds; None if there are none."""
     differences = _differences(a, b)
-    return mean_interval(differences, confidence) if differences else None
+    return mean_interval(differences) if differences else None
 
 
 def paired_p_value(a: Seeds, b: Seeds) -> float | None:
@@ -73,7 +73,7 @@ def paired_p_value(a: Seeds, b: Seeds) -> float | None:
     return float(2 * stats.t.sf(abs(mean) / (spread / math.sqrt(n)), n - 1))
 
 
-def welch_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Estimate | None:
+def welch_difference(a: Seeds, b: Seeds) -> Estimate | None:
     """Return the interval of the mean of `a` minus the mean of `b`, of independent seeds (Welch 1947).
 
     None if one of them is empty; no interval where one has a single seed. `n` is the number of all values.
@@ -84,7 +84,7 @@ def welch_difference(a: Seeds, b: Seeds, confidence: float = CONFIDENCE) -> Esti
     n = len(a) + len(b)
     if math.isnan(error):
         return Estimate(mean, None, None, n)
-    half = student_quantile((1 + confidence) / 2, freedom) * error
+    half = student_quantile((1 + CONFIDENCE) / 2, freedom) * error
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -110,22 +110,20 @@ def _welch(a: Seeds, b: Seeds) -> tuple[float, float, float]:
     return mean, error, sum(shares) ** 2 / by_side if by_side else math.inf
 
 
-def median_interval(values: ArrayLike, confidence: float = CONFIDENCE, seed: int = 0) -> tuple[float, float, float]:
+def median_interval(values: ArrayLike) -> tuple[float, float, float]:
     """Return the median and its percentile bootstrap interval (Efron 1979): (median, low, high).
 
     Raises:
         ValueError: fewer than two values, which have no interval.
     """
     sample = _sample(values, at_least=2)
-    drawn = np.random.default_rng(seed).integers(len(sample), size=(_RESAMPLES, len(sample)))
-    tail = (1 - confidence) / 2
+    drawn = np.random.default_rng(0).integers(len(sample), size=(_RESAMPLES, len(sample)))
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(np.median(sample[drawn], axis=1), [tail, 1 - tail])
     return float(np.median(sample)), float(low), float(high)
 
 
-def paired_ratio(
-    a: ArrayLike, b: ArrayLike, confidence: float = CONFIDENCE, seed: int = 0
-) -> tuple[float, float, float]:
+def paired_ratio(a: ArrayLike, b: ArrayLike) -> tuple[float, float, float]:
     """Return the ratio a / b of paired positive measurements: exp of the median log ratio, with its bootstrap interval.
 
     For a speed-up, `a` holds the dense step times and `b` the routed ones, pair by pair.
@@ -138,7 +136,7 @@ def paired_ratio(
         raise ValueError(f"{len(above)} and {len(below)} measurements: pairs need as many of one as of the other")
     if min(above.min(), below.min()) <= 0:
         raise ValueError("a ratio needs positive measurements; 0 or less was measured, so the clock cannot be trusted")
-    ratio, low, high = np.exp(median_interval(np.log(above / below), confidence, seed))
+    ratio, low, high = np.exp(median_interval(np.log(above / below)))
     return float(ratio), float(low), float(high)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, JsonValue, NonNegativeFloat, PositiveInt, model_validator
 
@@ -86,6 +86,12 @@ class EvaluatedFigure(Part):
         return self
 
 
+_IN_FRAME = (
+    *("network", "metric", "figure", "title", "value", "low", "high", "method"),
+    *("fingerprint", "refused"),
+)  # in that order
+
+
 class SetEvaluation(Part):
     """evaluation.json: a set of images against a reference, under one protocol.
 
@@ -135,26 +141,11 @@ class SetEvaluation(Part):
         """
         import pandas as pd
 
-        lines: list[dict[str, Any]] = []
+        about = {"samples": self.samples.name, "reference": self.reference.name, "protocol": self.protocol}
+        lines = []
         for row in self.rows:
-            lines.append(
-                {
-                    "samples": self.samples.name,
-                    "reference": self.reference.name,
-                    "protocol": self.protocol,
-                    "network": row.network,
-                    "metric": row.metric,
-                    "figure": row.figure,
-                    "title": row.title,
-                    "value": row.value,
-                    "low": row.low,
-                    "high": row.high,
-                    "method": row.method,
-                    "fingerprint": row.fingerprint,
-                    "refused": row.refused,
-                    "warnings": "; ".join(row.warnings),
-                }
-            )
+            figures = {name: getattr(row, name) for name in _IN_FRAME}
+            lines.append({**about, **figures, "warnings": "; ".join(row.warnings)})
         return pd.DataFrame(lines).astype({"value": "float64", "low": "float64", "high": "float64"})
 
 
