@@ -29,7 +29,7 @@ from tread_bench.reports.figures.compare import run_differences
 from tread_bench.reports.figures.style import Kind, Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
 from tread_bench.reports.row import Row
-from tread_bench.reports.tables import Entry, Table
+from tread_bench.reports.tables import Entry, Table, ratio_entry
 
 _IN_WORDS = 4  # rows or settings that a sentence lists
 
@@ -225,7 +225,7 @@ def _rows(runs: Sequence[Run]) -> Table:
             [
                 Entry(row.name), Entry(run.name), Entry(row.group.backbone), Entry(_seeds(row)),
                 Entry(f"{row.group.iteration:,}", "", row.group.iteration), _estimate(row.fid, fids), difference,
-                _estimate(row.metric("validation_loss"), losses), _ratio(row.speedup),
+                _estimate(row.metric("validation_loss"), losses), ratio_entry(row.speedup),
             ]
         )  # fmt: skip
     headers = (
@@ -279,8 +279,8 @@ def _speed(found: Sequence[Speed]) -> Table | None:
             Entry(one.of.row.name),
             Entry(one.of.run.name),
             Entry(one.machine),
-            _ratio(one.of.row.speedup),
-            _ratio(one.ratio),
+            ratio_entry(one.of.row.speedup),
+            ratio_entry(one.ratio),
         ]
         for one in found
     ]
@@ -294,13 +294,6 @@ def _estimate(estimate: Estimate | None, places: int, signed: bool = False) -> E
     return Entry(
         number(estimate.mean, places, signed), interval(estimate, places, signed), estimate.mean, estimate.bounds
     )
-
-
-def _ratio(found: tuple[float, float, float] | None) -> Entry:
-    if found is None:
-        return Entry(DASH)
-    ratio, low, high = found
-    return Entry(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
 
 
 def _facts(run: Run) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -71,10 +71,8 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
     write_atomically(path, page.encode("utf-8", "replace"))
 
 
-def exported(
-    folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False
-) -> dict[Path, bytes]:
-    """What `--export` writes: each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
+def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:
+    """Write each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
 
     Args:
         drawn: pictures that hold the further kinds of files.
@@ -82,6 +80,7 @@ def exported(
 
     Raises:
         ValueError: two tables have one name.
+        OutputError: a file to replace is a link.
     """
     # The numbers of a picture are a table of its name.
     of_pictures = []
@@ -94,20 +93,11 @@ def exported(
         published = [replace(table, title=f"{table.title} (smoke run)") for table in published]
 
     # The files of each table, and of each picture.
-    files = {}
     if len({table.name for table in published}) < len(published):
         raise ValueError(f"two tables of one name: {sorted(table.name for table in published)}")
     for table in published:
         for ending, text_of in FORMATS.items():
-            files[folder / f"{table.name}.{ending}"] = text_of(table).encode()
+            write_atomically(folder / f"{table.name}.{ending}", text_of(table))
     for picture in drawn:
-        files[folder / f"{picture.name}.svg"] = picture.svg
-        for kind, content in picture.further.items():
-            files[folder / f"{picture.name}.{kind}"] = content
-    return files
-
-
-def write_export(files: Mapping[Path, bytes]) -> None:
-    """Write each file whole. Raises OutputError: one of them is a link."""
-    for path, content in files.items():
-        write_atomically(path, content)
+        for kind, content in picture.files.items():
+            write_atomically(folder / f"{picture.name}.{kind}", content)

@@ -11,7 +11,7 @@ from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, 
 from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import exported, write_export, write_page, write_pictures
+from tread_bench.reports.document import write_export, write_page, write_pictures
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
 from tread_bench.reports.figures.style import FURTHER
 from tread_bench.reports.numbers import decimals, names, number, plural
@@ -60,7 +60,6 @@ def render(
     """
     # The pictures.
     drawn = pictures(series, runs, FURTHER if export else ())
-    files = exported(export, [], drawn) if export else {}
     followed = metrics_of(series)
     write_pictures(drawn, out)
 
@@ -83,7 +82,8 @@ def render(
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
     write_page(out / "index.html", "history.html.j2", drawn, **context)
-    write_export(files)
+    if export:
+        write_export(export, [], drawn)
 
 
 def headline(series: Sequence[Series], runs: Sequence[Run]) -> str:

@@ -141,6 +141,11 @@ class Row:
         return next((getattr(r.cost, name) for r in self.records if r.cost), None)
 
     @property
+    def extra_params(self) -> float:
+        """Parameters of the method and of its auxiliary losses, which the backbone does not have."""
+        return sum(self.cost(name) or 0 for name in ("method_params", "auxiliary_params"))
+
+    @property
     def sampling_macs(self) -> float | None:
         """Of one generated image, over all steps and branches."""
         return next((r.sampling_macs for r in self.done if r.sampling_macs), None)

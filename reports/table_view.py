@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -18,23 +17,12 @@ from tread_bench.reports.guidance import is_swept
 from tread_bench.reports.numbers import DASH, decimals, interval, number, ratio
 from tread_bench.reports.published import published_fid
 from tread_bench.reports.row import Row
-from tread_bench.reports.tables import Entry, Table
-
-_LAST = sys.float_info.max  # sorts what was not reached behind all that was
-
-
-class Shown(NamedTuple):
-    """One cell of the table: the text, a smaller second line, what it is sorted by, and the bounds of an interval."""
-
-    text: str
-    below: str = ""
-    key: float | str | None = None
-    bounds: tuple[float, float] | None = None
+from tread_bench.reports.tables import NOT_REACHED, Entry, Table, ratio_entry
 
 
 class TableView(NamedTuple):
     headers: list[tuple[str, str]]  # title, hint
-    rows: list[tuple[Row, list[Shown]]]
+    rows: list[tuple[Row, list[Entry]]]
 
 
 def comparison_view(rows: Sequence[Row]) -> TableView:
@@ -51,20 +39,11 @@ def comparison_view(rows: Sequence[Row]) -> TableView:
 
 def published(name: str, title: str, view: TableView) -> Table:
     """The same table for papers: `name` is its file name without the ending."""
-    lines = []
-    for row, shown in view.rows:
-        values = [_value(cell) for cell in shown]
-        entries = [Entry(cell.text, cell.below, value, cell.bounds) for cell, value in zip(shown, values, strict=True)]
-        lines.append([Entry(row.short_label), *entries])
+    lines = [[Entry(row.short_label), *shown] for row, shown in view.rows]
     return Table(name, title, ("Row", *(header for header, _ in view.headers)), lines)
 
 
-def _value(cell: Shown) -> float | None:
-    """The number that a cell shows; none of a text, and none behind which it is sorted alone."""
-    return cell.key if isinstance(cell.key, int | float) and cell.key < _LAST else None
-
-
-def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     further = further_figures(chain.from_iterable(row.records for row in rows))
     # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
@@ -79,7 +58,7 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
         ),
         *_equal_cost_columns(rows),
         *_metric_columns(rows, "validation_loss", "Val. loss"),
-        ("Speed-up", "speed-up of a training step, measured against dense", _speedup),
+        ("Speed-up", "speed-up of a training step, measured against dense", lambda row: ratio_entry(row.speedup)),
         (
             "Ideal",
             "speed-up without overhead, from forward MACs",
@@ -104,29 +83,29 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]
     ]
 
 
-def _published(row: Row) -> Shown:
+def _published(row: Row) -> Entry:
     found = published_fid(row)
-    return Shown(number(found.fid), found.caveat, found.fid) if found else Shown(DASH)
+    return Entry(number(found.fid), found.caveat, found.fid) if found else Entry(DASH)
 
 
-def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+def _metric_columns(rows: Sequence[Row], metric: str, title: str) -> list[tuple[str, str, Callable[[Row], Entry]]]:
     estimates = [row.metric(metric) for row in rows]
     places = decimals(estimate.mean for estimate in estimates if estimate)
     references = dict.fromkeys(row.reference_label for row in rows if row.difference(metric))
 
-    def mean(row: Row) -> Shown:
+    def mean(row: Row) -> Entry:
         return _estimate(row.metric(metric), places, can_be_negative=metric not in METRICS)
 
-    def difference(row: Row) -> Shown:
+    def difference(row: Row) -> Entry:
         estimate = row.difference(metric)
         is_reference = estimate is None and row.is_reference
-        return Shown("reference") if is_reference else _estimate(estimate, places, signed=True)
+        return Entry("reference") if is_reference else _estimate(estimate, places, signed=True)
 
     against = "the same checkpoint without guidance" if is_swept(rows) else " or ".join(references) or "dense"
     return [(title, "mean over seeds", mean), (f"Δ {title}", f"paired difference to {against}", difference)]
 
 
-def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
     """What the rows have at equal cost, where that is not what they have at equal iterations."""
     # The rows that have a reference.
     compared = equal_costs(rows)
@@ -136,15 +115,15 @@ def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[R
     places = decimals(row.fid.mean for row in rows if row.fid)
 
     # What each column shows of a row.
-    def at_macs(row: Row) -> Shown:
+    def at_macs(row: Row) -> Entry:
         one = found.get(id(row))
         return _estimate(one.at_macs if one else None, places, signed=True)
 
-    def at_time(row: Row) -> Shown:
+    def at_time(row: Row) -> Entry:
         one = found.get(id(row))
         return _estimate(one.at_time if one else None, places, signed=True)
 
-    def to_target(row: Row) -> Shown:
+    def to_target(row: Row) -> Entry:
         one = found.get(id(row))
         return _reached(one.macs_to_target if one else None)
 
@@ -165,16 +144,16 @@ def _equal_cost_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[R
     ]
 
 
-def _reached(found: Reached | None) -> Shown:
+def _reached(found: Reached | None) -> Entry:
     if found is None:
-        return Shown(DASH)
-    key = found.ratio if math.isfinite(found.ratio) else _LAST
+        return Entry(DASH)
+    key = found.ratio if math.isfinite(found.ratio) else NOT_REACHED
     if found.low is None or found.high is None:
-        return Shown(ratio(found.ratio), f"{found.reached} of {found.n} seeds", key)
-    return Shown(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)
+        return Entry(ratio(found.ratio), f"{found.reached} of {found.n} seeds", key)
+    return Entry(ratio(found.ratio), f"{ratio(found.low)} to {ratio(found.high)}", key)
 
 
-def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Shown]]]:
+def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
     """Where rows differ in guidance."""
     if len({requested.guided(row.first) for row in rows}) < 2:
         return []
@@ -190,12 +169,12 @@ def _guidance_columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row
     ]
 
 
-def _rule(row: Row) -> Shown:
+def _rule(row: Row) -> Entry:
     rule = requested.rule_in_words(row.first)
-    return Shown(rule or "none", "", rule or None)
+    return Entry(rule or "none", "", rule or None)
 
 
-def _sampling(row: Row, places: int) -> Shown:
+def _sampling(row: Row, places: int) -> Entry:
     return _plain(row.sampling_macs and row.sampling_macs / 1e9, places)
 
 
@@ -204,44 +183,37 @@ def _trained(row: Row, name: str) -> float | None:
     return None if requested.is_evaluated_only(row.first) else row.cost(name)
 
 
-def _extra(row: Row) -> Shown:
-    extra = sum(row.cost(name) or 0 for name in ("method_params", "auxiliary_params"))
-    return Shown(f"{extra:,.0f}" if extra else "none", "", extra or None)
+def _extra(row: Row) -> Entry:
+    extra = row.extra_params
+    return Entry(f"{extra:,.0f}" if extra else "none", "", extra or None)
 
 
-def _seeds(row: Row) -> Shown:
+def _seeds(row: Row) -> Entry:
     done = len(row.done)
     planned = len(row.records)
-    return Shown(f"{done}" if done == planned else f"{done} of {planned}", "", done)
+    return Entry(f"{done}" if done == planned else f"{done} of {planned}", "", done)
 
 
-def _estimate(estimate: Estimate | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Shown:
+def _estimate(estimate: Estimate | None, places: int, signed: bool = False, can_be_negative: bool = False) -> Entry:
     if estimate is None:
-        return Shown(DASH)
+        return Entry(DASH)
     below = "one seed" if estimate.low is None else interval(estimate, places, signed, can_be_negative)
-    return Shown(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
+    return Entry(number(estimate.mean, places, signed), below, estimate.mean, estimate.bounds)
 
 
-def _macs(row: Row, factor: int, places: int) -> Shown:
+def _macs(row: Row, factor: int, places: int) -> Entry:
     macs = _trained(row, "forward_macs")
     return _plain(None if macs is None else factor * macs / 1e9, places)
 
 
-def _speedup(row: Row) -> Shown:
-    if row.speedup is None:
-        return Shown(DASH)
-    ratio, low, high = row.speedup
-    return Shown(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
-
-
-def _data_wait(row: Row) -> Shown:
+def _data_wait(row: Row) -> Entry:
     share = row.timing("data_wait_share")
-    return _plain(None, 1) if share is None else Shown(f"{100 * share:.1f} %", "", share)
+    return _plain(None, 1) if share is None else Entry(f"{100 * share:.1f} %", "", share)
 
 
-def _timing(rows: Sequence[Row], row: Row, name: str) -> Shown:
+def _timing(rows: Sequence[Row], row: Row, name: str) -> Entry:
     return _plain(row.timing(name), min(1, decimals(r.timing(name) for r in rows)))
 
 
-def _plain(value: float | None, places: int) -> Shown:
-    return Shown(number(value, places), "", value)
+def _plain(value: float | None, places: int) -> Entry:
+    return Entry(number(value, places), "", value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.columns import columns_of
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.equal_cost import cost_columns
-from tread_bench.reports.numbers import DASH, MINUS
+from tread_bench.reports.numbers import DASH, MINUS, number
 from tread_bench.reports.rates import Setting, dense_steps_ms, images_per_s
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ def _settings(record: Record) -> dict[str, Any]:
     # Routes and their schedule.
     routes = parse_routes(record.routes)
     found["num_routes"] = len(routes)
-    for number, route in enumerate(routes, start=1):
-        name = "route" if number == 1 else f"route_{number}"
+    for place, route in enumerate(routes, start=1):
+        name = "route" if place == 1 else f"route_{place}"
         found |= {f"{name}_start": int(route.start), f"{name}_end": int(route.end), f"{name}_rate": route.rate}
     if routes:
         schedule = requested.schedule(record)
@@ -174,13 +175,29 @@ def flat(value: object) -> str:
 # Tables to publish
 
 
+NOT_REACHED = sys.float_info.max  # sorts what was not reached behind all that was
+
+
 class Entry(NamedTuple):
-    """One cell of a table: its text, a second text such as its interval, and the numbers with all digits."""
+    """One cell of a table: its text, a smaller second line, what it is sorted by, and the bounds of an interval."""
 
     text: str
     below: str = ""
-    value: float | None = None
+    key: float | str | None = None
     bounds: tuple[float, float] | None = None
+
+    @property
+    def value(self) -> float | None:
+        """The number that it shows, with all digits; None of a text, and of what was not reached."""
+        return self.key if isinstance(self.key, int | float) and self.key < NOT_REACHED else None
+
+
+def ratio_entry(found: tuple[float, float, float] | None) -> Entry:
+    """A ratio with its interval; a dash for none."""
+    if found is None:
+        return Entry(DASH)
+    ratio, low, high = found
+    return Entry(number(ratio), f"{number(low)} to {number(high)}", ratio, (low, high))
 
 
 @dataclass(frozen=True, slots=True)

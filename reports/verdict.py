@@ -412,8 +412,7 @@ def _per_image(forward: float, dense: float) -> str:
 
 
 def _parameters(row: Row) -> str:
-    extra = (row.cost("method_params") or 0) + (row.cost("auxiliary_params") or 0)
-    return f" and adds {extra:,.0f} parameters in training" if extra else ""
+    return f" and adds {row.extra_params:,.0f} parameters in training" if row.extra_params else ""
 
 
 def _speed(row: Row) -> str:

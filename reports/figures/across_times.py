@@ -40,9 +40,8 @@ def across_times(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     drawn, left_out = drawn_of(known, itemgetter(0))
     pairs = sorted({pair for _, adjacent in known for pair in adjacent})
-    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"across_times{suffix}", title="Across timesteps", svg=svg, further=further,
+        name=f"across_times{suffix}", title="Across timesteps", files=style.save(_figure(drawn)),
         headers=("row", "block", "on a route", *map(_named, pairs)), table=_table(known, pairs),
         description="Heat maps of the similarity between the outputs of a block at neighbouring times. "
         + "; ".join(f"{row.label}: {_range(adjacent)}" for row, adjacent in drawn),

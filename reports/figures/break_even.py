@@ -10,11 +10,10 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from tread_bench.reports.break_even import Line, Point, in_words, is_about_speed, lines_of, rule
 from tread_bench.reports.figures import style
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, grid
 from tread_bench.reports.figures.style import INK, MUTED, SURFACE, Picture, clean
 from tread_bench.reports.numbers import number
 from tread_bench.reports.row import Row
-
-_COLUMNS = 3
 
 
 def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
@@ -23,9 +22,8 @@ def break_even(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     routed = [line for line in lines if not _is_control(line)]
     if not any(len(line.points) > 1 for line in routed):
         return None
-    svg, further = style.save(_figure(lines))
     return Picture(
-        name=f"break_even{suffix}", title="Speed-up against tokens", svg=svg, further=further,
+        name=f"break_even{suffix}", title="Speed-up against tokens", files=style.save(_figure(lines)),
         headers=("row", "tokens", "images per step", "ideal", "achieved", "95 % low", "95 % high",
                  "step ms", "pays from"),
         table=[_numbers(line, point) for line in lines for point in line.points],
@@ -53,16 +51,11 @@ def _numbers(line: Line, point: Point) -> tuple[str, ...]:
 
 def _figure(lines: Sequence[Line]) -> Figure:
     architectures = list(dict.fromkeys(line.architecture for line in lines))
-    columns = min(_COLUMNS, len(architectures))
-    height = -(-len(architectures) // columns)
-    figure = Figure(figsize=(9.6, 3.6 * height), layout="constrained")
-    panels = list(figure.subplots(height, columns, squeeze=False, sharey=True).flat)
-    for name, axes in zip(architectures, panels, strict=False):
+    figure, panels = grid(len(architectures), 3.6, sharey=True)
+    for name, axes in zip(architectures, panels, strict=True):
         _panel(axes, [line for line in lines if line.architecture == name])
         axes.set_title(clean(name))
-    for unused in panels[len(architectures) :]:
-        unused.set_axis_off()
-    for axes in panels[::columns]:
+    for axes in panels[::GRID_COLUMNS]:
         axes.set_ylabel("speed-up of a training step", color=MUTED)
     return figure
 

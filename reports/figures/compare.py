@@ -29,9 +29,9 @@ def run_differences(found: Sequence[Difference], further: Sequence[Kind] = ()) -
     places = decimals(one.of.row.fid.mean for one in compared if one.of.row.fid)
     table = [(line_name(one, compared), words(one.fid, places), one.outcome) for one in compared]
     with style.theme(further):
-        svg, files = style.save(_figure(compared, places))
+        files = style.save(_figure(compared, places))
     return Picture(
-        name="run_differences", title="The same row in two runs", svg=svg, further=files, table=table,
+        name="run_differences", title="The same row in two runs", files=files, table=table,
         headers=("row", "difference in FID", "outcome"),
         description="Differences of FID between runs. " + "; ".join(f"{name}: {size}" for name, size, _ in table),
         caption="FID of the row in the later run minus that in the earlier one, with 95 % intervals: paired where both "

@@ -14,7 +14,7 @@ from tread_bench.core.numbers.statistics import Estimate, mean_interval
 from tread_bench.reports import equal_cost, requested
 from tread_bench.reports.equal_cost import SAME_COST, AtEqualCost, curve, seeds_of
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import logarithmic
+from tread_bench.reports.figures.drawing import grid, logarithmic
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number, scaled_macs
@@ -57,10 +57,10 @@ def fid_against_cost(rows: Sequence[Row], costs: Sequence[AtEqualCost] = (), suf
     shown = {id(rows[point.row]) for point in drawn}
     compared = [one for one in costs if id(one.row) in shown and (one.at_macs or one.at_time)]
     draw_panels = draw_by_architecture if several else draw
-    svg, further = style.save(draw_panels(rows, drawn, compared))
     places = decimals(point.fid.mean for point in points)
     return Picture(
-        name=f"fid_cost{suffix}", title="FID against training cost", svg=svg, further=further,
+        name=f"fid_cost{suffix}", title="FID against training cost",
+        files=style.save(draw_panels(rows, drawn, compared)),
         headers=("row", "iteration", f"training {unit}", "training s", "FID", "95 % interval"),
         table=[
             (rows[p.row].label, f"{p.iteration:,}", number(p.macs / divisor), number(p.seconds, 1),
@@ -118,21 +118,16 @@ def draw_by_architecture(rows: Sequence[Row], points: Sequence[Point], costs: Se
     # A grid of panels.
     divisor, unit = scaled_macs(max(point.macs for point in points))
     groups = list(dict.fromkeys(rows[point.row].group for point in points))
-    columns = min(3, len(groups))
-    lines = -(-len(groups) // columns)
-    figure = Figure(figsize=(9.6, 2.7 * lines), layout="constrained")
-    panels = figure.subplots(lines, columns, squeeze=False).flat
+    figure, panels = grid(len(groups), 2.7)
 
-    # One for each architecture; what is left of the grid stays empty.
-    for group, axes in zip(groups, panels, strict=False):
+    # One for each architecture.
+    for group, axes in zip(groups, panels, strict=True):
         own = [point for point in points if rows[point.row].group == group]
         _panel(axes, rows, own, "macs", divisor)
         _compared(axes, rows, own, costs, "macs", divisor)
         _style_axes(axes)
         axes.set_title(clean(next(row.architecture for row in rows if row.group == group)))
         axes.legend(loc="lower left", fontsize=8)
-    for unused in list(panels):
-        unused.set_axis_off()
     figure.supxlabel(f"training cost in {unit}", color=MUTED, size=9)
     figure.supylabel("FID", color=MUTED, size=9)
     return figure

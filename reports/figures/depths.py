@@ -23,9 +23,8 @@ def depths(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not lines:
         return None
     places = decimals(row.fid.mean for line in lines for row, _ in line.points if row.fid)
-    svg, further = style.save(_figure(lines))
     return Picture(
-        name=f"depths{suffix}", title="Routes over depths", svg=svg, further=further, is_open=True,
+        name=f"depths{suffix}", title="Routes over depths", files=style.save(_figure(lines)), is_open=True,
         headers=("rule", "blocks", "routes", "FID", "95 % interval", "difference to own dense", "95 % interval",
                  "seeds", "ideal speed-up"),
         table=[_numbers(line, row, difference, places) for line in lines for row, difference in line.points],

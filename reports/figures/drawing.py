@@ -6,14 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tread_bench.core.numbers.statistics import Estimate
-from tread_bench.reports.figures.style import BETTER, MUTED, SURFACE, WORSE
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, SURFACE, WORSE
 from tread_bench.reports.numbers import DASH, interval, number
 from tread_bench.reports.row import Row
 from tread_bench.reports.verdict import outcome
+
+GRID_COLUMNS = 3
 
 
 def words(estimate: Estimate | None, places: int, signed: bool = True, nothing: str = "no pair") -> str:
@@ -54,6 +57,15 @@ def dot(axes: Axes, y: float, mean: float, bounds: tuple[float, float] | None, c
     axes.plot([mean], [y], marker="o", markersize=6, color=colour, markeredgecolor=SURFACE, markeredgewidth=0.8)
 
 
+def speed_up(axes: Axes, y: float, row: Row) -> None:
+    """The measured speed-up of a training step in a forest, with a tick at the ideal one."""
+    if ideal := row.cost("ideal_speedup"):
+        axes.plot([ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
+    if row.speedup:
+        ratio, low, high = row.speedup
+        dot(axes, y, ratio, (low, high), INK)
+
+
 def upright(axes: Axes, x: float, estimate: Estimate, colour: str, marker: str, values: Iterable[float] = ()) -> None:
     """Mean and interval over x, the seeds' values as small points beside them."""
     values = list(values)
@@ -64,6 +76,18 @@ def upright(axes: Axes, x: float, estimate: Estimate, colour: str, marker: str, 
         axes.plot([x, x], estimate.bounds, color=colour, linewidth=1.6, solid_capstyle="butt")
     axes.plot([x], [estimate.mean], color=colour, marker=marker, markersize=7, markeredgecolor=SURFACE,
               markeredgewidth=0.8, linestyle="none")  # fmt: skip
+
+
+def grid(
+    count: int, high: float, below: float = 0.0, wide: float = 9.6, columns: int = GRID_COLUMNS, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """So many panels, the columns of a line side by side, each line `high` inches; with room below all lines."""
+    lines = -(-count // columns)
+    figure = Figure(figsize=(wide, high * lines + below), layout="constrained")
+    panels = list(figure.subplots(lines, min(columns, count), squeeze=False, **shared).flat)
+    for unused in panels[count:]:
+        unused.set_axis_off()
+    return figure, panels[:count]
 
 
 def logarithmic(axes: Axes) -> None:

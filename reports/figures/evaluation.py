@@ -57,13 +57,12 @@ def _fit(row: EvaluatedFigure, title: str) -> Picture:
     axes.set_xticks([0, *(1 / count for count in counts)], [_INFINITY, *(f"{count:,}" for count in counts)])
     axes.set_xlim(-0.04 * at.max(), 1.05 * at.max())
     axes.set(xlabel="images, in equal steps of 1 / images", ylabel=clean(row.title.rstrip(_INFINITY)))
-    svg, further = style.save(figure)
 
     places = decimals([*values, row.value])
     lines = [(f"{point.images:,}", number(point.value, places), "") for point in row.points]
     between = "" if row.low is None else f"{number(row.low, places)} to {number(row.high, places)}"
     return Picture(
-        name=_name("fit", row), title=f"Fit of {title}", svg=svg, further=further,
+        name=_name("fit", row), title=f"Fit of {title}", files=style.save(figure),
         headers=("images", "figure", "95 % interval"),
         table=[*lines, (f"{_INFINITY}, extrapolated", number(row.value, places), between)],
         description=f"{title} over 1 / images, {number(row.value, places)} where the line reaches infinitely many. "
@@ -97,12 +96,11 @@ def _classes(row: EvaluatedFigure, title: str) -> Picture:
     axes.set_xlim(left=min(0.0, *row.parts.values()))
     axes.grid(axis="y", visible=False)
     axes.tick_params(axis="y", length=0)
-    svg, further = style.save(figure)
 
     left_out = len(ordered) - len(shown)
     some = f" Drawn are the {len(shown)} classes at the two ends; the table has all {len(ordered):,}."
     return Picture(
-        name=_name("classes", row), title=f"Classes of {title}", svg=svg, further=further,
+        name=_name("classes", row), title=f"Classes of {title}", files=style.save(figure),
         headers=("class", "figure"),
         table=[(name, number(value, places)) for name, value in ordered],
         description=f"{title} of each class. " + "; ".join(f"{name}: {number(v, places)}" for name, v in shown),

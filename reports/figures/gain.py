@@ -13,7 +13,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture, what_differs
 from tread_bench.reports.depths import lines_of as depth_lines
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, style_forest, tone, tones, words
+from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, tone, tones, words
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, number
 from tread_bench.reports.published import gain_note, published_gain
@@ -38,9 +38,9 @@ def routing_gain(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if len({line.row.group for line in lines}) < 2 or (_kind(rows) == "architecture" and depth_lines(rows)):
         return None  # depths of one family have a picture of their own
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, further = style.save(_figure(lines, places))
     return Picture(
-        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", svg=svg, further=further, is_open=True,
+        name=f"routing_gain{suffix}", title=f"Gain of routing by {_kind(rows)}", is_open=True,
+        files=style.save(_figure(lines, places)),
         headers=("row", "parameters", "FID, dense → routed", "difference [95 %]", "seeds", "speed-up [95 %]", "ideal",
                  "published, another protocol"),
         table=[_numbers(line, rows, places) for line in lines],
@@ -102,7 +102,7 @@ def _figure(lines: Sequence[_Line], places: int) -> Figure:
             _name(names, line)
             if line.difference:
                 dot(forest, line.y, line.difference.mean, line.difference.bounds, tone(line.row))
-            _speed(speed, line)
+            speed_up(speed, line.y, line.row)
             colour = INK if line.difference else MUTED
             texts.text(0.05, line.y, words(line.difference, places), va="center", color=colour)
             published = published_gain(line.row)
@@ -140,15 +140,6 @@ def _name(axes: Axes, line: _Line) -> None:
     if line.leads:
         axes.text(0, line.y, clean(line.row.architecture, 16), va="center", size=10)
     axes.text(right, line.y, clean(line.row.short_label, 26), va="center", ha="right", color=MUTED)
-
-
-def _speed(axes: Axes, line: _Line) -> None:
-    ideal = line.row.cost("ideal_speedup")
-    if ideal:
-        axes.plot([ideal], [line.y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
-    if line.row.speedup:
-        ratio, low, high = line.row.speedup
-        dot(axes, line.y, ratio, (low, high), INK)
 
 
 def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line]) -> None:

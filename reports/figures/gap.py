@@ -57,9 +57,8 @@ def gap(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(point.loss.mean for point in points) + 1
     found = _with_rates(points)
     of_guidance = "; ".join(f"{own[0].row.label}: {_pair(rates)}" for own, rates in found)
-    svg, further = style.save(_figure(found))
     return Picture(
-        name=f"gap{suffix}", title="Gap between training and inference", svg=svg, further=further,
+        name=f"gap{suffix}", title="Gap between training and inference", files=style.save(_figure(found)),
         headers=("row", "rate γ", "validation loss", "95 % interval", "beyond dense", "95 % interval", "seeds",
                  "branch of Sparse Guidance", "mean similarity", "lowest of a block"),
         table=[_numbers(point, places, rates) for own, rates in found for point in own],

@@ -36,9 +36,8 @@ def gradients(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not known:
         return None
     drawn, left_out = drawn_of(known, lambda curves: curves.row)
-    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"gradients{suffix}", title="Gradient per block", svg=svg, further=further, table=_table(known),
+        name=f"gradients{suffix}", title="Gradient per block", files=style.save(_figure(drawn)), table=_table(known),
         headers=("row", "block", "on a route", "training loss", "95 % interval", "dense loss", "95 % interval",
                  "training / dense"),
         description="Line charts of the norm of the loss gradient over each block’s parameters. "

@@ -10,14 +10,13 @@ from matplotlib.figure import Figure
 
 from tread_bench.reports import requested
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, logarithmic, upright
+from tread_bench.reports.figures.drawing import GRID_COLUMNS, cells, grid, logarithmic, upright
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean
 from tread_bench.reports.guidance import Checkpoint, checkpoints, fid_of
 from tread_bench.reports.numbers import DASH, decimals, number
 from tread_bench.reports.published import guidance_note, published_guidance, stands_beside_published
 from tread_bench.reports.row import Row
 
-_COLUMNS = 3
 _IN_LEGEND = 2
 _ASIDE = 0.012  # of scale, between two rules, so that their intervals do not hide each other
 _Look = tuple[str, str, str]  # colour, marker, line
@@ -30,9 +29,8 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     is_judged = stands_beside_published(rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, further = style.save(_figure(found))
     return Picture(
-        name=f"guidance{suffix}", title="Guidance", svg=svg, further=further,
+        name=f"guidance{suffix}", title="Guidance", files=style.save(_figure(found)),
         headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
                  "seeds", "GMACs per image", "MACs, no guidance = 1"),
         table=[line for made in found for line in _numbers(made, places)],
@@ -88,22 +86,16 @@ def _figure(found: Sequence[Checkpoint]) -> Figure:
         for k, (rule, look) in enumerate(zip(rules, style.looks([False] * len(rules)), strict=True))
     }
     has_published = stands_beside_published(_guided(found))
-    count = len(found) + has_published
-    columns = min(_COLUMNS, count)
-    lines = -(-count // columns)
 
     # A panel for each checkpoint, and one for what was published.
-    figure = Figure(figsize=(9.6, 3.5 * lines + 0.22 * (len(rules) // _IN_LEGEND + 1)), layout="constrained")
-    panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    figure, panels = grid(len(found) + has_published, 3.5, below=0.22 * (len(rules) // _IN_LEGEND + 1))
     for k, (made, axes) in enumerate(zip(found, panels, strict=False)):
         _panel(axes, made, looks)
         _limit(axes, found)
-        axes.tick_params(labelleft=k % columns == 0)
+        axes.tick_params(labelleft=k % GRID_COLUMNS == 0)
         axes.set_xlabel("scale (1 is the strong branch alone)", color=MUTED)
     if has_published:
-        _published_panel(panels[len(found)])
-    for unused in panels[count:]:
-        unused.set_axis_off()
+        _published_panel(panels[-1])
     panels[0].set_ylabel("FID (lower is better)", color=MUTED)
     _legend(figure, looks)
     return figure

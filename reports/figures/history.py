@@ -97,10 +97,9 @@ def _axis(series: Sequence[Series], runs: Sequence[Run]) -> _Axis:
 
 
 def _picture(name: str, title: str, series: Sequence[Series], axis: _Axis, is_folded: bool) -> Picture:
-    svg, further = style.save(_figure(series, axis))
     each = "; ".join(f"{series_name(one)}: {_changes(one, axis)}" for one in series)
     return Picture(
-        name=name, svg=svg, further=further, is_folded=is_folded,
+        name=name, files=style.save(_figure(series, axis)), is_folded=is_folded,
         title=f"{title}: {len(series)} series without a change" if is_folded else title,
         headers=("commit", "day", *(series_name(one) for one in series)),
         table=_table(series, axis),

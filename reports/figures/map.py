@@ -62,7 +62,6 @@ def _is_map(rows: Sequence[Row]) -> bool:
 
 def _picture(found: dict[float, list[Row]], basis: Basis, places: int, suffix: str) -> Picture:
     rows = [row for members in found.values() for row in members]
-    svg, further = style.save(_figure(found, basis, places))
     table = [
         (row.label, str(row.spans[0][0]), str(row.spans[0][1]), f"{parse_routes(row.first.routes)[0].rate:g}",
          words(basis.shown(row), places), "yes" if basis.is_best(row) else DASH)
@@ -70,8 +69,8 @@ def _picture(found: dict[float, list[Row]], basis: Basis, places: int, suffix: s
     ]  # fmt: skip
     is_smoke = any(row.is_smoke for row in rows)
     return Picture(
-        name=f"placement_map{basis.suffix}{suffix}", title="Start and end of the route", svg=svg, further=further,
-        table=table, basis=basis.words,
+        name=f"placement_map{basis.suffix}{suffix}", title="Start and end of the route",
+        files=style.save(_figure(found, basis, places)), table=table, basis=basis.words,
         headers=("row", "first block", "last block", "rate", f"FID difference at {basis.words} [95 %]",
                  "not distinguishable from the best"),
         description=f"FID difference to dense at {basis.words} by the first and last block of the route. "

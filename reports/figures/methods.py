@@ -14,7 +14,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import dot, style_forest, words
+from tread_bench.reports.figures.drawing import dot, speed_up, style_forest, words
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, decimals, millions, names, number
@@ -49,10 +49,9 @@ def methods(rows: Sequence[Row], bases: Sequence[Basis], suffix: str = "") -> li
 def _picture(rows: Sequence[Row], lines: Sequence[_Line], basis: Basis, suffix: str) -> Picture:
     places = decimals(row.fid.mean for row in rows if row.fid)
     drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
-    svg, further = style.save(_figure(drawn, places, basis))
     return Picture(
-        name=f"methods{basis.suffix}{suffix}", title=_title(lines), svg=svg, further=further, basis=basis.words,
-        is_open=_title(lines) == "Methods",
+        name=f"methods{basis.suffix}{suffix}", title=_title(lines), basis=basis.words,
+        files=style.save(_figure(drawn, places, basis)), is_open=_title(lines) == "Methods",
         headers=("row", "method", "FID difference to dense [95 %]", "published FID, another protocol", "seeds",
                  "parameters of the method", "parameters of auxiliary losses", "training MACs, dense = 1",
                  "MACs when sampling, dense = 1", "speed-up [95 %]", "ideal"),
@@ -104,12 +103,6 @@ def _title(lines: Sequence[_Line]) -> str:
     return "Methods" if len(methods - {PLAINLY_DENSE.name}) > 1 else "Schedules"
 
 
-def extra_params(row: Row) -> float | None:
-    """Those of the method and of its auxiliary losses, which the backbone does not have."""
-    parts = [row.cost(name) for name in ("method_params", "auxiliary_params")]
-    return None if row.cost("params") is None else sum(part or 0 for part in parts)
-
-
 def _taught(lines: Sequence[_Line]) -> str:
     """Whose FID says little."""
     taught = [line.row.short_label for line in lines if line.row.is_judged_by_teacher]
@@ -117,9 +110,9 @@ def _taught(lines: Sequence[_Line]) -> str:
 
 
 def _extra(row: Row) -> str:
-    extra = extra_params(row)
+    extra = row.extra_params
     params = row.cost("params")
-    if extra is None or params is None:
+    if params is None:
         return "extra parameters not counted"
     if not extra:
         return "no extra parameters"
@@ -157,7 +150,7 @@ def _figure(lines: Sequence[_Line], places: int, basis: Basis) -> Figure:
             difference.text(0.05, y, words(line.difference, places), va="center", color=colour)
             extra.text(0.05, y, _extra(line.row).replace(" parameters", ""), va="center", color=INK)
             macs.text(0.05, y, f"{number(line.macs)} ×", va="center", color=INK)
-            _speed(speed, y, line.row)
+            speed_up(speed, y, line.row)
 
     # Titles of the columns.
     for axes, title in ((difference, "ΔFID [95 % interval]"), (extra, "extra parameters"), (macs, "train MACs")):
@@ -180,15 +173,6 @@ def _axes(lines: Sequence[_Line]) -> tuple[Figure, list[Axes]]:
         axes.set_axis_off()
         axes.set_xlim(0, extent)
     return figure, found
-
-
-def _speed(axes: Axes, y: int, row: Row) -> None:
-    ideal = row.cost("ideal_speedup")
-    if ideal:
-        axes.plot([ideal], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
-    if row.speedup:
-        ratio, low, high = row.speedup
-        dot(axes, y, ratio, (low, high), INK)
 
 
 def _style_axes(forest: Axes, speed: Axes, lines: Sequence[_Line], basis: Basis) -> None:

@@ -64,12 +64,12 @@ def _picture(placed: Sequence[Row], basis: Basis | None, suffix: str) -> Picture
     places = decimals(row.fid.mean for row in placed if row.fid)
     lines = [_line(row, basis, places) for row in placed]
     drawn, left_out = drawn_of(lines, lambda line: line.row, _MOST)
-    svg, further = style.save(_figure([list(part) for _, part in groupby(drawn, lambda line: line.row.group)], basis))
+    parts = [list(part) for _, part in groupby(drawn, lambda line: line.row.group)]
     what = f"FID difference to dense at {basis.words}" if basis else "FID"
     added = ("FID difference", "95 % interval", "published") if basis else ()
     return Picture(
-        name=f"route_placement{basis.suffix if basis else ''}{suffix}", title="Route placement", svg=svg,
-        further=further, basis=basis.words if basis else "",
+        name=f"route_placement{basis.suffix if basis else ''}{suffix}", title="Route placement",
+        files=style.save(_figure(parts, basis)), basis=basis.words if basis else "",
         headers=("row", "FID", "95 % interval", *added),
         table=[_numbers(line, basis, places) for line in lines],
         description=f"One bar per route from its first to its last block, with its {what} and 95 % interval. "

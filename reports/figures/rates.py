@@ -12,7 +12,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.reports import requested
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import cells, upright
+from tread_bench.reports.figures.drawing import cells, grid, upright
 from tread_bench.reports.figures.style import INK, MUTED, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, number
 from tread_bench.reports.published import published_rates, rates_note, stands_beside_published
@@ -38,9 +38,8 @@ def rates(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     has_routing = any(requested.is_plain_routing(row.first) for line in lines for _, row in line.rows)
     published = published_rates() if has_routing and stands_beside_published(rows) else {}
     drawn = _first_by_rank(lines)
-    svg, further = style.save(_figure(drawn, published))
     return Picture(
-        name=f"rates{suffix}", title="FID against bypass rate", svg=svg, further=further,
+        name=f"rates{suffix}", title="FID against bypass rate", files=style.save(_figure(drawn, published)),
         headers=("row", "line", "rate", "FID", "95 % interval", "difference to dense", "95 % interval", "seeds",
                  *(("published, another protocol",) if published else ())),
         table=[_numbers(line, rate, row, places, published) for line in lines for rate, row in line.rows],
@@ -108,17 +107,12 @@ def _numbers(line: Line, rate: float, row: Row, places: int, published: dict[flo
 
 def _figure(lines: Sequence[Line], published: dict[float, float]) -> Figure:
     architectures = list(dict.fromkeys(line.architecture for line in lines))
-    count = len(architectures) + bool(published)
-    columns = min(3, count)
-    figure = Figure(figsize=(9.6, 3.4 * -(-count // columns)), layout="constrained")
-    panels = list(figure.subplots(-(-count // columns), columns, squeeze=False).flat)
+    figure, panels = grid(len(architectures) + bool(published), 3.4)
     for name, axes in zip(architectures, panels, strict=False):
         _panel(axes, [line for line in lines if line.architecture == name])
         axes.set_title(clean(name) or "this run")
     if published:
-        _published_panel(panels[count - 1], published)
-    for unused in panels[count:]:
-        unused.set_axis_off()
+        _published_panel(panels[-1], published)
     return figure
 
 

@@ -36,9 +36,8 @@ def schedules(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     places = decimals(point.fid.mean for point in points)
     drawn, left_out = drawn_of(points, lambda point: rows[point.row])
     shown = [rows[index] for index in dict.fromkeys(point.row for point in drawn)]
-    svg, further = style.save(_figure(rows, drawn))
     return Picture(
-        name=f"schedule{suffix}", title="FID over the schedule", svg=svg, further=further,
+        name=f"schedule{suffix}", title="FID over the schedule", files=style.save(_figure(rows, drawn)),
         headers=("row", "schedule", "iteration", "routed share", "FID", "95 % interval", "seeds"),
         table=[_numbers(rows[point.row], point, places) for point in points],
         description="FID over the iterations. " + "; ".join(f"{row.label}: {_schedule(row)}" for row in shown),

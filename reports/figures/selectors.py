@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
 from tread_bench.core.numbers.statistics import Estimate
 from tread_bench.reports.figures import style
+from tread_bench.reports.figures.drawing import grid
 from tread_bench.reports.figures.style import COLOURS, MARKERS, MUTED, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number
 from tread_bench.reports.row import Row
@@ -30,9 +31,8 @@ def selector_differences(rows: Sequence[Row], suffix: str = "") -> Picture | Non
     if not points:
         return None
     places = decimals(row.fid.mean for row in rows if row.fid)
-    svg, further = style.save(_figure(points))
     return Picture(
-        name=f"selectors{suffix}", title="Selectors", svg=svg, further=further,
+        name=f"selectors{suffix}", title="Selectors", files=style.save(_figure(points)),
         headers=("row", "selector", "routes", "FID difference to dense", "95 % interval", "seeds"),
         table=[
             (row.label, row.first.selector, row.first.routes, number(difference.mean, places, True),
@@ -56,15 +56,11 @@ def _figure(points: Sequence[_Point]) -> Figure:
     names = {point.row.first.selector for point in points}
     selectors = sorted(names, key=lambda name: (name != DEFAULT_SELECTOR, name))
     routes = list(dict.fromkeys(point.row.first.routes for point in points))
-    columns = min(_COLUMNS, len(backbones))
-    lines = -(-len(backbones) // columns)
-    height = lines * (0.3 * len(selectors) + 0.75) + 0.3
-    figure = Figure(figsize=(max(4.6, 2.4 * columns), height), layout="constrained")
-    panels = figure.subplots(lines, columns, sharey=True, sharex=True, squeeze=False).flat
-    for backbone, axes in zip(backbones, panels, strict=False):
+    high = 0.3 * len(selectors) + 0.75
+    wide = max(4.6, 2.4 * min(_COLUMNS, len(backbones)))
+    figure, panels = grid(len(backbones), high, below=0.3, wide=wide, columns=_COLUMNS, sharey=True, sharex=True)
+    for backbone, axes in zip(backbones, panels, strict=True):
         _panel(axes, [p for p in points if p.row.group.backbone == backbone], selectors, routes)
-    for unused in list(panels):
-        unused.set_axis_off()
     figure.supxlabel("FID difference to dense (left is better)", color=MUTED, size=9)
     if len(routes) > 1:
         found = [axes.get_legend_handles_labels() for axes in figure.axes]

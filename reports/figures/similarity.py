@@ -33,10 +33,9 @@ def similarities(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not means:
         return None
     drawn, left_out = drawn_of(means, itemgetter(0))
-    svg, further = style.save(_figure(drawn))
     table = [_numbers(row, mean) for row, mean in means]
     return Picture(
-        name=f"similarity{suffix}", title="Layer cosine similarity", svg=svg, further=further, table=table,
+        name=f"similarity{suffix}", title="Layer cosine similarity", files=style.save(_figure(drawn)), table=table,
         headers=("row", "blocks", "mean, neighbours inside a route", "mean, other neighbours"),
         description="Heat maps of the similarity between the outputs of all blocks. "
         + "; ".join(map(_words, drawn)),

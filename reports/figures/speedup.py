@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.drawing import dot, style_forest
+from tread_bench.reports.figures.drawing import speed_up, style_forest
 from tread_bench.reports.figures.panels import drawn_of
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, RULE, WORSE, Picture, clean, marks_of
+from tread_bench.reports.figures.style import BETTER, RULE, WORSE, Picture, clean, marks_of
 from tread_bench.reports.numbers import DASH, number
 from tread_bench.reports.row import Row
 
@@ -60,9 +60,9 @@ def speedups(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     if not any(step.row.spans for step in steps) or len({row.group for row in rows}) > 1:
         return None
     drawn, left_out = drawn_of(steps, lambda step: step.row, _MOST)
-    svg, further = style.save(_figure(drawn))
     return Picture(
-        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes", svg=svg, further=further,
+        name=f"speedup{suffix}", title="Achieved and ideal speed-up, and where the rest goes",
+        files=style.save(_figure(drawn)),
         headers=("row", "ideal speed-up", "achieved", "95 % low", "95 % high", "dense step ms", "ideal step ms",
                  "step ms", "overhead ms", "overhead, share of the ideal saving", "attention, share of forward MACs",
                  "data wait ms"),
@@ -101,8 +101,7 @@ def _figure(steps: Sequence[Step]) -> Figure:
     figure.subplots_adjust(left=left / width, right=0.985, top=1 - 0.5 / height, bottom=0.6 / height, wspace=0.08)
     for y, step in enumerate(steps):
         with marks_of(step.row.label, speed, parts):
-            speed.plot([step.ideal_speedup], [y], marker="|", markersize=12, markeredgewidth=1.8, color=MUTED)
-            dot(speed, y, step.achieved[0], step.achieved[1:], INK)
+            speed_up(speed, y, step.row)
             _parts(parts, y, step)
 
     # Axes and legend.

@@ -42,9 +42,8 @@ def step_parts(rows: Sequence[Row], suffix: str = "") -> Picture | None:
     drawn, left_out = drawn_of(known, lambda parts: parts.row, _MOST)
     occurring = [part for part in STEP_PARTS if any(parts.taken_ms.get(part) for parts in known)]
     most_beyond = "; ".join(filter(None, map(_most_beyond, drawn)))
-    svg, further = style.save(_figure(drawn, occurring))
     return Picture(
-        name=f"step_parts{suffix}", title="Where a training step goes", svg=svg, further=further,
+        name=f"step_parts{suffix}", title="Where a training step goes", files=style.save(_figure(drawn, occurring)),
         headers=("row", "step ms", *(f"{part} ms" for part in occurring), "ideal step ms",
                  *(f"{part} beyond ideal ms" for part in occurring)),
         table=[_numbers(parts, occurring) for parts in known],

@@ -97,11 +97,14 @@ class Picture:
     caption: str
     headers: tuple[str, ...]
     table: Sequence[tuple[str, ...]]
-    svg: bytes
-    further: Mapping[Kind, bytes]  # the other files that were requested
+    files: Mapping[str, bytes]  # by kind: the SVG, and others that were requested
     basis: str = ""  # what rows are compared at; the page switches between pictures of one title
     is_open: bool = False  # the page shows the table at once
     is_folded: bool = False  # the page shows the picture on demand
+
+    @property
+    def svg(self) -> bytes:
+        return self.files["svg"]
 
     @property
     def inline(self) -> Markup:
@@ -120,13 +123,13 @@ class Picture:
         return tips
 
 
-def save(figure: Figure) -> tuple[bytes, Mapping[Kind, bytes]]:
-    """Return the SVG and, by kind, the files that `theme` was asked for; the same figure gives the same bytes."""
+def save(figure: Figure) -> Mapping[str, bytes]:
+    """Return by kind the SVG and the files that `theme` was asked for; the same figure gives the same bytes."""
     for number, artist in enumerate(figure.findobj(lambda artist: (artist.get_gid() or "").startswith(_MARK))):
         artist.set_gid(f"{artist.get_gid()}~{number}")  # ids are unique within a file
-    svg = _saved(figure, "svg")
+    files = {"svg": _saved(figure, "svg")}
     figure.set_layout_engine("none")  # it is laid out now
-    return svg, {kind: _saved(figure, kind) for kind in _requested.get()}
+    return files | {kind: _saved(figure, kind) for kind in _requested.get()}
 
 
 def _saved(figure: Figure, kind: str) -> bytes:

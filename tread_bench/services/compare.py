@@ -27,19 +27,19 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     # What they say.
     from tread_bench.reports.compare import Run
     from tread_bench.reports.compare_page import compared, write
-    from tread_bench.reports.document import exported, write_export
+    from tread_bench.reports.document import write_export
     from tread_bench.reports.figures.style import FURTHER
 
     names = _names([source.path for source in sources])
     runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]
     made = compared(runs, FURTHER if export_to else ())
-    files = exported(export_to, made.tables, made.drawn) if export_to else {}
 
     # The page.
     left_out = [reason for source in sources for reason in source.unreadable.values()]
     with disk_errors_reported(out):
         write(made, runs, left_out, out)
-        write_export(files)
+        if export_to:
+            write_export(export_to, made.tables, made.drawn)
     return "\n".join([*made.sentences, str(out / "index.html")])
 
 
