@@ -54,8 +54,13 @@ def selective_scan(
     if reverse:
         u, delta, B, C = (x.flip(1) for x in (u, delta, B, C))
         z = z if z is None else z.flip(1)
-    scan = _mamba_ssm if kernel == "mamba_ssm" else selective_scan_torch
-    y = scan(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
+    if kernel == "mamba_ssm":
+        from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-untyped]
+
+        gate = None if z is None else z.mT
+        y = selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT
+    else:
+        y = selective_scan_torch(u, delta, A, B, C, D, z, delta_bias, delta_softplus)
     return y.flip(1) if reverse else y
 
 
@@ -65,20 +70,3 @@ def prepare_scan(kernel: str) -> None:
         from tread_bench.model.ops.cpu.scan_operator import prepare
 
         prepare()
-
-
-def _mamba_ssm(
-    u: Tensor,
-    delta: Tensor,
-    A: Tensor,
-    B: Tensor,
-    C: Tensor,
-    D: Tensor | None,
-    z: Tensor | None,
-    delta_bias: Tensor | None,
-    delta_softplus: bool,
-) -> Tensor:
-    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-untyped]
-
-    gate = None if z is None else z.mT
-    return selective_scan_fn(u.mT, delta.mT, A, B.mT, C.mT, D, gate, delta_bias, delta_softplus).mT

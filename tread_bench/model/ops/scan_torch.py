@@ -12,7 +12,8 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
+
+from tread_bench.model.ops.gradients import join_backward
 
 CHUNK = 16  # steps between stored states
 
@@ -42,11 +43,7 @@ def selective_scan_torch(
     return (y if z is None else y * F.silu(z.to(wide))).to(u.dtype)
 
 
-@torch.library.custom_op(
-    "tread_bench::selective_scan",
-    mutates_args=(),
-    schema="(Tensor u_LBD, Tensor delta_LBD, Tensor A, Tensor B_LBN, Tensor C_LBN) -> (Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::selective_scan", mutates_args=())
 def _scan(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor) -> tuple[Tensor, Tensor]:
     """y (L, B, D) and the states (ceil(L / CHUNK), B, N, D) before every CHUNK-th step."""
     y_LBD, states = _empty_outputs(u_LBD, A)
@@ -63,12 +60,7 @@ def _scan(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Ten
     return y_LBD, states
 
 
-@torch.library.custom_op(
-    "tread_bench::selective_scan_backward",
-    mutates_args=(),
-    schema="(Tensor grad_y, Tensor u_LBD, Tensor delta_LBD, Tensor A, Tensor B_LBN, Tensor C_LBN, Tensor states)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::selective_scan_backward", mutates_args=())
 def _scan_backward(
     grad_y: Tensor, u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor, states: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -129,34 +121,9 @@ def _(u_LBD: Tensor, delta_LBD: Tensor, A: Tensor, B_LBN: Tensor, C_LBN: Tensor)
     return _empty_outputs(u_LBD, A)
 
 
-@_scan_backward.register_fake
-def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(v) for v in inputs[:5])
-
-
-def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    ctx.save_for_backward(*inputs, output[1])
-    ctx.set_materialize_grads(False)  # only y has a gradient
-
-
-def _backward(ctx, grad_y, _grad_states):  # type: ignore[no-untyped-def]
-    if grad_y is None:
-        return (None,) * 5
-    return _scan_backward(grad_y.contiguous(), *ctx.saved_tensors)
-
-
-_scan.register_autograd(_backward, setup_context=_save)
-
-
-def forward_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+def scan_flops(u_shape, delta_shape, A_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Count three multiply-adds per token, channel and state, two flops each: a h, x B and C h."""
     return 2 * 3 * math.prod(u_shape) * A_shape[1]
 
 
-def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Count two gradients per product; recomputation does not count."""
-    return 2 * forward_flops(*shapes)
-
-
-register_flop_formula(torch.ops.tread_bench.selective_scan)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.selective_scan_backward)(backward_flops)
+join_backward("selective_scan", scan_flops)

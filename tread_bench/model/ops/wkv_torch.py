@@ -12,17 +12,14 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
+
+from tread_bench.model.ops.gradients import join_backward
 
 SAFE_SPREAD = 60.0  # e^-60 is 1e-26: what float32 loses below 1e-38 then changes no result
 MACS = 6  # per token and channel, for numerator and denominator: a decay on each side, and the token's own term
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv",
-    mutates_args=(),
-    schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv", mutates_args=())
 def bi_wkv_torch(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return y and its denominator (T, B, C), and the sums (sides, T, 2, B, C), which the backward pass needs."""
     if _one_scale_will_do(w, u, k_TBC):
@@ -36,12 +33,7 @@ def bi_wkv_torch(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Te
     return y.to(v_TBC.dtype), denominator.to(v_TBC.dtype), sums.to(v_TBC.dtype)
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv_backward",
-    mutates_args=(),
-    schema="(Tensor grad_y, Tensor w, Tensor u, Tensor k, Tensor v, Tensor y, Tensor denominator, Tensor sums)"
-    " -> (Tensor, Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv_backward", mutates_args=())
 def _bi_wkv_backward(
     grad_y: Tensor, w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor, y_TBC: Tensor, denominator: Tensor, sums: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -157,35 +149,10 @@ def _(w: Tensor, u: Tensor, k_TBC: Tensor, v_TBC: Tensor) -> tuple[Tensor, Tenso
     return torch.empty_like(v_TBC), torch.empty_like(v_TBC), v_TBC.new_empty(2, length, 2, *rest)
 
 
-@_bi_wkv_backward.register_fake
-def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(x) for x in inputs[:4])
-
-
-def _save(ctx, inputs, output):  # type: ignore[no-untyped-def]
-    ctx.save_for_backward(*inputs, *output)
-    ctx.set_materialize_grads(False)  # only y has a gradient
-
-
-def _backward(ctx, grad_y, _grad_denominator, _grad_sums):  # type: ignore[no-untyped-def]
-    if grad_y is None:
-        return (None,) * 4
-    return _bi_wkv_backward(grad_y.contiguous(), *ctx.saved_tensors)
-
-
-bi_wkv_torch.register_autograd(_backward, setup_context=_save)
-
-
-def forward_flops(w_shape, u_shape, k_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
+def wkv_flops(w_shape, u_shape, k_shape, *args, **kwargs) -> int:  # type: ignore[no-untyped-def]
     """Count two flops per multiply-add; exponentials and the division are elementwise and do not count."""
     length, batch, channels = k_shape
     return 2 * MACS * length * batch * channels
 
 
-def backward_flops(grad_shape, *shapes, **kwargs) -> int:  # type: ignore[no-untyped-def]
-    """Count two gradients per product; recomputation does not count."""
-    return 2 * forward_flops(*shapes)
-
-
-register_flop_formula(torch.ops.tread_bench.bi_wkv)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.bi_wkv_backward)(backward_flops)
+join_backward("bi_wkv", wkv_flops, needs_result=True)

@@ -11,9 +11,9 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
-from tread_bench.model.ops.wkv_torch import backward_flops, forward_flops
+from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.wkv_torch import wkv_flops
 
 CHANNELS = 32  # channels per program: one per thread of a warp
 
@@ -108,11 +108,7 @@ def _backward_kernel(
     tl.store(grad_u_BC + sample * C + channel, grad_u, inside)
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv_triton",
-    mutates_args=(),
-    schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv_triton", mutates_args=())
 def bi_wkv_triton(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return y, its denominator and the logarithm of the denominator's divisor, (B, T, C) each."""
     if not v_BTC.is_cuda and isinstance(_forward_kernel, triton.runtime.JITFunction):  # compiled, not interpreted
@@ -122,12 +118,7 @@ def bi_wkv_triton(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[T
     return outputs
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv_triton_backward",
-    mutates_args=(),
-    schema="(Tensor grad_y, Tensor w, Tensor u, Tensor k, Tensor v, Tensor y, Tensor denominator, Tensor scale)"
-    " -> (Tensor, Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv_triton_backward", mutates_args=())
 def _backward_op(
     grad_y: Tensor, w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor, y: Tensor, denominator: Tensor, scale: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -151,19 +142,4 @@ def _(w: Tensor, u: Tensor, k_BTC: Tensor, v_BTC: Tensor) -> tuple[Tensor, ...]:
     return tuple(torch.empty_like(v_BTC) for _ in range(3))
 
 
-@_backward_op.register_fake
-def _(grad_y: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(x) for x in inputs[:4])
-
-
-def _save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs, *output)
-
-
-def _backward(ctx, grad_y, _grad_denominator, _grad_scale):
-    return _backward_op(grad_y.contiguous(), *ctx.saved_tensors)
-
-
-bi_wkv_triton.register_autograd(_backward, setup_context=_save)
-register_flop_formula(torch.ops.tread_bench.bi_wkv_triton)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.bi_wkv_triton_backward)(backward_flops)
+join_backward("bi_wkv_triton", wkv_flops, needs_result=True)

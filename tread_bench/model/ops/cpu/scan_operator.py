@@ -12,12 +12,12 @@ from functools import cache, partial
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
 from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
 from tread_bench.model.ops.cpu.conv import conv_kernels
 from tread_bench.model.ops.cpu.scan import CHUNK, scan_kernels
-from tread_bench.model.ops.scan_torch import backward_flops, forward_flops
+from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.scan_torch import scan_flops
 
 
 def selective_scan_numba(
@@ -65,8 +65,9 @@ def prepare() -> None:
     """Compile, or load from the disk, what float32 needs."""
     zeros = partial(torch.zeros, dtype=torch.float32, device="cpu")
     x, square, row = zeros(1, 1, 1), zeros(1, 1), zeros(1)
-    inputs = (x, x, square, x, x, row, x, row, True, False)
-    _scan_backward(x, *inputs, *_scan(*inputs)[1:])
+    tensors = (x, x, square, x, x, row, x, row)
+    y, *kept = _scan(*tensors, True, False)
+    _scan_backward(y, *tensors, *kept, True, False)
     _conv_backward(_conv(x, square, row, False), x, square, row, False)
 
 
@@ -82,12 +83,7 @@ def _checked(expected: dict[str, tuple[Tensor, tuple[int, ...]]]) -> list[Tensor
     return [tensor.to(wide).contiguous() for tensor, _ in expected.values()]
 
 
-@torch.library.custom_op(
-    "tread_bench::selective_scan_numba",
-    mutates_args=(),
-    schema="(Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tensor z, Tensor bias, bool soft,"
-    " bool reverse) -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::selective_scan_numba", mutates_args=())
 def _scan(
     u: Tensor,
     delta: Tensor,
@@ -108,17 +104,11 @@ def _scan(
     return outputs
 
 
-@torch.library.custom_op(
-    "tread_bench::selective_scan_numba_backward",
-    mutates_args=(),
-    schema="(Tensor grad, Tensor u, Tensor delta, Tensor A, Tensor B, Tensor C, Tensor D, Tensor z, Tensor bias,"
-    " bool soft, bool reverse, Tensor y, Tensor states)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::selective_scan_numba_backward", mutates_args=())
 def _scan_backward(
     grad: Tensor, u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, z: Tensor, bias: Tensor,
-    soft: bool, reverse: bool, y: Tensor, states: Tensor,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    y: Tensor, states: Tensor, soft: bool, reverse: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Gradients of the eight tensors; those that samples or blocks of channels share are summed here."""
     batch, (blocks, _) = len(u), blocks_of(u.shape[2])
     inputs = arrays(grad, u, delta, A.T.contiguous(), B, C, D, z, bias)
@@ -132,11 +122,7 @@ def _scan_backward(
     return grad_u, grad_delta, *shared, grad_z, grad_bias.sum(0)
 
 
-@torch.library.custom_op(
-    "tread_bench::causal_conv_numba",
-    mutates_args=(),
-    schema="(Tensor x, Tensor weight, Tensor bias, bool reverse) -> Tensor",
-)
+@torch.library.custom_op("tread_bench::causal_conv_numba", mutates_args=())
 def _conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
     """(B, L, D)."""
     y, (forward, _) = torch.empty_like(x), conv_kernels(real_of(x))
@@ -144,11 +130,7 @@ def _conv(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
     return y
 
 
-@torch.library.custom_op(
-    "tread_bench::causal_conv_numba_backward",
-    mutates_args=(),
-    schema="(Tensor grad, Tensor x, Tensor weight, Tensor bias, bool reverse) -> (Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::causal_conv_numba_backward", mutates_args=())
 def _conv_backward(
     grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, reverse: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,47 +155,9 @@ def _(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor, z: T
     return _empty_outputs(u, A, z)
 
 
-@_scan_backward.register_fake
-def _(grad: Tensor, *rest):
-    return tuple(torch.empty_like(v) for v in rest[:8])
-
-
 @_conv.register_fake
 def _(x: Tensor, weight: Tensor, bias: Tensor, reverse: bool) -> Tensor:
     return torch.empty_like(x)
-
-
-@_conv_backward.register_fake
-def _(grad: Tensor, x: Tensor, weight: Tensor, bias: Tensor, reverse: bool):
-    return torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
-
-
-def _save_scan(ctx, inputs, output):
-    *tensors, ctx.soft, ctx.reverse = inputs
-    ctx.save_for_backward(*tensors, *output[1:])
-    ctx.set_materialize_grads(False)  # only the result has one
-
-
-def _back_scan(ctx, grad, _grad_y, _grad_states):
-    if grad is None:
-        return (None,) * 10
-    *tensors, y, states = ctx.saved_tensors
-    return *_scan_backward(grad.contiguous(), *tensors, ctx.soft, ctx.reverse, y, states), None, None
-
-
-def _save_conv(ctx, inputs, output):
-    *tensors, ctx.reverse = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _back_conv(ctx, grad):
-    return *_conv_backward(grad.contiguous(), *ctx.saved_tensors, ctx.reverse), None
-
-
-_scan.register_autograd(_back_scan, setup_context=_save_scan)
-_conv.register_autograd(_back_conv, setup_context=_save_conv)
-register_flop_formula(torch.ops.tread_bench.selective_scan_numba)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.selective_scan_numba_backward)(backward_flops)
 
 
 def conv_flops(x_shape, weight_shape, *args, **kwargs) -> int:
@@ -221,10 +165,5 @@ def conv_flops(x_shape, weight_shape, *args, **kwargs) -> int:
     return 2 * x_shape[0] * (x_shape[1] + weight_shape[1] - 1) * math.prod(weight_shape)
 
 
-def conv_backward_flops(grad_shape, *shapes, **kwargs) -> int:
-    """Each product has two gradients."""
-    return 2 * conv_flops(*shapes)
-
-
-register_flop_formula(torch.ops.tread_bench.causal_conv_numba)(conv_flops)
-register_flop_formula(torch.ops.tread_bench.causal_conv_numba_backward)(conv_backward_flops)
+join_backward("selective_scan_numba", scan_flops)
+join_backward("causal_conv_numba", conv_flops)

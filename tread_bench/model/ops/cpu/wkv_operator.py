@@ -10,23 +10,14 @@ from functools import cache
 
 import torch
 from torch import Tensor
-from torch.utils.flop_counter import register_flop_formula
 
 from tread_bench.model.ops.cpu.compiling import arrays, blocks_of, real_of, run_blocks
 from tread_bench.model.ops.cpu.wkv import wkv_kernels
-from tread_bench.model.ops.wkv_torch import (
-    backward_flops,
-    forward_flops,
-    gradients_with_running_scales,
-    with_running_scales,
-)
+from tread_bench.model.ops.gradients import join_backward
+from tread_bench.model.ops.wkv_torch import gradients_with_running_scales, with_running_scales, wkv_flops
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv_numba",
-    mutates_args=(),
-    schema="(Tensor w, Tensor u, Tensor k, Tensor v) -> (Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv_numba", mutates_args=())
 def bi_wkv_numba(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """y, and for each sample and block of channels in how many of them exponents spread too far."""
     if k.shape != v.shape or not w.shape == u.shape == k.shape[2:]:
@@ -41,11 +32,7 @@ def bi_wkv_numba(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Te
     return y, unsafe
 
 
-@torch.library.custom_op(
-    "tread_bench::bi_wkv_numba_backward",
-    mutates_args=(),
-    schema="(Tensor grad, Tensor w, Tensor u, Tensor k, Tensor v, Tensor unsafe) -> (Tensor, Tensor, Tensor, Tensor)",
-)
+@torch.library.custom_op("tread_bench::bi_wkv_numba_backward", mutates_args=())
 def _backward_op(
     grad: Tensor, w: Tensor, u: Tensor, k: Tensor, v: Tensor, unsafe: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -84,22 +71,4 @@ def _(w: Tensor, u: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return _empty_outputs(v)
 
 
-@_backward_op.register_fake
-def _(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(x) for x in inputs[:4])
-
-
-def _save(ctx, inputs, output):
-    ctx.save_for_backward(*inputs, output[1])
-    ctx.set_materialize_grads(False)  # only y has one
-
-
-def _backward(ctx, grad, _grad_unsafe):
-    if grad is None:
-        return (None,) * 4
-    return _backward_op(grad.contiguous(), *ctx.saved_tensors)
-
-
-bi_wkv_numba.register_autograd(_backward, setup_context=_save)
-register_flop_formula(torch.ops.tread_bench.bi_wkv_numba)(forward_flops)
-register_flop_formula(torch.ops.tread_bench.bi_wkv_numba_backward)(backward_flops)
+join_backward("bi_wkv_numba", wkv_flops)

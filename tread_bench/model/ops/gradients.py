@@ -1,0 +1,49 @@
+"""Operators of this package whose backward pass is an operator too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import register_flop_formula
+
+
+def join_backward(name: str, flops: Callable[..., int], needs_result: bool = False) -> None:
+    """Let the operator `<name>_backward` compute the gradients of `name`'s result, its first output.
+
+    It takes the result's gradient, the tensors that `name` takes, the outputs of `name` and its other arguments, in
+    this order, and returns a gradient for each of these tensors.
+
+    Args:
+        flops: (shapes of the inputs) -> flops of the forward pass. The backward pass has two gradients for each
+            product; what it computes again does not count.
+        needs_result: the backward operator takes the result too; otherwise only the outputs behind it.
+    """
+    backward = getattr(torch.ops.tread_bench, f"{name}_backward")
+    count = len(backward.default._schema.returns)
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        outputs = output if isinstance(output, tuple) else (output,)
+        ctx.save_for_backward(*inputs[:count], *outputs[0 if needs_result else 1 :])
+        ctx.others = inputs[count:]
+        ctx.set_materialize_grads(False)  # only the result has a gradient
+
+    def differentiate(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+        unchanged = [None] * len(ctx.others)
+        if grad is None:
+            return *[None] * count, *unchanged
+        return *backward(grad.contiguous(), *ctx.saved_tensors, *ctx.others), *unchanged
+
+    torch.library.register_autograd(f"tread_bench::{name}", differentiate, setup_context=save)
+    register_flop_formula(getattr(torch.ops.tread_bench, name))(flops)
+
+    @torch.library.register_fake(f"tread_bench::{name}_backward")
+    def _(grad: Tensor, *inputs: Any) -> Any:
+        gradients = tuple(torch.empty_like(x) for x in inputs[:count])
+        return gradients if count > 1 else gradients[0]
+
+    @register_flop_formula(backward)
+    def _(grad_shape: Any, *shapes: Any, **options: Any) -> int:
+        return 2 * flops(*shapes, **options)
