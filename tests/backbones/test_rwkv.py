@@ -8,10 +8,10 @@ import torch
 
 from tests.backbones import networks
 from tests.backbones.networks import drawn, inputs
+from tests.model.ops.wkv_reference import bi_wkv_reference
 from tread_bench import Route, create_backbone
 from tread_bench.core.describe.families import make_spec
 from tread_bench.model.ops.qshift import q_shift
-from tread_bench.model.ops.wkv_reference import bi_wkv_reference
 
 FAMILY = "DRWKV"
 SMALL, ROUTES = networks.SMALL[FAMILY], networks.ROUTES[FAMILY]

@@ -11,7 +11,7 @@ from benchmarks.peers import fid
 from benchmarks.peers.wkv import two_scans
 from benchmarks.processes import CHECKOUT
 from benchmarks.rows.training import dit_s2, embedded, plain_steps, plain_training, same_losses, steps_of, trainer_of
-from tread_bench.model.ops.wkv_reference import bi_wkv_reference
+from tests.model.ops.wkv_reference import bi_wkv_reference
 
 
 def loss_and_gradients(training):

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from tread_bench.model.ops.scan import selective_scan
-from tread_bench.model.ops.scan_reference import selective_scan_reference
 from tread_bench.model.ops.scan_torch import CHUNK
 
 NAMES = ("u", "delta", "A", "B", "C", "D", "z", "delta_bias")
@@ -31,6 +30,30 @@ def inputs(length, batch=3, channels=5, states=4):
     A = -torch.rand(channels, states, generator=generator, dtype=torch.float64) * 4 - 0.1
     shapes = [wide, wide, None, narrow, narrow, (channels,), wide, (channels,)]
     return tuple(A if shape is None else normal(*shape) for shape in shapes)
+
+
+def selective_scan_reference(u, delta, A, B, C, D=None, z=None, delta_bias=None, delta_softplus=False, reverse=False):
+    """The recurrence step by step, in the inputs' dtype."""
+    # Step sizes.
+    if delta_bias is not None:
+        delta = delta + delta_bias
+    if delta_softplus:
+        delta = F.softplus(delta)
+
+    # The recurrence h = exp(delta A) h + delta u B, y = C h, token by token.
+    h_BDN = u.new_zeros(len(u), *A.shape)
+    outputs = []
+    steps = list(zip(u.unbind(1), delta.unbind(1), B.unbind(1), C.unbind(1), strict=True))
+    for u_t, delta_t, B_t, C_t in reversed(steps) if reverse else steps:
+        a_t = torch.exp(delta_t[:, :, None] * A)
+        h_BDN = a_t * h_BDN + (delta_t * u_t)[:, :, None] * B_t[:, None, :]
+        outputs.append((h_BDN * C_t[:, None, :]).sum(2))
+    y = torch.stack(outputs[::-1] if reverse else outputs, dim=1)
+
+    # The skip and the gate.
+    if D is not None:
+        y = y + D * u
+    return y if z is None else y * F.silu(z)
 
 
 def output_and_gradients(scan, values, **options):

@@ -13,9 +13,10 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.model.ops import wkv_reference
+from tests.model.ops.wkv_reference import bi_wkv_reference, inputs, relative_errors, with_gradients
 from tread_bench.model.ops import wkv_torch
 from tread_bench.model.ops.wkv import bi_wkv
-from tread_bench.model.ops.wkv_reference import bi_wkv_reference
 
 KERNELS = ["torch", "numba"]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
@@ -28,28 +29,6 @@ CASES = {  # batch, length, channels, scale of k, scale of w, whether one maximu
     "steep": (2, 63, 8, 3.0, 1.5, False),
     "steep growth": (2, 63, 8, 3.0, -1.5, False),
 }
-
-
-def inputs(batch, length, channels, k_scale, w_scale, *_, seed=0):
-    """w, u, k, v and a gradient of y, all of which float32 can hold."""
-    generator = torch.Generator().manual_seed(seed)
-    draw = lambda *shape: torch.randn(shape, generator=generator)  # noqa: E731
-    shape = batch, length, channels
-    return (w_scale * draw(channels).abs(), draw(channels), k_scale * draw(*shape), draw(*shape)), draw(*shape)
-
-
-def with_gradients(function, arguments, grad_y, dtype=torch.float32, **options):
-    arguments = [x.to(dtype).requires_grad_() for x in arguments]
-    y = function(*arguments, **options)
-    return [y.detach(), *torch.autograd.grad(y, arguments, grad_y.to(dtype))]
-
-
-def relative_errors(computed, exact):
-    """Largest error over the largest value, of y and of the gradients of w, u, k and v; over 1 where all are 0."""
-    errors = {}
-    for name, one, other in zip(("y", "dw", "du", "dk", "dv"), computed, exact, strict=True):
-        errors[name] = float((one.cpu() - other).abs().max() / (other.abs().max() or 1.0))
-    return errors
 
 
 def report(capsys, title, errors):
@@ -239,16 +218,17 @@ def in_a_subprocess(script, **environment):
 
 
 TRITON = """
-import importlib.util, json, sys
+import importlib.util, json, torch
+from tread_bench.model.ops.wkv import bi_wkv
 spec = importlib.util.spec_from_file_location("helpers", {file!r})
 helpers = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(helpers)
 device, found = {device!r}, {{}}
 for name, case in {cases!r}.items():
     arguments, grad_y = helpers.inputs(*case)
-    exact = helpers.with_gradients(helpers.bi_wkv_reference, arguments, grad_y, helpers.torch.float64)
+    exact = helpers.with_gradients(helpers.bi_wkv_reference, arguments, grad_y, torch.float64)
     arguments = [x.to(device) for x in arguments]
-    computed = helpers.with_gradients(helpers.bi_wkv, arguments, grad_y.to(device), kernel="triton")
+    computed = helpers.with_gradients(bi_wkv, arguments, grad_y.to(device), kernel="triton")
     found[name] = helpers.relative_errors(computed, exact)
 print(json.dumps(found))
 """
@@ -264,7 +244,7 @@ TRITON_VERSION = tuple(map(int, version("triton").split(".")[:2])) if importlib.
 
 def check_triton(capsys, cases, device, **environment):
     for name, errors in in_a_subprocess(
-        TRITON.format(file=__file__, cases=cases, device=device), **environment
+        TRITON.format(file=wkv_reference.__file__, cases=cases, device=device), **environment
     ).items():
         report(capsys, f"Bi-WKV triton, {name}", errors)
         limit = 1e-4 if name in ("wide k", "steep", "steep growth") else 1e-5  # y is all but one v: v - y cancels
