@@ -166,6 +166,8 @@ def _guided(
     made = record(row, routes, seed, fid, cell=f"{row}-{seed}", reference=f"{source}-none-1-{seed}",
                   sampling_macs=round(600_000_000 * times), **changes)  # fmt: skip
     sampling = {**made.config["sampling"], "guidance": settings, "guidance_scale": scale}
+    without_training = [one.model_copy(update={"training_macs": None}) for one in made.evaluations]
+    made = made.model_copy(update={"evaluations": without_training})
     return asked(made, sampling=sampling, evaluate={"row": source, "iteration": 1200, "run": None})
 
 

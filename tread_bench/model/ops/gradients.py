@@ -44,6 +44,7 @@ def join_backward(name: str, flops: Callable[..., int], needs_result: bool = Fal
         gradients = tuple(torch.empty_like(x) for x in inputs[:count])
         return gradients if count > 1 else gradients[0]
 
-    @register_flop_formula(backward)
-    def _(grad_shape: Any, *shapes: Any, **options: Any) -> int:
+    def backward_flops(grad_shape: Any, *shapes: Any, **options: Any) -> int:
         return 2 * flops(*shapes, **options)
+
+    register_flop_formula(backward)(backward_flops)
