@@ -39,10 +39,11 @@ def join_backward(name: str, flops: Callable[..., int], needs_result: bool = Fal
     torch.library.register_autograd(f"tread_bench::{name}", differentiate, setup_context=save)
     register_flop_formula(getattr(torch.ops.tread_bench, name))(flops)
 
-    @torch.library.register_fake(f"tread_bench::{name}_backward")
-    def _(grad: Tensor, *inputs: Any) -> Any:
+    def without_values(grad: Tensor, *inputs: Any) -> Any:
         gradients = tuple(torch.empty_like(x) for x in inputs[:count])
         return gradients if count > 1 else gradients[0]
+
+    torch.library.register_fake(f"tread_bench::{name}_backward", without_values)
 
     def backward_flops(grad_shape: Any, *shapes: Any, **options: Any) -> int:
         return 2 * flops(*shapes, **options)
