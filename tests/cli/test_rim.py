@@ -98,7 +98,7 @@ def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
     "arguments",
     [
         ("plan", LONG),
-        ("history", LONG),
+        ("ci", "history", LONG),
         ("run", "smoke", "--shard", f"1/{DIGITS}"),
         ("run", "smoke", "--shard", "1/1000000000"),
         ("plan", "smoke", "--set", f"backbone.hidden={DIGITS[:250]}"),
@@ -112,7 +112,7 @@ def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path):
                 ("status", LONG),
                 ("clean", LONG),
                 ("sample", LONG, "--cell", "x"),
-                ("check", LONG, "--baseline", "x"),
+                ("ci", "check", LONG, "--baseline", "x"),
                 ("features", LONG, "--out", "x"),
                 ("plan", "smoke", "--seeds", DIGITS),
                 ("plan", "smoke", "--set", f"training.iterations={DIGITS}"),
@@ -147,7 +147,7 @@ NO_GIT = {"PATH": "/nowhere"}
 def test_regress_without_git_says_so(tmp_path):
     suite = write_suite(tmp_path, toy_suite(2, 1, seeds=1))
     assert_told(
-        tread_bench("regress", suite, "--against", "HEAD", **NO_GIT), 2, "^regress reads .* git.*: install git\n$"
+        tread_bench("ci", "regress", suite, "--against", "HEAD", **NO_GIT), 2, "^regress reads .* git.*: install git\n$"
     )
 
 
@@ -158,7 +158,7 @@ def test_all_but_regress_work_without_git(tmp_path):
     assert_told(tread_bench("run", suite, "--out", out, **NO_GIT), 0, "")
     assert '"git": null' in (out / "plan.json").read_text(encoding="utf-8")
     assert_told(tread_bench("status", out, **NO_GIT), 0, "")
-    assert_told(tread_bench("history", out, "--out", tmp_path / "history", **NO_GIT), 0, "")
+    assert_told(tread_bench("ci", "history", out, "--out", tmp_path / "history", **NO_GIT), 0, "")
 
 
 def in_place_of_a_command(tmp_path: Path, body: str) -> list[str]:
@@ -319,9 +319,9 @@ def test_what_was_typed_is_quoted_printably_and_not_for_ever():
         assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr
 
 
-@pytest.mark.parametrize("command", ["export", "compare", "history", "report"])
+@pytest.mark.parametrize("command", ["export", "compare", "ci history", "report"])
 def test_links_that_lead_in_a_circle_are_told_in_one_message(command, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
-    done = tread_bench(command, "loop", *(["loop/run"] if command == "compare" else []), cwd=tmp_path)
+    done = tread_bench(*command.split(), "loop", *(["loop/run"] if command == "compare" else []), cwd=tmp_path)
     assert_told(done, 2, r"loop/plan.json cannot be read \(Too many levels of symbolic links\)")
     assert [path.name for path in tmp_path.iterdir()] == ["loop"]

@@ -113,9 +113,9 @@ OF_THE_BEGUN = (*_of_a_run("begun"), *(f"begun/cells/routed-*/{name}" for name i
 READERS = (
     *((command, (0, 2), ()) for command in (("status", "done"), ("status", "done", "--json"))),
     (("report", "done"), (0, 2), _derived("done")),
-    (("history", "done", "accepted", "--out", "history"), (0, 2, 3), ()),
-    (("check", "done", "--baseline", "baseline.json"), (0, 1, 2, 3), ()),
-    (("check", "done", "--baseline", "baseline.json", "--accept"), (0, 2), ("baseline.json",)),
+    (("ci", "history", "done", "accepted", "--out", "history"), (0, 2, 3), ()),
+    (("ci", "check", "done", "--baseline", "baseline.json"), (0, 1, 2, 3), ()),
+    (("ci", "check", "done", "--baseline", "baseline.json", "--accept"), (0, 2), ("baseline.json",)),
     (("clean", "done", "--yes"), (0, 2), CHECKPOINTS),
     (("sample", "done", "--cell", "routed", "--num", "2"), (0, 2), ()),
     (("run", "toy.yaml", "--out", "done"), (0, 1, 2), _of_a_run("done")),
@@ -125,7 +125,10 @@ READERS = (
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (
     *((("plan", "toy.yaml"), 30.0), (("plan", "toy.yaml", "--json"), 30.0)),
-    *((("run", "toy.yaml", "--smoke", "--out", "new"), 15.0), (("regress", "toy.yaml", "--against", "nowhere"), 30.0)),
+    *(
+        (("run", "toy.yaml", "--smoke", "--out", "new"), 15.0),
+        (("ci", "regress", "toy.yaml", "--against", "nowhere"), 30.0),
+    ),
     (("features", "toy.yaml", "--out", "new.safetensors", "--iterations", "1"), 30.0),
 )
 ARGUMENTS = (
@@ -138,7 +141,7 @@ ARGUMENTS = (
         ("report", "{}"),
         ("export", "done", "--out", "{}"),
         ("plan", "{}"),
-        ("check", "done", "--baseline", "{}"),
+        ("ci", "check", "done", "--baseline", "{}"),
         ("list", "{}"),
         ("{}",),
     ),
@@ -147,7 +150,11 @@ ARGUMENTS = (
 LINKED = ("done/cells/evil", "done/cells/.x.removed", "done/figures", "done/timings", "done/samples", "done/index.html")
 LINKED_COMMANDS = (
     *(("clean", "done", "--yes"), ("report", "done"), ("run", "toy.yaml", "--out", "done")),
-    *(("sample", "done", "--cell", "dense", "--num", "2"), ("history", "done", "--out", "history"), ("status", "done")),
+    *(
+        ("sample", "done", "--cell", "dense", "--num", "2"),
+        ("ci", "history", "done", "--out", "history"),
+        ("status", "done"),
+    ),
 )
 ON_FILES_COMMANDS = (
     ("run", "files.yaml", "--out", "new"),
@@ -182,11 +189,15 @@ CASES = (
         Case(f"done/{document}", damage_bytes, command, statuses, replaceable)
         for document in ("records.jsonl", "results.csv", "index.html", "suite.yaml", "figures/*")
         for command, statuses, replaceable in READERS
-        if command[0] in ("report", "run", "history")
+        if command[0] in ("report", "run") or "history" in command[:2]
     ),
     *(
         Case(
-            "baseline.json", damage_json, ("check", "done", "--baseline", "baseline.json", *accept), statuses, replaced
+            "baseline.json",
+            damage_json,
+            ("ci", "check", "done", "--baseline", "baseline.json", *accept),
+            statuses,
+            replaced,
         )
         for accept, statuses, replaced in (((), (0, 1, 2, 3), ()), (("--accept",), (0, 2), ("baseline.json",)))
         for _ in range(2)
@@ -242,7 +253,7 @@ class Place:
             "rows": {name: ("tread-1:2", 0)},
         }
         (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
-        self._do("check", "done", "--baseline", "baseline.json", "--accept")
+        self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
         self._do("export", "done", "--out", "sent.json")
 
     def _run(self) -> None:
@@ -250,7 +261,7 @@ class Place:
             (self.whole / f"{name}.yaml").write_text(text)
         pq.write_table(good_pictures(), self.whole / "images.parquet")
         self._do("run", "toy.yaml", "--out", "done")
-        self._do("check", "done", "--baseline", "baseline.json", "--accept")
+        self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
         self._do("export", "done", "--out", "sent.json")
         without = [part for key in ("extractor", "extractor_weights") for part in ("--set", f"metrics.{key}=null")]
         self._do("features", "files.yaml", "--out", "features.safetensors", "--iterations", "2", *without)

@@ -56,9 +56,13 @@ PHASES: dict[str, Sign] = {
     "writing records and page": _is_recorded,
 }
 OTHERS = (
-    *(("report", "done"), ("sample", "done", "--cell", "dense", "--num", "2"), ("history", "done", "--out", "history")),
+    *(
+        ("report", "done"),
+        ("sample", "done", "--cell", "dense", "--num", "2"),
+        ("ci", "history", "done", "--out", "history"),
+    ),
     *(("status", "begun", "--watch"), ("plan", "toy.yaml"), ("profile", "DiT-S/2"), ("list", "backbones"), ("doctor",)),
-    *(("check", "done", "--baseline", "baseline.json"), ("run", "toy.yaml", "--out", "done"), ("--help",)),
+    *(("ci", "check", "done", "--baseline", "baseline.json"), ("run", "toy.yaml", "--out", "done"), ("--help",)),
     ("features", "files.yaml", "--out", "new.safetensors", "--iterations", "200"),
 )
 WATCHED_S = 5.0  # of a command that ends by Ctrl-C alone

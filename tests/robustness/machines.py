@@ -34,8 +34,8 @@ RESUME = ("run", "toy.yaml", "--out", "begun")
 AGAIN = ("run", "toy.yaml", "--out", "done")
 REPORT, STATUS = ("report", "done"), ("status", "done")
 SAMPLE = ("sample", "done", "--cell", "dense", "--num", "2")
-HISTORY = ("history", "done", "accepted", "--out", "history")
-CHECK = ("check", "done", "--baseline", "baseline.json")
+HISTORY = ("ci", "history", "done", "accepted", "--out", "history")
+CHECK = ("ci", "check", "done", "--baseline", "baseline.json")
 CLEAN = ("clean", "done", "--yes")
 FEATURES = ("features", "files.yaml", "--out", "new.safetensors", "--iterations", "2")
 PLAN, LIST, PROFILE, DOCTOR = ("plan", "toy.yaml"), ("list", "backbones"), ("profile", "DiT-S/2"), ("doctor",)
@@ -321,7 +321,9 @@ MACHINES = (
     *_everywhere("stdin is closed", (RUN, CLEAN), before=closed(0)),
     # what is not installed, or not set
     *_everywhere("no git", (RUN, DOCTOR), environment={"PATH": "/nowhere"}),
-    *_everywhere("no git", (("regress", "toy.yaml", "--against", "HEAD"),), REFUSED, environment={"PATH": "/nowhere"}),
+    *_everywhere(
+        "no git", (("ci", "regress", "toy.yaml", "--against", "HEAD"),), REFUSED, environment={"PATH": "/nowhere"}
+    ),
     *_everywhere("no home", (REPORT, RUN), environment={"HOME": None, "USER": None, "PATH": None}),
     *_everywhere(
         "a home that cannot be written",
@@ -352,14 +354,14 @@ MACHINES = (
     ),
     *(
         Machine(f"{command[0]} --out {told}", (*command, "--out", out), REFUSED)
-        for command in (SAMPLE, HISTORY[:3], FEATURES[:2])
+        for command in (SAMPLE, HISTORY[:4], FEATURES[:2])
         for told, out in (("below a file", "toy.yaml/x"), ("of 300 characters", "x" * 300))
     ),
     Machine("sample --out /dev/null", (*SAMPLE, "--out", "/dev/null"), REFUSED),
     Machine(
         "features --out over a suite", ("features", "files.yaml", "--out", "toy.yaml", "--iterations", "1"), REFUSED
     ),
-    Machine("history --out mine", (*HISTORY[:2], "--out", "mine"), REFUSED),
+    Machine("history --out mine", (*HISTORY[:3], "--out", "mine"), REFUSED),
     Machine("sample --out mine", (*SAMPLE, "--out", "mine"), REFUSED),
     Machine("a run folder behind a link", ("report", "link"), DONE, prepare=linked("link", "done")),
     Machine("a run folder behind a link to itself", ("report", "link"), REFUSED, prepare=linked("link", "link")),

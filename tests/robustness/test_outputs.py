@@ -165,8 +165,10 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
         ("export", "run", "--out", "network.safetensors"): "network.safetensors exists",
         ("sample", "run", "--cell", "a", "--npz", "run.json"): "run.json exists",
         ("features", "smoke", "--out", "run/results.csv", "--overwrite"): "is in the run folder",
-        ("check", "run", "--baseline", "b.json", "--junit", "run/index.html", "--overwrite"): "is in the run folder",
-        ("regress", "smoke", "--against", "HEAD", "--markdown", "run.json"): "run.json exists",
+        (
+            *["ci", "check", "run", "--baseline", "b.json", "--junit", "run/index.html", "--overwrite"],
+        ): "is in the run folder",
+        ("ci", "regress", "smoke", "--against", "HEAD", "--markdown", "run.json"): "run.json exists",
         ("run", "smoke", "--out", "run/cells/a"): "is in the run folder",
     }.items():
         done = tread_bench(*arguments, cwd=tmp_path)

@@ -166,7 +166,7 @@ def _fork_cells() -> None:
 def import_quickly() -> None:
     """What commands need that load no torch."""
     for name in ("check", "clean", "plan", "status"):
-        importlib.import_module(f"tread_bench.cli.{name}")
+        importlib.import_module(f"tread_bench.cli.show.{name}")
 
 
 def import_everything() -> None:

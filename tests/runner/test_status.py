@@ -259,7 +259,7 @@ def test_a_record_that_cannot_be_read_stops_a_check_and_no_report(folder, tmp_pa
     assert drawn.returncode == 0 and drawn.stderr.startswith(f"left out: {folder.cell(other)}")
     page = (folder.root / "index.html").read_text()
     assert f"{folder.cell(other)}/record.json cannot be read" in page and f'id="cell-{dense}"' in page
-    checked = tread_bench("check", folder.root, "--baseline", tmp_path / "baseline.json", "--accept")
+    checked = tread_bench("ci", "check", folder.root, "--baseline", tmp_path / "baseline.json", "--accept")
     assert checked.returncode == 2 and "cannot be read" in checked.stderr
 
 

@@ -335,9 +335,9 @@ def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
     for command in (
         ("export", "run", "--out", "run.json"),
         ("report", "run.json", "--out", "page"),
-        ("history", "run", "--out", "history"),
-        ("check", "run", "--baseline", "accepted.json", "--accept"),
-        ("check", "run", "--baseline", "accepted.json"),
+        ("ci", "history", "run", "--out", "history"),
+        ("ci", "check", "run", "--baseline", "accepted.json", "--accept"),
+        ("ci", "check", "run", "--baseline", "accepted.json"),
         ("sample", "run", "--cell", "again", "--seed", "1003", "--num", "2"),
     ):
         ended = tread_bench(*command, cwd=trained)

@@ -105,14 +105,18 @@ COMMANDS = (
     export,
     status,
     clean,
-    check,
-    regress,
-    history,
     list_,
     schema,
     doctor,
     features,
     encode,
 )
+OF_CI = (check, regress, history)
+ci = typer.Typer(
+    cls=Commands, name="ci", help="Guard figures: against accepted ones, another version, or over many runs."
+)
 for command in COMMANDS:
     app.command(command.__name__.rstrip("_"))(command)
+for guard in OF_CI:
+    ci.command(guard.__name__)(guard)
+app.add_typer(ci, no_args_is_help=True)

@@ -40,13 +40,13 @@ def records(run: Path) -> dict[Path, dict]:
 @pytest.fixture(scope="module")
 def accepted(runs):
     """A baseline of the run with Haswell's kernels."""
-    done = tread_bench("check", runs / "Haswell", "--baseline", runs / "baseline.json", "--accept")
+    done = tread_bench("ci", "check", runs / "Haswell", "--baseline", runs / "baseline.json", "--accept")
     assert done.returncode == 0, done.stderr
     return runs / "baseline.json"
 
 
 def check(runs, run):
-    return tread_bench("check", runs / run, "--baseline", runs / "baseline.json", "--json")
+    return tread_bench("ci", "check", runs / run, "--baseline", runs / "baseline.json", "--json")
 
 
 @pytest.mark.slow

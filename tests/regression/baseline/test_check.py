@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_written_is_one_message_without_a_verdict(run_fold
     (tmp_path / "folder").mkdir()
     options = {"--baseline": tmp_path / "new.json", option: tmp_path / place}
     arguments = [text for pair in options.items() for text in pair]
-    done = tread_bench("check", run_folder("done"), "--accept", *arguments)
+    done = tread_bench("ci", "check", run_folder("done"), "--accept", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"{option} {tmp_path / place} cannot be written (") and done.stderr.count("\n") == 1
     assert not (tmp_path / "new.json").exists()

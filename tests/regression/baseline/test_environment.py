@@ -54,7 +54,7 @@ def test_the_cpu_twin_passes_against_the_reviewed_baseline_and_its_own_until_the
     root = ElementTree.parse(tmp_path / "check.xml").getroot()
     assert sum(int(suite.get("tests")) for suite in root) >= 5
     assert sum(int(suite.get("failures")) for suite in root) == 0
-    assert (tmp_path / "check.md").read_text().startswith("## tread-bench check: regression\\_cpu\n")
+    assert (tmp_path / "check.md").read_text().startswith("## tread-bench ci check: regression\\_cpu\n")
     assert (tmp_path / "run" / "index.html").is_file()
 
     baseline = tmp_path / "own.json"

@@ -47,13 +47,13 @@ def test_blocks_on_the_slow_path_are_told_by_their_step_time_alone(tmp_path, dev
         done = tread_bench("run", suite, "--out", tmp_path / name, *chosen)
         assert done.returncode == 0, done.stderr
     accept(RunFolder(tmp_path / fast), baseline)
-    done = tread_bench("check", tmp_path / slow, "--baseline", baseline, "--json")
+    done = tread_bench("ci", "check", tmp_path / slow, "--baseline", baseline, "--json")
     found = {finding["figure"]: finding for finding in json.loads(done.stdout)["findings"]}
     assert found[f"compute.kernels.{kernel}"]["verdict"] == "fail"
 
     chosen_alike = json.loads(baseline.read_text().replace(f'"{kernel}": "{fast}"', f'"{kernel}": "{slow}"'))
     baseline.write_text(json.dumps(chosen_alike))  # as if it were the fast path that has become slow
-    done = tread_bench("check", tmp_path / slow, "--baseline", baseline, "--json")
+    done = tread_bench("ci", "check", tmp_path / slow, "--baseline", baseline, "--json")
     found = {finding["figure"]: finding for finding in json.loads(done.stdout)["findings"]}
     failed = {figure for figure, finding in found.items() if finding["verdict"] == "fail"}
     assert failed <= {"step time", "dense / routed", "bits"}

@@ -1,4 +1,4 @@
-"""`tread-bench history` as people type it, and the page that it leaves."""
+"""`tread-bench ci history` as people type it, and the page that it leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folders(tmp_path_factory):
 def made(folders, tmp_path_factory):
     """The command's result over thirty runs and one folder that is none, and the folder that it wrote."""
     out = tmp_path_factory.mktemp("made") / "history"
-    return tread_bench("history", *folders, "no-run", "--out", out), out
+    return tread_bench("ci", "history", *folders, "no-run", "--out", out), out
 
 
 def test_the_changes_are_told_with_their_commits(made):
@@ -48,12 +48,12 @@ def test_a_folder_that_is_no_run_is_named_and_loses_no_other(made):
 
 def test_a_smoke_run_beside_others_is_left_out_with_the_reason(folders, tmp_path):
     smoke = write_run(tmp_path / "smoke", 31, night(31, rows=3), {"smoke": True})
-    done = tread_bench("history", *folders[:2], smoke, "--out", tmp_path / "history")
+    done = tread_bench("ci", "history", *folders[:2], smoke, "--out", tmp_path / "history")
     assert done.returncode == 3 and done.stderr.strip() == (
         f"left out: {smoke} is a smoke run, whose figures mean nothing; run its suite without --smoke"
     )
     assert "smoke run" in (tmp_path / "history" / "index.html").read_text(encoding="utf-8")
-    alone = tread_bench("history", smoke, "--out", tmp_path / "alone")
+    alone = tread_bench("ci", "history", smoke, "--out", tmp_path / "alone")
     assert alone.returncode == 2 and "no run to show" in alone.stderr and not (tmp_path / "alone").exists()
 
 
@@ -74,14 +74,14 @@ def test_a_figure_of_an_added_metric_is_drawn(tmp_path):
         return record.model_copy(update={"evaluations": last})
 
     out = tmp_path / "out"
-    done = tread_bench("history", *write_history(tmp_path, 8, lambda k: with_coverage, rows=2), "--out", out)
+    done = tread_bench("ci", "history", *write_history(tmp_path, 8, lambda k: with_coverage, rows=2), "--out", out)
     assert done.returncode == 0, done.stderr
     assert (out / "figures" / "coverage.svg").exists()
     assert 'id="coverage"' in (out / "index.html").read_text(encoding="utf-8")
 
 
 def test_an_export_has_its_figures_for_papers(folders, tmp_path):
-    done = tread_bench("history", *folders[:9], "--out", tmp_path / "out", "--export", tmp_path / "paper")
+    done = tread_bench("ci", "history", *folders[:9], "--out", tmp_path / "out", "--export", tmp_path / "paper")
     assert done.returncode == 0, done.stderr
     drawn = {path.stem for path in (tmp_path / "out" / "figures").iterdir()}
     kinds = ("svg", "png", "pdf", "csv", "md", "tex")
@@ -93,7 +93,7 @@ def test_an_export_has_its_figures_for_papers(folders, tmp_path):
 def backwards(folders, tmp_path_factory):
     """As `made`, of the folders in another order, with the result as JSON."""
     out = tmp_path_factory.mktemp("backwards") / "history"
-    return tread_bench("history", "no-run", *folders[::-1], "--json", "--out", out), out
+    return tread_bench("ci", "history", "no-run", *folders[::-1], "--json", "--out", out), out
 
 
 def test_json_holds_every_value_and_change(backwards):
@@ -113,22 +113,22 @@ def test_the_page_is_the_same_whatever_the_order_of_the_folders(backwards, made)
 
 
 def test_nothing_changed_and_too_few_runs_are_said(folders, tmp_path):
-    done = tread_bench("history", *folders[:10], "--out", tmp_path / "ten")
+    done = tread_bench("ci", "history", *folders[:10], "--out", tmp_path / "ten")
     assert "no change found in 20 series over 10 runs" in done.stdout and "too few" not in done.stdout
     assert done.returncode == 0
-    few = tread_bench("history", *folders[:3], "--out", tmp_path / "three")
+    few = tread_bench("ci", "history", *folders[:3], "--out", tmp_path / "three")
     assert few.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed; no change found")
     assert "in 6 series of counts\n" in few.stdout
-    one = tread_bench("history", folders[0], "--out", tmp_path / "one")
+    one = tread_bench("ci", "history", folders[0], "--out", tmp_path / "one")
     assert one.stdout.startswith("too few comparable runs to tell a change from noise: 8 are needed\n")
     assert few.returncode == 0
 
 
 def test_a_picture_that_is_no_longer_drawn_goes(folders, tmp_path):
-    tread_bench("history", *folders[:2], "--out", tmp_path)
+    tread_bench("ci", "history", *folders[:2], "--out", tmp_path)
     (tmp_path / "figures" / "mine.svg").write_text("kept")
     assert (tmp_path / "figures" / "fid.svg").exists()
-    tread_bench("history", folders[0], "--out", tmp_path)
+    tread_bench("ci", "history", folders[0], "--out", tmp_path)
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["mine.svg"]
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_used_is_one_message_and_status_2(folders, tmp_path, argu
     file = tmp_path / "file"
     file.touch()
     places = {"RUN": run, "FILE": file}
-    done = tread_bench("history", *(places.get(name, name) for name in arguments), cwd=tmp_path)
+    done = tread_bench("ci", "history", *(places.get(name, name) for name in arguments), cwd=tmp_path)
     assert done.returncode == 2 and told in done.stderr and "Traceback" not in done.stderr
     assert not (run / "index.html").exists() and not done.stdout.strip()
     assert not (tmp_path / "history").exists()
@@ -156,7 +156,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     about = {"suite": {"name": HOSTILE, "description": ""}, "git": None, "versions": {"tread-bench": HOSTILE}}
     hostile = [one.model_copy(update={"row": f"{HOSTILE}{one.row}"}) for one in night(0, rows=2)]
     runs = [write_run(tmp_path / f"{k} <b>", k, hostile, about) for k in range(9)]
-    done = tread_bench("history", *runs, tmp_path / "<i>none", "--out", tmp_path / "out")
+    done = tread_bench("ci", "history", *runs, tmp_path / "<i>none", "--out", tmp_path / "out")
     assert done.returncode == 3, done.stderr
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page and "<b>/" not in page and "<i>" not in page

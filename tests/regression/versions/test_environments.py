@@ -92,7 +92,7 @@ def test_a_run_that_fails_is_told_with_its_last_lines(tmp_path):
 @pytest.mark.endurance
 def test_an_ended_comparison_leaves_no_process_and_no_folder(root, tmp_path):
     started = {**os.environ, "TMPDIR": str(tmp_path)}
-    asked = command("regress", "regression_cpu", "--against", "HEAD")
+    asked = command("ci", "regress", "regression_cpu", "--against", "HEAD")
     process = subprocess.Popen(asked, cwd=root, env=started, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: list(tmp_path.glob("tread-bench-*/look/cells/*/progress.json")), seconds=200)
     children = psutil.Process(process.pid).children(recursive=True)

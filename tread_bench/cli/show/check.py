@@ -62,7 +62,7 @@ def check_run(root: Path, path: Path, accept: bool, outputs: Outputs) -> int:
         _refuse_unfit(root, suite, cells)
     findings = compare(baseline, cells, failed) if baseline else []
     status = 0 if accept else exit_status(findings)
-    tell(findings, "check", suite, status, outputs)
+    tell(findings, "ci check", suite, status, outputs)
     if accept:
         with _writing("--baseline", path):
             write_baseline(path, suite, cells, baseline.margins if baseline else {})

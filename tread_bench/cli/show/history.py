@@ -26,7 +26,7 @@ _STYLES = {"worse": "bold red", "better": "green"}
 def show_history(folders: Sequence[Path], out: Path, export_to: Path | None, as_json: bool) -> int:
     """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
     runs, left_out = read_runs(folders)
-    claim_folders("tread-bench history", {"--out": out, "--export": export_to})
+    claim_folders("tread-bench ci history", {"--out": out, "--export": export_to})
     for left in left_out:
         typer.echo(f"left out: {left.reason}", err=True)
     series = series_of(runs)

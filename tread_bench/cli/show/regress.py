@@ -43,7 +43,7 @@ def regress(
         finally:
             display.end()
     status = exit_status(found)
-    tell(found, "regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
+    tell(found, "ci regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
     return status
 
 

@@ -96,7 +96,7 @@ def read_baseline(path: Path) -> Baseline:
     """Raises UserError where there is none, or this version cannot read it."""
     baseline = read_document(path, Baseline, _WAY_OUT)
     if baseline is None:
-        way_out = f"`tread-bench check RUN_DIR --baseline {path} --accept` writes one"
+        way_out = f"`tread-bench ci check RUN_DIR --baseline {path} --accept` writes one"
         raise UserError(f"no such baseline: {path}; {way_out}")
     return baseline
 
