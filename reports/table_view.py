@@ -44,6 +44,8 @@ def published(name: str, title: str, view: TableView) -> Table:
 
 
 def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]]]:
+    mib = min(1, decimals(row.timing("peak_memory_mib") for row in rows))
+    speed = min(1, decimals(row.images_per_s for row in rows))
     gmacs = decimals((row.cost("dense_forward_macs") or 0) / 1e9 for row in rows)
     further = further_figures(chain.from_iterable(row.records for row in rows))
     # Each column: its title, what it means, and what it shows of a row; quality first, then cost and speed.
@@ -70,14 +72,14 @@ def _columns(rows: Sequence[Row]) -> list[tuple[str, str, Callable[[Row], Entry]
         (
             "Images/s",
             "training speed: the dense rate of the run times the speed-up",
-            lambda row: _plain(row.images_per_s, min(1, decimals(r.images_per_s for r in rows))),
+            lambda row: _plain(row.images_per_s, speed),
         ),
         (
             "Data wait",
             "share of the training loop in which the device waited for a batch, timed alone; not part of the speed-up",
             _data_wait,
         ),
-        ("MiB", "peak memory of training; see memory_kind", lambda row: _timing(rows, row, "peak_memory_mib")),
+        ("MiB", "peak memory of training; see memory_kind", lambda row: _plain(row.timing("peak_memory_mib"), mib)),
         *_metric_columns(rows, "kid", title_of("kid")),
         *chain.from_iterable(_metric_columns(rows, figure.name, figure.title) for figure in further),
     ]
@@ -209,10 +211,6 @@ def _macs(row: Row, factor: int, places: int) -> Entry:
 def _data_wait(row: Row) -> Entry:
     share = row.timing("data_wait_share")
     return _plain(None, 1) if share is None else Entry(f"{100 * share:.1f} %", "", share)
-
-
-def _timing(rows: Sequence[Row], row: Row, name: str) -> Entry:
-    return _plain(row.timing(name), min(1, decimals(r.timing(name) for r in rows)))
 
 
 def _plain(value: float | None, places: int) -> Entry:

@@ -15,7 +15,7 @@ from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.stored.files import write_atomically
 from tread_bench.core.stored.records import CostFigures, Evaluation, Record, TimingFigures
 from tread_bench.reports import requested
-from tread_bench.reports.columns import columns_of
+from tread_bench.reports.columns import COLUMNS, columns_of
 from tread_bench.reports.comparison import comparison, record_order
 from tread_bench.reports.equal_cost import cost_columns
 from tread_bench.reports.numbers import DASH, MINUS, number
@@ -26,24 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["comparison", "results_frame", "write_csv"]
 
-_TIMING = (
-    *("step_time_ms", "speedup", "speedup_low", "speedup_high", "peak_memory_mib", "memory_kind"),
-    *("loop_time_ms", "data_wait_share"),
-)
-_COST = (
-    *("params", "forward_macs", "train_step_macs", "ideal_speedup", "attention_macs", "scan_macs"),
-    *("method_params", "auxiliary_params", "mean_train_step_macs", "judged_forward_macs"),
-)
-_EVALUATION = (
-    *("iteration", "train_seconds", "training_macs", "validation_loss", "fid", "sfid", "kid", "inception_score"),
-    *("precision", "recall", "num_samples", "protocol"),
-)
 _PRECISION = ("matmul_precision", "autocast")
 _STEP_OPTIONS = ("compile", "gradient_checkpointing", "micro_batch")  # shown where they are used
-_RECORD = (
-    *("cell", "suite", "backbone", "family", "method", "routes", "rate", "selector"),
-    *("seed", "status", "reason", "row", "reference", "sampling_macs", "skipped_steps", "data_wait_seconds"),
-)
 
 
 def results_frame(records: Iterable[Record], is_smoke: bool = False) -> pd.DataFrame:
@@ -78,12 +62,11 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
 def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setting, float]) -> dict[str, Any]:
     conditions = record.conditions.model_dump(mode="json")
     line = {
-        **_fields(record, _RECORD),
-        **_fields(evaluation, _EVALUATION),
+        **_fields(record),
+        **_fields(evaluation),
         **(evaluation.figures if evaluation else {}),
-        **({} if evaluation else {"train_seconds": record.train_seconds}),
         **_cost(record.cost, record.routes),
-        **_fields(record.timing, _TIMING),
+        **_fields(record.timing),
         **cost_columns(record, evaluation, dense_ms),
         "images_per_s": images_per_s(record, dense_ms),
         "data": requested.data(record),
@@ -104,10 +87,8 @@ def _line(record: Record, evaluation: Evaluation | None, dense_ms: Mapping[Setti
 
 def _settings(record: Record) -> dict[str, Any]:
     """What was requested of a cell, each setting alone, for a reader that groups and filters by them."""
-    # Network and training.
+    # Training.
     found = {
-        "num_blocks": record.num_blocks,
-        "dense_tokens": record.cost.dense_tokens if record.cost else None,
         "batch": requested.training(record, "batch"),
         "learning_rate": requested.training(record, "learning_rate"),
     }
@@ -149,8 +130,9 @@ def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
     return {name: conditions[name] for name in _PRECISION if name in conditions} | used
 
 
-def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(part, name) for name in names} if part else {}
+def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None) -> dict[str, Any]:
+    """The figures of a part that a column has the name of."""
+    return {column.name: getattr(part, column.name) for column in COLUMNS if hasattr(part, column.name)}
 
 
 def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
@@ -158,7 +140,7 @@ def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
         return {}
     kept = [str(cost.tokens_per_block[int(route.start)]) for route in parse_routes(routes)]
     gmacs = cost.forward_macs / 1e9
-    return {**_fields(cost, _COST), "tokens_kept": ",".join(kept), "gmacs": gmacs, "gflops": 2 * gmacs}
+    return {**_fields(cost), "tokens_kept": ",".join(kept), "gmacs": gmacs, "gflops": 2 * gmacs}
 
 
 def flat(value: object) -> str:

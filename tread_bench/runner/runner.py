@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tread_bench.core.numbers.cell_costs import expected_macs
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.signals import signals_interrupt
 from tread_bench.core.stored.documents import Choices, RunPlan
 from tread_bench.core.stored.initial_record import initial_record
@@ -155,7 +155,7 @@ def _resolved(
 
 def _macs(cells: Sequence[PlannedCell]) -> dict[str, int]:
     """What a cell costs, by row key."""
-    return {key: expected_macs(cell.cell) for key, cell in {cell.row_key: cell for cell in cells}.items()}
+    return {key: expected_work(cell.cell).total for key, cell in {cell.row_key: cell for cell in cells}.items()}
 
 
 def placed(cells: Sequence[PlannedCell]) -> tuple[list[PlannedCell], list[PlannedCell]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tread_bench.core.errors import UserError
-from tread_bench.core.numbers.cell_costs import expected_macs
+from tread_bench.core.numbers.cell_costs import expected_work
 from tread_bench.core.stored.conditions import RunNumerics
 from tread_bench.runner.executors.local import Gpus, Local
 from tread_bench.runner.executors.tasks import Ended, Started, Task, run_one
@@ -89,5 +89,5 @@ def test_what_computes_most_is_placed_first_and_sources_before_what_reads_them()
     assert {cell.id for cell in (*first, *second)} == {cell.id for cell in cells}
     assert all(not cell.sources for cell in first) and all(cell.sources for cell in second)
     for wave in (first, second):
-        macs = [expected_macs(cell.cell) for cell in wave]
+        macs = [expected_work(cell.cell).total for cell in wave]
         assert macs == sorted(macs, reverse=True)

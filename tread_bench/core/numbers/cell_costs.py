@@ -58,6 +58,7 @@ class Work:
 
     @property
     def total(self) -> int:
+        """MACs of the whole cell: training steps, generated images and validation."""
         return self.iterations * self.training_step + len(self.at) * self.evaluation
 
 
@@ -78,11 +79,6 @@ def expected_work(cell: Cell) -> Work:
         at=at,
         is_timed=cell.evaluate is None,
     )
-
-
-def expected_macs(cell: Cell) -> int:
-    """Return the approximate MACs of a whole cell: training steps, generated images and validation; see `Work`."""
-    return expected_work(cell).total
 
 
 def cell_cost(cell: Cell) -> CostFigures:
@@ -242,9 +238,6 @@ def _tokens_behind(cell: Cell, family: Family, spec: BackboneSpec, share: float)
 def _mean_train_step(cell: Cell) -> Callable[[int], int]:
     """Return the mean MACs of a training step of one image, as a function of the number of iterations."""
     steps = _train_steps(cell)
-    if not _is_scheduled(cell):
-        one = round(steps(1, 1))
-        return lambda iterations: one
     return lambda iterations: round(steps(iterations, iterations) / iterations)
 
 

@@ -36,15 +36,15 @@ def paired_test_power(effect: float, seeds: int, level: float = LEVEL) -> float:
     return float(stats.nct.sf(critical, freedom, shift) + stats.nct.sf(critical, freedom, -shift))
 
 
-def seeds_to_find(effect: float, most: int, level: float = LEVEL, power: float = POWER) -> int | None:
-    """Return the smallest number of seeds with at least that power; None if even `most` are too few."""
+def seeds_to_find(effect: float, most: int, level: float = LEVEL) -> int | None:
+    """Return the smallest number of seeds with at least `POWER`; None if even `most` are too few."""
     numbers = range(_FEWEST, most + 1)
-    place = bisect_left(numbers, power, key=lambda seeds: paired_test_power(effect, seeds, level))
+    place = bisect_left(numbers, POWER, key=lambda seeds: paired_test_power(effect, seeds, level))
     return numbers[place] if place < len(numbers) else None
 
 
-def detectable_difference(differences: ArrayLike, tests: int = 1, power: float = POWER) -> float | None:
-    """Return the smallest true mean that a two-sided paired t-test of so many differences would find with that power.
+def detectable_difference(differences: ArrayLike, tests: int = 1) -> float | None:
+    """Return the smallest true mean that a two-sided paired t-test of so many differences would find at `POWER`.
 
     The spread is that of the given differences. With several tests it is what the first of Holm's would find, the
     strictest: each at 5 % / tests. None with fewer than two differences.
@@ -52,16 +52,16 @@ def detectable_difference(differences: ArrayLike, tests: int = 1, power: float =
     sample = np.asarray(differences, dtype=np.float64)
     if len(sample) < _FEWEST:
         return None
-    return float(sample.std(ddof=1)) * _effect_found(len(sample), LEVEL / tests, power)
+    return float(sample.std(ddof=1)) * _effect_found(len(sample), LEVEL / tests)
 
 
 @cache
-def _effect_found(seeds: int, level: float, power: float) -> float:
-    """The smallest effect that a test finds with that power."""
+def _effect_found(seeds: int, level: float) -> float:
+    """The smallest effect that a test finds at `POWER`."""
     largest = 1.0
-    while paired_test_power(largest, seeds, level) < power:
+    while paired_test_power(largest, seeds, level) < POWER:
         largest *= 2
-    return float(optimize.brentq(lambda effect: paired_test_power(effect, seeds, level) - power, 0.0, largest))
+    return float(optimize.brentq(lambda effect: paired_test_power(effect, seeds, level) - POWER, 0.0, largest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,12 @@ class Spread:
         quantile = student_quantile((1 + CONFIDENCE) / 2, interval.n - 1)
         return cls((interval.high - interval.mean) * math.sqrt(interval.n) / quantile, interval.n)
 
-    def upper(self, confidence: float = CONFIDENCE) -> float:
-        """Return the one-sided upper confidence bound for normal differences; a stated spread is its own bound.
+    def upper(self) -> float:
+        """Return the one-sided upper 95 % confidence bound for normal differences; a stated spread is its own bound.
 
         (pairs - 1) s^2 / sigma^2 is chi-square distributed with pairs - 1 degrees of freedom.
         """
         if self.pairs is None:
             return self.value
         freedom = self.pairs - 1
-        return self.value * math.sqrt(freedom / float(stats.chi2.ppf(1 - confidence, freedom)))
+        return self.value * math.sqrt(freedom / float(stats.chi2.ppf(1 - CONFIDENCE, freedom)))
