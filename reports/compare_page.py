@@ -24,9 +24,9 @@ from tread_bench.reports.compare import (
     same_rows,
     speeds,
 )
-from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.document import write_page
 from tread_bench.reports.figures.compare import run_differences
-from tread_bench.reports.figures.style import Kind, Picture
+from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.numbers import DASH, decimals, interval, names, number, plural
 from tread_bench.reports.row import Row
 from tread_bench.reports.tables import Entry, Table, ratio_entry
@@ -52,10 +52,10 @@ class Comparison:
         return [table for table in (self.differences, self.rows, *ranked, self.speed) if table]
 
 
-def compared(runs: Sequence[Run], further: Sequence[Kind] = ()) -> Comparison:
+def compared(runs: Sequence[Run], exports: bool = False) -> Comparison:
     """Compare the runs, the first with each of the others."""
     found = differences(runs)
-    picture = run_differences(found, further)
+    picture = run_differences(found, exports)
     return Comparison(
         sentences=sentences(found),
         differences=_differences(found),
@@ -75,7 +75,6 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
     Raises:
         OutputError: what would be replaced is a link.
     """
-    write_pictures(made.drawn, out)
     context: dict[str, Any] = {
         # What was found.
         "name": f"Comparison of {names(run.name for run in runs)}",
@@ -94,7 +93,7 @@ def write(made: Comparison, runs: Sequence[Run], notes: Sequence[str], out: Path
         "only": [f"{member.row.name} ({member.run.name})" for member in rows_of_one(runs)],
         "speed": made.speed,
     }
-    write_page(out / "index.html", "compare.html.j2", made.drawn, **context)
+    write_page(out, "compare.html.j2", made.drawn, **context)
 
 
 # What a reader learns first

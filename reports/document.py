@@ -44,8 +44,15 @@ def write_pictures(drawn: Sequence[Picture], out: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:
-    """A template of this package, with the style and the script of all pages; its head names the pictures' files."""
+def write_page(out: Path, template: str, drawn: Sequence[Picture], **context: Any) -> None:
+    """Write out/index.html from a template of this package, with the style and the script of all pages, and its
+    pictures, which its head names.
+
+    Raises:
+        OutputError: what would be replaced is a link.
+    """
+    write_pictures(drawn, out)
+
     # The template, with the filters that templates use.
     environment = Environment(
         loader=PackageLoader("tread_bench.reports"),
@@ -68,14 +75,14 @@ def write_page(path: Path, template: str, drawn: Sequence[Picture], **context: A
         style=Markup(style),
         script_hash=script_hash,  # the package's own files
     )
-    write_atomically(path, page.encode("utf-8", "replace"))
+    write_atomically(out / "index.html", page.encode("utf-8", "replace"))
 
 
 def write_export(folder: Path, tables: Sequence[Table], drawn: Sequence[Picture], is_smoke: bool = False) -> None:
     """Write each table as CSV, Markdown and LaTeX; each picture as SVG, PNG and PDF, and its numbers.
 
     Args:
-        drawn: pictures that hold the further kinds of files.
+        drawn: pictures that were drawn for an export.
         is_smoke: whether they are of a smoke run, which the title of every table then says.
 
     Raises:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedSet, SetEvaluation, by_reason
-from tread_bench.reports.document import write_page, write_pictures
+from tread_bench.reports.document import write_page
 from tread_bench.reports.figures.evaluation import pictures_of
 from tread_bench.reports.numbers import DASH, decimals, names, number, plural
 
@@ -42,7 +42,6 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
         OutputError: what would be replaced is a link.
     """
     drawn = pictures_of(evaluation)
-    write_pictures(drawn, out)
     context: dict[str, Any] = {
         # What was found.
         "name": f"{evaluation.samples.name} against {evaluation.reference.name}",
@@ -60,7 +59,7 @@ def write_evaluation_page(evaluation: SetEvaluation, samples: Grid | None, refer
         "images_protocol": evaluation.images_protocol,
         "made": _made(evaluation),
     }
-    write_page(out / "index.html", "evaluation.html.j2", drawn, **context)
+    write_page(out, "evaluation.html.j2", drawn, **context)
 
 
 def value_text(row: EvaluatedFigure) -> str:

@@ -11,9 +11,8 @@ from tread_bench.regression.history.change_points import MIN_RUNS, MIN_SEGMENT, 
 from tread_bench.regression.history.metrics import Metric
 from tread_bench.regression.history.runs import LeftOut, Run
 from tread_bench.regression.history.series import Change, Effect, Series
-from tread_bench.reports.document import write_export, write_page, write_pictures
+from tread_bench.reports.document import write_export, write_page
 from tread_bench.reports.figures.history import metrics_of, pictures, series_name, size
-from tread_bench.reports.figures.style import FURTHER
 from tread_bench.reports.numbers import decimals, names, number, plural
 
 _EFFECTS: dict[Effect, str] = {"worse": "for the worse", "better": "for the better", "changed": "in counts"}
@@ -59,9 +58,8 @@ def render(
         OutputError: what would be replaced is a link.
     """
     # The pictures.
-    drawn = pictures(series, runs, FURTHER if export else ())
+    drawn = pictures(series, runs, export is not None)
     followed = metrics_of(series)
-    write_pictures(drawn, out)
 
     # What the page says.
     suites = list(dict.fromkeys(run.suite for run in runs))
@@ -81,7 +79,7 @@ def render(
         "metrics": [(metric.label, metric.about, _what_matters(metric)) for metric in followed],
         "rule": {"runs": MIN_RUNS, "following": MIN_SEGMENT, "penalty": PENALTY},
     }
-    write_page(out / "index.html", "history.html.j2", drawn, **context)
+    write_page(out, "history.html.j2", drawn, **context)
     if export:
         write_export(export, [], drawn)
 

@@ -14,10 +14,10 @@ from tread_bench.reports import break_even, cautions, contrasts, depths, guidanc
 from tread_bench.reports.architectures import by_architecture, short_names, side_by_side, what_differs
 from tread_bench.reports.columns import columns_of, further_figures, title_of
 from tread_bench.reports.comparison import are_beside_dense, comparison, record_order
-from tread_bench.reports.document import write_export, write_page, write_pictures
+from tread_bench.reports.document import write_export, write_page
 from tread_bench.reports.family_verdict import lead, scope, statements
 from tread_bench.reports.figures.pictures import pictures
-from tread_bench.reports.figures.style import FURTHER, Picture, row_key
+from tread_bench.reports.figures.style import Picture, row_key
 from tread_bench.reports.numbers import DASH, decimals, millions, names, plural
 from tread_bench.reports.row import Group, Row
 from tread_bench.reports.samples import sample_grids
@@ -61,15 +61,13 @@ def render(
     is_smoke = plan.smoke
     rows = comparison(records, is_smoke)
     sets = side_by_side(rows)
-    further = FURTHER if export else ()
-    drawn = [pictures(members, f"-{i + 1}" if i else "", further) for i, members in enumerate(sets)]
+    drawn = [pictures(members, f"-{i + 1}" if i else "", export is not None) for i, members in enumerate(sets)]
     all_drawn = list(chain.from_iterable(drawn))
     context = _context(_Report(records, rows, sets, drawn, plan, unreadable or {}), run_dir)
 
     # The table of all cells, the figures, the page and the export.
     write_csv(results_frame(records, is_smoke), folder / "results.csv")
-    write_pictures(all_drawn, folder)
-    write_page(folder / "index.html", "page.html.j2", all_drawn, **context)
+    write_page(folder, "page.html.j2", all_drawn, **context)
     if export:
         write_export(export, _tables(context["parts"]), all_drawn, is_smoke)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from tread_bench.reports.compare import Difference, Outcome
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.drawing import dot, style_forest, words
-from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Kind, Picture, clean
+from tread_bench.reports.figures.style import BETTER, MUTED, WORSE, Picture, clean
 from tread_bench.reports.numbers import decimals
 
 _COLOURS: dict[Outcome, str] = {"lower": BETTER, "higher": WORSE}
@@ -18,8 +18,8 @@ _LINE, _TOP, _BOTTOM = 0.25, 0.3, 0.5  # inches
 _WIDTH, _LEFT, _RIGHT = 9.6, 3.6, 2.2
 
 
-def run_differences(found: Sequence[Difference], further: Sequence[Kind] = ()) -> Picture | None:
-    """A forest plot: a line for each row and later run; `further` are kinds of files beside the SVG.
+def run_differences(found: Sequence[Difference], exports: bool = False) -> Picture | None:
+    """A forest plot: a line for each row and later run; `exports` adds a PNG and a PDF to the SVG.
 
     Rows whose FID is the same in every seed have nothing to show.
     """
@@ -28,7 +28,7 @@ def run_differences(found: Sequence[Difference], further: Sequence[Kind] = ()) -
         return None
     places = decimals(one.of.row.fid.mean for one in compared if one.of.row.fid)
     table = [(line_name(one, compared), words(one.fid, places), one.outcome) for one in compared]
-    with style.theme(further):
+    with style.theme(exports):
         files = style.save(_figure(compared, places))
     return Picture(
         name="run_differences", title="The same row in two runs", files=files, table=table,

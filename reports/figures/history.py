@@ -13,7 +13,7 @@ from tread_bench.regression.history.metrics import Metric, followed
 from tread_bench.regression.history.runs import Run
 from tread_bench.regression.history.series import Change, Series
 from tread_bench.reports.figures import style
-from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Kind, Picture, clean
+from tread_bench.reports.figures.style import BETTER, INK, MUTED, WORSE, Picture, clean
 from tread_bench.reports.numbers import DASH, decimals, number, plural
 from tread_bench.reports.tables import flat
 
@@ -45,13 +45,13 @@ def metrics_of(series: Sequence[Series]) -> Sequence[Metric]:
     return [*followed(one.metric.name for one in series).values()]
 
 
-def pictures(series: Sequence[Series], runs: Sequence[Run], further: Sequence[Kind] = ()) -> list[Picture]:
+def pictures(series: Sequence[Series], runs: Sequence[Run], exports: bool = False) -> list[Picture]:
     """For each suite and metric, the series that changed and, folded, those that did not.
 
     Args:
-        further: kinds of files that each picture holds beside the SVG.
+        exports: whether each picture holds a PNG and a PDF beside the SVG.
     """
-    with style.theme(further):
+    with style.theme(exports):
         return sorted(_pictures(series, runs), key=lambda picture: picture.is_folded)
 
 

@@ -27,7 +27,7 @@ from tread_bench.reports.figures.selectors import selector_differences
 from tread_bench.reports.figures.similarity import similarities
 from tread_bench.reports.figures.speedup import speedups
 from tread_bench.reports.figures.step_parts import step_parts
-from tread_bench.reports.figures.style import Kind, Picture
+from tread_bench.reports.figures.style import Picture
 from tread_bench.reports.row import Row
 
 _Draw = Callable[[Sequence[Row], str], Picture | None]
@@ -38,13 +38,13 @@ _NEXT: tuple[_Draw, ...] = (rates, schedules, gap)
 _PANEL_PER_ROW: tuple[_Draw, ...] = (similarities, across_times, gradients)
 
 
-def pictures(rows: Sequence[Row], suffix: str = "", further: Sequence[Kind] = ()) -> list[Picture]:
+def pictures(rows: Sequence[Row], suffix: str = "", exports: bool = False) -> list[Picture]:
     """Every picture that these rows allow; `suffix` keeps the names of several calls apart.
 
     Args:
-        further: kinds of files that each picture holds beside the SVG.
+        exports: whether each picture holds a PNG and a PDF beside the SVG.
     """
-    with style.theme(further):
+    with style.theme(exports):
         return list(_pictures(rows, suffix))
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -66,25 +65,23 @@ _SETTINGS = {
     "ytick.labelcolor": INK,
 }
 
-Kind = Literal["png", "pdf"]  # of files beside the SVG
-FURTHER: tuple[Kind, ...] = ("png", "pdf")
 _UNDATED = {"svg": {"Date": None}, "png": {}, "pdf": {"CreationDate": None}}  # equal data give equal bytes
-_requested: ContextVar[tuple[Kind, ...]] = ContextVar("_requested", default=())
+_exports: ContextVar[bool] = ContextVar("_exports", default=False)
 
 
 @contextmanager
-def theme(further: Sequence[Kind] = ()) -> Iterator[None]:
-    """Settings for drawing and for saving, and the kinds of files to save beside the SVG.
+def theme(exports: bool = False) -> Iterator[None]:
+    """Settings for drawing and for saving, and whether PNG and PDF are saved beside the SVG.
 
     A glyph that the font lacks is drawn as a box, not warned about.
     """
-    token = _requested.set(tuple(further))
+    token = _exports.set(exports)
     try:
         with mpl.rc_context(_SETTINGS), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")
             yield
     finally:
-        _requested.reset(token)
+        _exports.reset(token)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,12 +121,14 @@ class Picture:
 
 
 def save(figure: Figure) -> Mapping[str, bytes]:
-    """Return by kind the SVG and the files that `theme` was asked for; the same figure gives the same bytes."""
+    """Return the SVG and, in a `theme` that exports, all other kinds; the same figure gives the same bytes."""
     for number, artist in enumerate(figure.findobj(lambda artist: (artist.get_gid() or "").startswith(_MARK))):
         artist.set_gid(f"{artist.get_gid()}~{number}")  # ids are unique within a file
     files = {"svg": _saved(figure, "svg")}
     figure.set_layout_engine("none")  # it is laid out now
-    return files | {kind: _saved(figure, kind) for kind in _requested.get()}
+    if _exports.get():
+        files |= {kind: _saved(figure, kind) for kind in ("png", "pdf")}
+    return files
 
 
 def _saved(figure: Figure, kind: str) -> bytes:

@@ -28,11 +28,10 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
     from tread_bench.reports.compare import Run
     from tread_bench.reports.compare_page import compared, write
     from tread_bench.reports.document import write_export
-    from tread_bench.reports.figures.style import FURTHER
 
     names = _names([source.path for source in sources])
     runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]
-    made = compared(runs, FURTHER if export_to else ())
+    made = compared(runs, export_to is not None)
 
     # The page.
     left_out = [reason for source in sources for reason in source.unreadable.values()]

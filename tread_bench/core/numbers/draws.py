@@ -94,18 +94,15 @@ def permuted(seed: int, stream: str, first: int, count: int, size: int) -> NDArr
     items = np.empty(count, dtype=np.int64)
     for epoch in np.unique(epochs):
         here = epochs == epoch
-        items[here] = epoch_order(seed, stream, int(epoch), size)[places[here]]
+        with _ORDER_LOCK:
+            order = _epoch_order(seed, stream, int(epoch), size)
+        items[here] = order[places[here]]
     return items
-
-
-def epoch_order(seed: int, stream: str, epoch: int, size: int) -> NDArray[np.int64]:
-    """Return the items (size,) in the order of one epoch, read-only; the latest two are cached, 8 bytes an item."""
-    with _ORDER_LOCK:
-        return _epoch_order(seed, stream, epoch, size)
 
 
 @lru_cache(maxsize=2)
 def _epoch_order(seed: int, stream: str, epoch: int, size: int) -> NDArray[np.int64]:
+    """The items (size,) in the order of one epoch, read-only; the latest two are cached, 8 bytes an item."""
     order = np.random.Generator(np.random.Philox(key=key_of(seed, stream, "epoch", epoch))).permutation(size)
     order.setflags(write=False)
     return order
