@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.numbers import decimals, interval, number
 from tread_bench.reports.row import Row
@@ -84,8 +84,7 @@ def lead(rows: Sequence[Row]) -> str:
         return ""
 
     # Test each change.
-    p_values = [paired_p_value(one.row.scores["fid"], one.base.scores["fid"]) for one in found]
-    adjusted = holm([1.0 if p is None else p for p in p_values])
+    adjusted = paired_p_values((one.row.scores["fid"], one.base.scores["fid"]) for one in found)
 
     # A sentence for each base.
     places = decimals(row.fid.mean for row in rows if row.fid)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tread_bench.core.config.training import BUDGET_TOLERANCE
 from tread_bench.core.describe.routes import parse_routes
-from tread_bench.core.numbers.statistics import LEVEL, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.statistics import LEVEL, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import concluded
 from tread_bench.reports.equal_cost import AtEqualCost
@@ -42,8 +42,7 @@ def rules_out(at_cost: Sequence[AtEqualCost], routes: Sequence[AtEqualCost], pla
             found.append(_Beside(route, control, instead))
 
     # The test of each, and the sentence on the best route beside each control.
-    p_values = [paired_p_value(one.route.fids_at_macs, one.control.fids_at_macs) for one in found]
-    adjusted = holm([1.0 if p is None else p for p in p_values])
+    adjusted = paired_p_values((one.route.fids_at_macs, one.control.fids_at_macs) for one in found)
     sentences: dict[int, str] = {}
     for one, p_value in zip(found, adjusted, strict=True):
         sentences.setdefault(id(one.control), _sentence(one, p_value, places))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.numbers import decimals, interval, number, plural
 from tread_bench.reports.row import Row
@@ -66,8 +66,8 @@ def lead(rows: Sequence[Row]) -> str:
 
     # Test where they give different routes.
     different = [blocks for blocks in shared if a[blocks] is not b[blocks]]
-    p_values = [paired_p_value(a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different]
-    adjusted = dict(zip(different, holm([1.0 if p is None else p for p in p_values]), strict=True))
+    p_values = paired_p_values((a[blocks].scores["fid"], b[blocks].scores["fid"]) for blocks in different)
+    adjusted = dict(zip(different, p_values, strict=True))
 
     # A clause for each depth.
     names = (lines[0].rule, lines[1].rule)

@@ -9,7 +9,7 @@ from itertools import groupby
 
 from tread_bench.core.config.methods import PLAINLY_DENSE
 from tread_bench.core.numbers.power import detectable_difference
-from tread_bench.core.numbers.statistics import LEVEL, Estimate, holm, paired_difference, paired_p_value
+from tread_bench.core.numbers.statistics import LEVEL, Estimate, paired_difference, paired_p_values
 from tread_bench.reports import requested
 from tread_bench.reports.comparison import Outcome, concluded, fids_against_best, lowest_fids
 from tread_bench.reports.controls import rules_out
@@ -369,8 +369,7 @@ def _against(own: Row, others: Sequence[Row]) -> str:
         return ""
 
     # Test each of the others.
-    p_values = [paired_p_value(row.scores["fid"], own.scores["fid"]) for row in others]
-    adjusted = holm([1.0 if p is None else p for p in p_values])
+    adjusted = paired_p_values((row.scores["fid"], own.scores["fid"]) for row in others)
     different = [row for row, p in zip(others, adjusted, strict=True) if p <= LEVEL]
     if not different:
         return f"none of {names(row.short_label for row in others)} differs significantly from it; "

@@ -29,13 +29,14 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         return None
     is_judged = stands_beside_published(rows)
     places = decimals(row.fid.mean for row in rows if row.fid)
+    bests = "; ".join(f"{made.name}: {_words(made, places)}" for made in found)
     return Picture(
         name=f"guidance{suffix}", title="Guidance", files=style.save(_figure(found)),
         headers=("checkpoint", "rule", "scale", "FID", "95 % interval", "difference to no guidance", "95 % interval",
                  "seeds", "GMACs per image", "MACs, no guidance = 1"),
         table=[line for made in found for line in _numbers(made, places)],
         description="FID against the scale of guidance"
-        + (f"; every rule at its best scale: {_best_scales(found, places)}" if is_judged else ""),
+        + (f"; every rule at its best scale: {bests}" if is_judged else ""),
         caption="Every rule on the same checkpoints over a sweep of scales, drawn slightly apart; "
         + ("large marks are the best scale of a rule, with its 95 % t interval over seeds; " if is_judged else "")
         + "the level is the same checkpoint without guidance, its band the interval. Strong and weak are the shares of "
@@ -43,10 +44,6 @@ def guidance(rows: Sequence[Row], suffix: str = "") -> Picture | None:
         "and both branches. "
         + (f"A best scale is chosen by the same samples that measure its FID. {guidance_note()}" if is_judged else ""),
     )  # fmt: skip
-
-
-def _best_scales(found: Sequence[Checkpoint], places: int) -> str:
-    return "; ".join(f"{made.name}: {_words(made, places)}" for made in found)
 
 
 def _words(made: Checkpoint, places: int) -> str:

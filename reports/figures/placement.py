@@ -15,7 +15,7 @@ from tread_bench.reports import requested
 from tread_bench.reports.architectures import by_architecture
 from tread_bench.reports.figures import style
 from tread_bench.reports.figures.bases import Basis
-from tread_bench.reports.figures.drawing import cells
+from tread_bench.reports.figures.drawing import cells, dot
 from tread_bench.reports.figures.panels import drawn_of
 from tread_bench.reports.figures.style import INK, MUTED, RULE, SURFACE, Picture, clean, marks_of
 from tread_bench.reports.numbers import decimals, interval, number
@@ -155,7 +155,8 @@ def _figure(parts: Sequence[Sequence[_Line]], basis: Basis | None) -> Figure:
             tone = basis.tone(line.row, scale) if basis and scale else style.COLOURS[0]
             with marks_of(line.row.label, bars, forest, words):
                 _bar(bars, y, line.row, tone, is_best=basis is not None and basis.is_best(line.row))
-                _interval(forest, y, line.shown, tone)
+                if line.shown:
+                    dot(forest, y, line.shown.mean, line.shown.bounds, tone)
                 words.text(0.05, y, line.text, va="center")
                 if _has_published(lines):
                     words.text(3.1, y, number(line.published, 2, True), va="center", ha="right", color=MUTED)
@@ -205,14 +206,6 @@ def _bar(axes: Axes, y: int, row: Row, tone: Any, is_best: bool) -> None:
     for first, last in row.spans:
         place = (first - 0.5, y - 0.29), last - first + 1, 0.58
         axes.add_patch(Rectangle(*place, facecolor=tone, edgecolor=edge, linewidth=width))
-
-
-def _interval(axes: Axes, y: int, estimate: Estimate | None, tone: Any) -> None:
-    if estimate is None:
-        return
-    if estimate.bounds is not None:
-        axes.plot(estimate.bounds, [y, y], color=tone, linewidth=2.2, solid_capstyle="butt")
-    axes.plot([estimate.mean], [y], marker="o", markersize=6, color=tone, markeredgecolor=SURFACE, markeredgewidth=0.8)
 
 
 def _style_axes(bars: Axes, forest: Axes, rows: Sequence[Row], paired: bool) -> None:

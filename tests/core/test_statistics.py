@@ -19,6 +19,7 @@ from tread_bench.core.numbers.statistics import (
     median_interval,
     paired_difference,
     paired_p_value,
+    paired_p_values,
     paired_ratio,
     welch_difference,
     welch_p_value,
@@ -359,3 +360,8 @@ def test_of_two_rows_that_are_equally_good_one_is_called_the_only_best_in_at_mos
 )
 def test_rates_of_sparse_guidance_are_where_the_loss_still_is_low_and_where_it_no_longer_is(losses, rates):
     assert guidance_rates(losses) == rates
+
+
+def test_paired_tests_are_adjusted_over_all_of_them():
+    a, b, alone = {0: 1.0, 1: 2.1, 2: 2.9}, {0: 0.0, 1: 1.0, 2: 2.0}, {7: 1.0}
+    assert paired_p_values([(a, b), (b, a), (a, alone)]) == holm([paired_p_value(a, b)] * 2 + [1.0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -148,6 +148,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = largest
     return adjusted
+
+
+def paired_p_values(pairs: Iterable[tuple[Seeds, Seeds]]) -> list[float]:
+    """Return the p-values of paired t-tests, Holm-adjusted over all of them; 1 with fewer than two shared seeds."""
+    p_values = [paired_p_value(a, b) for a, b in pairs]
+    return holm([1.0 if p is None else p for p in p_values])
 
 
 @dataclass(frozen=True, slots=True)
