@@ -36,16 +36,10 @@ def join_backward(name: str, flops: Callable[..., int], needs_result: bool = Fal
             return *[None] * count, *unchanged
         return *backward(grad.contiguous(), *ctx.saved_tensors, *ctx.others), *unchanged
 
+    def shapes_of(grad: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+        return tuple(torch.empty_like(x) for x in inputs[:count])
+
     torch.library.register_autograd(f"tread_bench::{name}", differentiate, setup_context=save)
+    torch.library.register_fake(f"tread_bench::{name}_backward", shapes_of)
     register_flop_formula(getattr(torch.ops.tread_bench, name))(flops)
-
-    def without_values(grad: Tensor, *inputs: Any) -> Any:
-        gradients = tuple(torch.empty_like(x) for x in inputs[:count])
-        return gradients if count > 1 else gradients[0]
-
-    torch.library.register_fake(f"tread_bench::{name}_backward", without_values)
-
-    def backward_flops(grad_shape: Any, *shapes: Any, **options: Any) -> int:
-        return 2 * flops(*shapes, **options)
-
-    register_flop_formula(backward)(backward_flops)
+    register_flop_formula(backward)(lambda grad_shape, *shapes, **options: 2 * flops(*shapes, **options))
