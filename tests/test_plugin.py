@@ -280,18 +280,16 @@ def test_the_document_s_init_module_draws_weights_by_name(monkeypatch: pytest.Mo
 
 
 def test_the_document_names_every_check() -> None:
-    from tread_bench.contract import (
-        CHECKS,
-        DATA_CHECKS,
-        EXTRACTOR_CHECKS,
-        GUIDANCE_CHECKS,
-        LOSS_CHECKS,
-        METHOD_CHECKS,
-        METRIC_CHECKS,
-        OBJECTIVE_CHECKS,
-        SAMPLER_CHECKS,
-        SELECTOR_CHECKS,
-    )
+    from tread_bench.data.contract import DATA_CHECKS
+    from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS
+    from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS
+    from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS
+    from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS
+    from tread_bench.measure.contract.metrics import METRIC_CHECKS
+    from tread_bench.model.contract.checks import CHECKS
+    from tread_bench.model.contract.losses import LOSS_CHECKS
+    from tread_bench.model.contract.methods import METHOD_CHECKS
+    from tread_bench.model.contract.selectors import SELECTOR_CHECKS
 
     kinds = {"backbone": CHECKS, "method": METHOD_CHECKS, "objective": OBJECTIVE_CHECKS, "data": DATA_CHECKS}
     kinds |= {"metric": METRIC_CHECKS, "feature-network": EXTRACTOR_CHECKS}

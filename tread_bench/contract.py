@@ -8,44 +8,20 @@ def test_the_contract_holds():
 
 from __future__ import annotations
 
-from tread_bench.core.describe.violations import Violation, run_check
-from tread_bench.data.contract import DATA_CHECKS, DataSubject, check_data
-from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS, GuidanceSubject, check_guidance
-from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS, ObjectiveSubject, check_objective
-from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS, SamplerSubject, check_sampler
-from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS, ExtractorSubject, check_extractor
-from tread_bench.measure.contract.metrics import METRIC_CHECKS, MetricSubject, check_metric
-from tread_bench.model.contract.checks import CHECKS, Check
-from tread_bench.model.contract.losses import LOSS_CHECKS, LossSubject, check_loss
-from tread_bench.model.contract.methods import METHOD_CHECKS, MethodSubject, check_method
+from tread_bench.core.describe.violations import Violation
+from tread_bench.data.contract import check_data
+from tread_bench.diffusion.contract.guidance import check_guidance
+from tread_bench.diffusion.contract.objectives import check_objective
+from tread_bench.diffusion.contract.samplers import check_sampler
+from tread_bench.measure.contract.extractors import check_extractor
+from tread_bench.measure.contract.metrics import check_metric
+from tread_bench.model.contract.losses import check_loss
+from tread_bench.model.contract.methods import check_method
 from tread_bench.model.contract.run import check_backbone
-from tread_bench.model.contract.selectors import SELECTOR_CHECKS, SelectorSubject, check_selector
-from tread_bench.model.contract.subject import Subject
-from tread_bench.model.contract.wrapped import WRAPPED_CHECKS, check_wrapped
+from tread_bench.model.contract.selectors import check_selector
+from tread_bench.model.contract.wrapped import check_wrapped
 
 __all__ = [
-    "CHECKS",
-    "DATA_CHECKS",
-    "EXTRACTOR_CHECKS",
-    "GUIDANCE_CHECKS",
-    "LOSS_CHECKS",
-    "METHOD_CHECKS",
-    "METRIC_CHECKS",
-    "OBJECTIVE_CHECKS",
-    "SAMPLER_CHECKS",
-    "SELECTOR_CHECKS",
-    "WRAPPED_CHECKS",
-    "Check",
-    "DataSubject",
-    "ExtractorSubject",
-    "GuidanceSubject",
-    "LossSubject",
-    "MethodSubject",
-    "MetricSubject",
-    "ObjectiveSubject",
-    "SamplerSubject",
-    "SelectorSubject",
-    "Subject",
     "Violation",
     "check_backbone",
     "check_data",
@@ -58,5 +34,4 @@ __all__ = [
     "check_sampler",
     "check_selector",
     "check_wrapped",
-    "run_check",
 ]

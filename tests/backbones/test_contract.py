@@ -13,9 +13,12 @@ from pydantic import ValidationError
 from torch import nn
 
 from tests.backbones import broken
-from tread_bench.contract import CHECKS, Subject, check_backbone, run_check
+from tread_bench.contract import check_backbone
 from tread_bench.core.describe.families import BackboneSpec, families
+from tread_bench.core.describe.violations import run_check
 from tread_bench.model.backbone import Backbone, TokenState
+from tread_bench.model.contract.checks import CHECKS
+from tread_bench.model.contract.subject import Subject
 from tread_bench.model.ops.patching import sinusoids, unpatchify
 
 SMALL = {"hidden": 32, "heads": 2}

@@ -12,10 +12,11 @@ from safetensors.numpy import save_file
 from tests.announced import announce
 from tests.data.image_sets import write_dataset, write_folder
 from tests.data.test_parquet import png, write
-from tread_bench.contract import DATA_CHECKS, check_data
+from tread_bench.contract import check_data
 from tread_bench.core.describe import data_sources as registry
 from tread_bench.core.describe import plugins
 from tread_bench.core.describe.data_sources import DataOptions, data_sources, find_data_source
+from tread_bench.data.contract import DATA_CHECKS
 
 DIGITS, LATENTS = find_data_source("digits"), find_data_source("latents")
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.announced import announce
-from tread_bench.contract import EXTRACTOR_CHECKS, check_extractor
+from tread_bench.contract import check_extractor
 from tread_bench.core.config.data import DEFAULT_DATA
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import extractors as registry
@@ -19,6 +19,7 @@ from tread_bench.core.describe import plugins
 from tread_bench.core.describe.extractors import ExtractorOptions, Published, find_extractor
 from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric
 from tread_bench.core.errors import UserError
+from tread_bench.measure.contract.extractors import EXTRACTOR_CHECKS
 from tread_bench.measure.quality.features import choose_extractor
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 

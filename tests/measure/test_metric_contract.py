@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from tests.announced import announce
-from tread_bench.contract import METRIC_CHECKS, check_metric
+from tread_bench.contract import check_metric
 from tread_bench.core.config.metrics import Metrics
 from tread_bench.core.describe import metrics as registry
 from tread_bench.core.describe import plugins
 from tread_bench.core.describe.metrics import MetricOptions, Needs, find_metric, metrics
+from tread_bench.measure.contract.metrics import METRIC_CHECKS
 
 PAIR, FID = find_metric("precision_recall"), find_metric("fid")
 OPTIONS = {"fid_infinity": {"smallest": 100}}

@@ -16,11 +16,12 @@ from torch import nn
 
 from tests.robustness.warm import Warm
 from tread_bench import RoutedNetwork, TokenOrder
-from tread_bench.contract import WRAPPED_CHECKS, check_backbone, check_wrapped
+from tread_bench.contract import check_backbone, check_wrapped
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import resolve_routes, tokens_per_block
 from tread_bench.measure.macs import count_cost
 from tread_bench.model.backbone import build_backbone, run_blocks
+from tread_bench.model.contract.wrapped import WRAPPED_CHECKS
 from tread_bench.model.methods.layer_skip.network import _only as only
 from tread_bench.model.ops.routing import lowest
 

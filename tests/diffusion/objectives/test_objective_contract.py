@@ -7,9 +7,10 @@ from typing import Literal
 
 import pytest
 
-from tread_bench.contract import OBJECTIVE_CHECKS, check_objective
+from tread_bench.contract import check_objective
 from tread_bench.core.describe import objectives as registry
 from tread_bench.core.describe.objectives import ObjectiveOptions, find_objective, objectives
+from tread_bench.diffusion.contract.objectives import OBJECTIVE_CHECKS
 
 FLOW = find_objective("flow")
 OPTIONS = [

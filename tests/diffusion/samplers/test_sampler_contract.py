@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tread_bench.contract import SAMPLER_CHECKS, check_sampler
+from tread_bench.contract import check_sampler
 from tread_bench.core.config import sampling
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe import samplers as registry
 from tread_bench.core.describe.samplers import find_sampler, samplers
+from tread_bench.diffusion.contract.samplers import SAMPLER_CHECKS
 
 EULER, HEUN = find_sampler("euler"), find_sampler("heun")
 

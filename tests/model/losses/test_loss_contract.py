@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
-from tread_bench.contract import LOSS_CHECKS, check_loss
+from tread_bench.contract import check_loss
 from tread_bench.core.describe import losses as registry
 from tread_bench.core.describe.losses import find_loss, losses
+from tread_bench.model.contract.losses import LOSS_CHECKS
 
 MAE = find_loss("mae")
 SETTINGS = [

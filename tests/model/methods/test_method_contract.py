@@ -9,10 +9,11 @@ import pytest
 
 from tests.announced import announce
 from tests.model.methods.subjects import BACKBONES, OPTIONS, ROUTES
-from tread_bench.contract import METHOD_CHECKS, check_method
+from tread_bench.contract import check_method
 from tread_bench.core.describe import methods as registry
 from tread_bench.core.describe import plugins
 from tread_bench.core.describe.methods import MethodOptions, Tokens, find_method, methods
+from tread_bench.model.contract.methods import METHOD_CHECKS
 
 TREAD = find_method("tread")
 SLOW = ("U-ViT", "DiS", "ZigMa", "DRWKV", "LightningDiT")

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tread_bench.contract import SELECTOR_CHECKS, check_selector
+from tread_bench.contract import check_selector
 from tread_bench.core.describe import selectors as registry
 from tread_bench.core.describe.selectors import TokenOrder, find_selector, selectors
+from tread_bench.model.contract.selectors import SELECTOR_CHECKS
 from tread_bench.model.ops.selecting import select
 
 RANDOM, ROWS = find_selector("random"), find_selector("rows")
