@@ -8,10 +8,11 @@ from typing import Literal
 import pytest
 from pydantic import Field
 
-from tread_bench.contract import GUIDANCE_CHECKS, check_guidance
+from tread_bench.contract import check_guidance
 from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.guidance import Blocks, GuidanceFamily, GuidanceOptions, guidance_rules
 from tread_bench.core.describe.routes import Route
+from tread_bench.diffusion.contract.guidance import GUIDANCE_CHECKS
 
 SETTINGS = [
     ("none", {}, "tread"),
@@ -94,6 +95,12 @@ class RatesAsText(Rule):
     @property
     def rates(self):
         return "0.25"
+
+
+class FailsToRate(Rule):
+    @property
+    def rates(self):
+        raise ZeroDivisionError
 
 
 class OneName(Rule):
@@ -211,6 +218,7 @@ BROKEN = {
     TimesBackwards: {"branches"},
     ThreeTimes: {"branches"},
     RatesAsText: {"branches"},
+    FailsToRate: {"branches"},
     OneName: {"branches"},
     OtherEachTime: {"branches"},
     OtherRates: {"branches"},

@@ -12,45 +12,39 @@ random, so that every label, route and block has an effect.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.sampling import Sampling
-from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Training
 from tread_bench.core.describe.branches import Branch
 from tread_bench.core.describe.guidance import GuidanceFamily, GuidanceOptions
 from tread_bench.core.describe.methods import find_method
-from tread_bench.core.describe.routes import RoutesLike, as_routes
-from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.describe.routes import RoutesLike
+from tread_bench.core.describe.violations import Violation, run_check
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.build import build_objective
-from tread_bench.model.backbone import build_backbone
-from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
+from tread_bench.model.contract.cells import BATCH, SMALL, TOLERANCE, CellSubject, check_built, close
 from tread_bench.model.methods.base import BatchRange
-from tread_bench.model.methods.build import build_method
 from tread_bench.model.network import Network
 
 STEPS = 4
-ITERATIONS = 8  # iterations of the training that provides the weights
+ROUGHLY = 10 * TOLERANCE  # of predictions that are added and scaled
 
 
-class GuidanceSubject:
+class GuidanceSubject(CellSubject):
     """A rule with a small network for digits, as a suite resolves it.
 
     Args:
         written: the rule as a suite writes it.
         method: name and options of the method.
-        routes: routes of the cell; a method that takes none gets none.
-        backbone: name and sizes of the backbone.
 
     Raises:
         ValueError: the cell lacks what the rule needs.
@@ -65,37 +59,27 @@ class GuidanceSubject:
         backbone: Mapping[str, Any],
     ) -> None:
         # The rule as written, and with the weights of its weak branch.
+        super().__init__(find_method(method["name"]), method, routes, backbone)
         self.family = family
         self.written = written
         has_weights = written.weak_row is not None or written.weak_snapshot is not None
         rule = written.with_weights("weak", 1) if has_weights else written
 
-        # A cell that samples with it, as a suite would resolve it.
-        choice, chosen = BackboneChoice.model_validate(backbone), find_method(method["name"])
-        cell = Cell(backbone=choice, training=Training(iterations=ITERATIONS))
-        taken = as_routes(routes) if chosen.takes_routes else ()
-        resolved = choice.family().resolve(choice.spec(cell.data), taken, DEFAULT_SELECTOR)
+        # A cell that samples with it.
         sampling = Sampling(steps=STEPS).model_copy(update={"guidance": rule, "guidance_scale": 2.0})
-        changes = {"method": chosen.options(**method), "routes": resolved, "sampling": sampling}
-        complete = with_blocks(setting_of(cell.model_copy(update=changes)))
+        complete = with_blocks(setting_of(self.cell.model_copy(update={"sampling": sampling})))
         if isinstance(complete, list):
             raise ValueError("; ".join(problem.message for problem in complete))
         self.cell = complete
         self.rule = complete.sampling.guidance
 
-        # Two networks with different weights, and their inputs.
+        # Two networks with different weights.
         self.objective = build_objective(complete.objective)
         self.times = self.objective.sampling_times(STEPS)
         self.network, self.weak = (self._network(seed) for seed in (0, 1))
-        spec = self.network.spec
-        shape = (BATCH, spec.channels, spec.image_size, spec.image_size)
-        self.x = torch.randn(shape, generator=torch.Generator().manual_seed(2))
-        self.y = torch.arange(BATCH) if spec.num_classes else None
 
     def _network(self, seed: int) -> Network:
-        choice = self.cell.backbone
-        backbone = build_backbone(choice.family(), choice.spec(self.cell.data), {"attention": "math"}, seed)
-        network = Network(backbone, build_method(self.cell, backbone)).eval().requires_grad_(False)
+        network = Network(*self.build(self.cell, seed)).eval().requires_grad_(False)
         generator = torch.Generator().manual_seed(seed)
         for parameter in network.parameters():
             parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
@@ -186,7 +170,7 @@ def check_scale(subject: GuidanceSubject) -> Iterator[str]:
             unguided = torch.stack([subject.network(subject.x, at, subject.y) for at in t])
         if not torch.equal(strong, unguided):
             yield "its strong branch is the plain network, and at scale 1 it predicts something else"
-    if not _close(thrice - twice, twice - strong):
+    if not close(thrice - twice, twice - strong, ROUGHLY):
         yield "the prediction is not linear in the scale: its branches are not the same each time"
     if len(subject.branches) > 1 and torch.equal(twice, strong):
         yield "scale 2 predicts what scale 1 does: its branches do not differ, or it is guided at no time"
@@ -195,7 +179,7 @@ def check_scale(subject: GuidanceSubject) -> Iterator[str]:
 def check_batch(subject: GuidanceSubject) -> Iterator[str]:
     """A sample does not depend on the other samples of its batch."""
     parts = [subject.predicted(2.0, first, 2) for first in range(0, BATCH, 2)]
-    if not _close(torch.cat(parts, dim=1), subject.predicted(2.0)):
+    if not close(torch.cat(parts, dim=1), subject.predicted(2.0), ROUGHLY):
         yield "the batch in parts gives other predictions"
 
 
@@ -207,13 +191,12 @@ def check_cost(subject: GuidanceSubject) -> Iterator[str]:
         yield f"a record states {stated} MACs of one sample in {STEPS} steps; counted {counted}"
 
 
-def _wrong_numbers(rule: GuidanceOptions) -> str:
-    """The property that does not have the numbers that it must have; empty if none."""
+def _wrong_numbers(rule: GuidanceOptions) -> Iterator[str]:
+    """The properties that do not have the numbers that they must have."""
     if not _are_times(rule.guided_times):
-        return f"guided_times is {rule.guided_times!r}: expected (low, high) with low < high, or None"
+        yield f"guided_times is {rule.guided_times!r}: expected (low, high) with low < high, or None"
     if not all(isinstance(rate, int | float) for rate in rule.rates):
-        return f"rates is {rule.rates!r}: expected a number for each branch"
-    return ""
+        yield f"rates is {rule.rates!r}: expected a number for each branch"
 
 
 def _are_times(times: object) -> bool:
@@ -223,10 +206,6 @@ def _are_times(times: object) -> bool:
         case int() | float() as low, int() | float() as high:
             return low < high
     return False
-
-
-def _close(found: Tensor, expected: Tensor) -> bool:
-    return bool((found - expected).abs().max() <= 10 * TOLERANCE * max(1.0, float(expected.abs().max())))
 
 
 GUIDANCE_CHECKS: tuple[Callable[[GuidanceSubject], Iterator[str]], ...] = (
@@ -260,16 +239,7 @@ def check_guidance(
         ValueError: the options are not valid, or the cell does not have what the rule needs.
     """
     written = family.options.model_validate({"name": family.name, **(options or {})})
-    with torch.random.fork_rng(devices=[]):
-        # Build a network with the rule.
-        try:
-            if wrong := _wrong_numbers(written):
-                return [Violation("branches", wrong)]
-            subject = GuidanceSubject(family, written, method or {"name": "tread"}, routes, backbone or SMALL)
-        except ValueError:
-            raise
-        except Exception as error:
-            return [Violation("branches", f"raised {type(error).__name__}: {error}")]
-
-        # Without valid branches, no other check makes sense.
-        return run_checks(GUIDANCE_CHECKS, subject, first_decides=True)
+    if wrong := run_check(_wrong_numbers, written):
+        return [replace(one, check="branches") for one in wrong]
+    build = partial(GuidanceSubject, family, written, method or {"name": "tread"}, routes, backbone or SMALL)
+    return check_built(GUIDANCE_CHECKS, build, f"rule {family.name!r}")

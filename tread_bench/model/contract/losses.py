@@ -13,43 +13,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.routed import setting_of
-from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Training
 from tread_bench.core.describe.losses import LossFamily, LossOptions
 from tread_bench.core.describe.methods import find_method
 from tread_bench.core.describe.plugins import named, problems_found
-from tread_bench.core.describe.routes import RoutesLike, as_routes
-from tread_bench.core.describe.selectors import DEFAULT_SELECTOR
-from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.describe.routes import RoutesLike
+from tread_bench.core.describe.violations import Violation
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.model.backbone import TokenState, build_backbone, draw_weights
+from tread_bench.model.backbone import TokenState, draw_weights
+from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, check_built, close
 from tread_bench.model.contract.checks import SHOWN
-from tread_bench.model.contract.methods import BATCH, SMALL, TOLERANCE
+from tread_bench.model.contract.subject import move_weights
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import BatchRange, init_linear
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import init_linear
 from tread_bench.model.network import Network
 from tread_bench.model.prediction import Prediction
 
 Step = tuple[Prediction, Images]  # inputs of a loss
 
 
-class LossSubject:
+class LossSubject(CellSubject):
     """A loss with a method on a small backbone for digits, and a batch to try it on.
 
     Args:
         options: options of the loss.
         method: name and options of the method.
-        routes: routes of the cell; a method that takes none gets none.
-        backbone: its name and sizes.
 
     Raises:
         ValueError: the options are not valid, or the loss's own rules refuse the cell.
@@ -63,35 +58,22 @@ class LossSubject:
         routes: RoutesLike,
         backbone: Mapping[str, Any],
     ) -> None:
-        # A cell, as a suite would resolve it.
+        # A cell with the loss.
+        super().__init__(find_method(method["name"]), method, routes, backbone)
         self.family = family
         self.options: LossOptions = family.options.model_validate({"name": family.name, **options})
-        chosen = find_method(method["name"])
-        choice = BackboneChoice.model_validate(backbone)
-        cell = Cell(backbone=choice, training=Training(iterations=1))
-        self.spec = choice.spec(cell.data)
-        written = as_routes(routes) if chosen.takes_routes else ()
-        resolved = choice.family().resolve(self.spec, written, DEFAULT_SELECTOR)
-        self.cell = cell.model_copy(
-            update={"method": chosen.options(**method), "routes": resolved, "auxiliary": (self.options,)}
-        )
+        self.cell = self.cell.model_copy(update={"auxiliary": (self.options,)})
         if problems := problems_found(family, setting_of(self.cell), self.options):
             raise ValueError("; ".join(problem.message for problem in problems))
 
-        # Its network and the loss, with weights that are not the initial ones, and a batch.
-        self.backbone = build_backbone(choice.family(), self.spec, {"attention": "math"}, seed=0)
-        self.method = build_method(self.cell, self.backbone)
-        draw_weights(self.method, 0, self.method.init_module, "method.")
+        # Its network and the loss, and a noised batch.
+        self.backbone, self.network_method = self.build(self.cell)
         self.loss = self.fresh()
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for module in (self.backbone, self.method, self.loss):
-                for parameter in module.parameters():
-                    parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-        shape = (BATCH, self.spec.channels, self.spec.image_size, self.spec.image_size)
-        self.x, self.noise = (torch.randn(shape, generator=generator).clamp(-1, 1) for _ in range(2))
-        self.t = torch.rand(BATCH, generator=generator)
-        self.y = torch.arange(BATCH) if self.spec.num_classes else None
+        for module in (self.backbone, self.network_method, self.loss):
+            move_weights(module, self.generator)
+        self.x = self.x.clamp(-1, 1)
+        noise = torch.randn(self.x.shape, generator=self.generator).clamp(-1, 1)
+        self.noised = torch.lerp(self.x, noise, self.t.view(-1, 1, 1, 1))
 
     def fresh(self, options: LossOptions | None = None) -> Auxiliary:
         """Return the loss with its initial weights."""
@@ -108,13 +90,10 @@ class LossSubject:
     def step(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Step:
         """Return the loss's inputs from a routed training step for some samples of the batch."""
         part = slice(first, first + count)
-        x, t = self.x[part], self.t[part]
-        noised = torch.lerp(x, self.noise[part], t.view(-1, 1, 1, 1))
-        y = None if self.y is None else self.y[part]
-        network = Network(self.backbone, self.method, [loss or self.loss]).eval()
-        batch_range = BatchRange(seed=0, first=first, count=count, path_drop=False)
-        prediction = network.train_forward(noised, t, y, batch_range)
-        return prediction, Images(x, noised, noised - t.view(-1, 1, 1, 1) * prediction.output)
+        network = Network(self.backbone, self.network_method, [loss or self.loss]).eval()
+        prediction = self.train_forward(network, self.noised, first, count)
+        noised, t = self.noised[part], self.t[part].view(-1, 1, 1, 1)
+        return prediction, Images(self.x[part], noised, noised - t * prediction.output)
 
     def value(self, loss: Auxiliary | None = None, first: int = 0, count: int = BATCH) -> Tensor:
         """Return the loss of some samples of the batch."""
@@ -122,7 +101,7 @@ class LossSubject:
 
     def parameters(self) -> list[Tensor]:
         """Return the network's parameters, without the loss's own."""
-        own = (*self.backbone.parameters(), *self.method.parameters())
+        own = (*self.backbone.parameters(), *self.network_method.parameters())
         return [parameter for parameter in own if parameter.requires_grad]
 
 
@@ -152,7 +131,7 @@ def check_weight(subject: LossSubject) -> Iterator[str]:
 
     # Twice the weight.
     value, twice = subject.loss(prediction, images), subject.weighing(2 * subject.options.weight)(prediction, images)
-    if not _close(twice, 2 * value):
+    if not close(twice, 2 * value):
         yield f"expected twice the loss with twice the weight, {float(2 * value):g}; saw {float(twice):g}"
 
 
@@ -203,7 +182,7 @@ def check_batch(subject: LossSubject) -> Iterator[str]:
     if not torch.equal(subject.value(), whole):
         yield "the same step twice gives two values: it keeps a state, or draws from torch's generator"
     parts = [subject.value(first=first, count=2) for first in range(0, BATCH, 2)]
-    if not _close(torch.stack(parts).mean(), whole):
+    if not close(torch.stack(parts).mean(), whole):
         yield f"the batch in parts gives {float(torch.stack(parts).mean()):g}, and as a whole {float(whole):g}"
 
 
@@ -251,10 +230,6 @@ def _as_leaf(tensor: Tensor) -> Tensor:
     return tensor.detach().requires_grad_()
 
 
-def _close(found: Tensor, expected: Tensor) -> bool:
-    return bool((found - expected).abs() <= TOLERANCE * max(1.0, float(expected.detach().abs())))
-
-
 LOSS_CHECKS: tuple[Callable[[LossSubject], Iterator[str]], ...] = (
     check_value,
     check_weight,
@@ -287,14 +262,5 @@ def check_loss(
     Raises:
         ValueError: the options are not valid, or the loss's own rules refuse the cell.
     """
-    with torch.random.fork_rng(devices=[]):
-        # Build a network with the loss.
-        try:
-            subject = LossSubject(family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
-        except ValueError:
-            raise
-        except Exception as error:
-            return [Violation("value", f"builder {family.builder!r} raised {type(error).__name__}: {error}")]
-
-        # Without a valid value, no other check makes sense.
-        return run_checks(LOSS_CHECKS, subject, first_decides=True)
+    build = partial(LossSubject, family, options or {}, method or {"name": "tread"}, routes, backbone or SMALL)
+    return check_built(LOSS_CHECKS, build, f"builder {family.builder!r}")

@@ -14,42 +14,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tread_bench.core.config.backbones import BackboneChoice
 from tread_bench.core.config.routed import setting_of
-from tread_bench.core.config.suite import Cell
-from tread_bench.core.config.training import Training
 from tread_bench.core.describe.methods import Evaluated, MethodFamily, Tokens
 from tread_bench.core.describe.plugins import named, problems_found
-from tread_bench.core.describe.routes import RoutesLike, as_routes, resolve_routes, tokens_per_block
-from tread_bench.core.describe.selectors import DEFAULT_SELECTOR, selectors
-from tread_bench.core.describe.violations import Violation, run_checks
+from tread_bench.core.describe.routes import RoutesLike, resolve_routes, tokens_per_block
+from tread_bench.core.describe.selectors import selectors
+from tread_bench.core.describe.violations import Violation
 from tread_bench.core.names import few
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.numbers.costs import cost_of
-from tread_bench.model.backbone import TokenState, build_backbone, draw_weights
+from tread_bench.model.backbone import TokenState
+from tread_bench.model.contract.cells import BATCH, SMALL, CellSubject, check_built, close
 from tread_bench.model.contract.checks import SHOWN
 from tread_bench.model.contract.places import MovedTokens
-from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.contract.subject import move_weights
+from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
 from tread_bench.model.prediction import Prediction
 
-SMALL = {"name": "DiT", "depth": 5, "hidden": 16, "heads": 2, "patch": 2}
-BATCH = 6
-TOLERANCE = 1e-5  # relative to the largest value, if the order of a float32 sum may differ
 
-
-class MethodSubject:
+class MethodSubject(CellSubject):
     """A method on a small backbone for digits, with a batch to try it on.
-
-    Args:
-        options: options of the method.
-        routes: of the cell; a method that takes none gets none.
-        backbone: name and sizes of the backbone.
 
     Raises:
         ValueError: a route does not fit the backbone, or the method's own rules refuse the cell.
@@ -58,42 +49,20 @@ class MethodSubject:
     def __init__(
         self, method: MethodFamily, options: Mapping[str, Any], routes: RoutesLike, backbone: Mapping[str, Any]
     ) -> None:
-        # A cell, as a suite would resolve it.
-        choice = BackboneChoice.model_validate(backbone)
-        cell = Cell(backbone=choice, training=Training(iterations=1))
-        self.family, self.spec = choice.family(), choice.spec(cell.data)
-        resolved = self.family.resolve(self.spec, as_routes(routes) if method.takes_routes else (), DEFAULT_SELECTOR)
-        self.cell = cell.model_copy(update={"method": method.options(**options), "routes": resolved})
+        super().__init__(method, options, routes, backbone)
         if problems := problems_found(method, setting_of(self.cell)):
             raise ValueError("; ".join(problem.message for problem in problems))
-
-        # Its network, with weights that are not the initial ones, and a batch.
-        self.method = method
         self.network = self.fresh()
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for parameter in self.network.parameters():
-                if parameter.requires_grad:
-                    parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
-        shape = (BATCH, self.spec.channels, self.spec.image_size, self.spec.image_size)
-        self.x = torch.randn(shape, generator=generator)
-        self.t = torch.rand(BATCH, generator=generator)
-        self.y = torch.arange(BATCH) if self.spec.num_classes else None
+        move_weights(self.network, self.generator)
 
     def fresh(self, selector: str | None = None) -> Network:
         """Return the network with its initial weights, in eval mode, since dropout would hide mistakes."""
         cell = self.cell.model_copy(update={"selector": selector or self.cell.selector})
-        backbone = build_backbone(self.family, self.spec, {"attention": "math"}, seed=0)
-        method: Method = named(self.method.builder)(cell, backbone)
-        draw_weights(method, 0, method.init_module, "method.")
-        return Network(backbone, method).eval()
+        return Network(*self.build(cell)).eval()
 
     def step(self, network: Network, routing: float = 1.0, first: int = 0, count: int = BATCH) -> Prediction:
-        """Return a training step's prediction for some samples of the batch, none of which loses a path."""
-        chosen = slice(first, first + count)
-        y = None if self.y is None else self.y[chosen]
-        batch_range = BatchRange(seed=0, first=first, count=count, routing=routing, path_drop=False)
-        return network.train_forward(self.x[chosen], self.t[chosen], y, batch_range)
+        """Return a training step's prediction for some samples of the batch."""
+        return self.train_forward(network, self.x, first, count, routing)
 
     def evaluated(self) -> Tensor:
         return self.network(self.x, self.t, self.y)
@@ -142,7 +111,7 @@ def check_evaluated(subject: MethodSubject) -> Iterator[str]:
         return
     is_dense = subject.method.evaluated is Evaluated.DENSE
     step = subject.step(subject.network, routing=0.0 if is_dense else 1.0).output
-    if not _close(step, output):
+    if not close(step, output):
         when = "without routing" if is_dense else "at full rates"
         yield f"evaluated {subject.method.evaluated}: expected a step {when} to predict what the evaluation predicts"
     if is_dense and subject.method.takes_routes and torch.equal(subject.step(subject.network).output, output):
@@ -182,7 +151,7 @@ def check_tokens(subject: MethodSubject) -> Iterator[str]:
 
     # Tokens after each block, as counted in its costs.
     if absent and not subject.method.has_modules:
-        blocks = subject.family.num_blocks(spec)
+        blocks = subject.backbone_family.num_blocks(spec)
         counts = tokens_per_block(resolve_routes(routes, blocks), blocks, spec.num_tokens)
         if bypass:
             counts = [spec.num_tokens if block in ends else count for block, count in enumerate(counts)]
@@ -210,9 +179,9 @@ def check_places(subject: MethodSubject) -> Iterator[str]:
     # On a set, tokens that move with their masks are predicted alike, unless the method draws more than masks.
     expected, seen = tried.routed(tried.in_place).output, tried.routed(tried.moved).output
     draws_more = not torch.equal(tried.routed(tried.in_place, seed=1).output, expected)
-    if not draws_more and _close(tried.dense(tried.moved), tried.dense(tried.in_place)):
-        what = "gradient" if _close(seen, expected) else "output"
-        if what == "output" or not _close(tried.gradient(seen), tried.gradient(expected)):
+    if not draws_more and close(tried.dense(tried.moved), tried.dense(tried.in_place)):
+        what = "gradient" if close(seen, expected) else "output"
+        if what == "output" or not close(tried.gradient(seen), tried.gradient(expected)):
             yield f"expected tokens that move with their masks to have the same {what} at their new places; saw another"
             return
 
@@ -252,7 +221,7 @@ def check_draws(subject: MethodSubject) -> Iterator[str]:
         yield "the same step twice gives two predictions: it keeps a state, or draws from torch's generator"
         return
     parts = [subject.step(subject.network, first=first, count=2).output for first in range(0, BATCH, 2)]
-    if not _close(torch.cat(parts), whole):
+    if not close(torch.cat(parts), whole):
         yield "the batch in parts gives another prediction: draw by sample number (`tread_bench.draws`)"
 
 
@@ -268,7 +237,7 @@ def check_state(subject: MethodSubject) -> Iterator[str]:
 
 def check_cost(subject: MethodSubject) -> Iterator[str]:
     """The parameters and multiply-adds stated in a record equal the counted ones."""
-    cell, family, spec = subject.cell, subject.family, subject.spec
+    cell, family, spec = subject.cell, subject.backbone_family, subject.spec
     if subject.method.tokens is Tokens.SKIP_AS_A_WHOLE:
         return  # a record states a mean over samples
     stated = cell_cost(cell)
@@ -296,7 +265,7 @@ def check_shallow_path(subject: MethodSubject) -> Iterator[str]:
         return
     if not subject.method.has_shallow_path:
         yield "has_shallow_path is False, and shallow_forward predicts"
-    if output.shape != subject.x.shape or _close(output, subject.evaluated()):
+    if output.shape != subject.x.shape or close(output, subject.evaluated()):
         yield "expected another prediction of x's shape without the deep path"
 
 
@@ -313,15 +282,10 @@ def _are_as_before(inside: TokenState, behind: TokenState, kept_BK: Tensor) -> b
 def _serves(subject: MethodSubject, selector: str) -> bool:
     """Whether the backbone accepts the selector with these routes."""
     try:
-        subject.family.resolve(subject.spec, subject.cell.routes, selector)
+        subject.backbone_family.resolve(subject.spec, subject.cell.routes, selector)
     except ValueError:
         return False
     return True
-
-
-@torch.no_grad()
-def _close(found: Tensor, expected: Tensor) -> bool:
-    return bool((found - expected).abs().max() <= TOLERANCE * max(1.0, float(expected.abs().max())))
 
 
 METHOD_CHECKS: tuple[Callable[[MethodSubject], Iterator[str]], ...] = (
@@ -356,14 +320,5 @@ def check_method(
     Raises:
         ValueError: the method's own rules refuse the cell.
     """
-    with torch.random.fork_rng(devices=[]):
-        # Build a network with the method.
-        try:
-            subject = MethodSubject(method, options or {}, routes, backbone or SMALL)
-        except ValueError:
-            raise
-        except Exception as error:
-            return [Violation("step", f"builder {method.builder!r} raised {type(error).__name__}: {error}")]
-
-        # Without a valid step, no other check makes sense.
-        return run_checks(METHOD_CHECKS, subject, first_decides=True)
+    build = partial(MethodSubject, method, options or {}, routes, backbone or SMALL)
+    return check_built(METHOD_CHECKS, build, f"builder {method.builder!r}")

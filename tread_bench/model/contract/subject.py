@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement, product
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tread_bench.core.describe.families import BackboneSpec, Family
 from tread_bench.core.describe.routes import ResolvedRoute, Route
@@ -32,6 +32,14 @@ class Case:
         return f"route {self.route} ({self.selector})"
 
 
+@torch.no_grad()
+def move_weights(module: nn.Module, generator: torch.Generator) -> None:
+    """Move weights away from their values, so that a layer that starts at zero hides nothing."""
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator).to(parameter.device))
+
+
 class Trial:
     """A network with inputs and routes to try it on.
 
@@ -44,7 +52,7 @@ class Trial:
     def __init__(self, model: Backbone, device: torch.device) -> None:
         self.model = model
         self.device = device
-        self._generator = torch.Generator().manual_seed(0)
+        self.generator = torch.Generator().manual_seed(0)
 
     @cached_property
     def grid(self) -> tuple[int, int]:
@@ -55,14 +63,7 @@ class Trial:
         return self.grid[0] * self.grid[1]
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(shape, generator=self._generator).to(self.device)
-
-    def move_weights(self, model: Backbone) -> None:
-        """Move weights away from their values, so that a layer that starts at zero hides nothing."""
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.requires_grad:
-                    parameter.add_(0.05 * self.normal(*parameter.shape))
+        return torch.randn(shape, generator=self.generator).to(self.device)
 
     def spans(self) -> Iterable[tuple[int, int]]:
         """Return the first and last block of each route to try."""
@@ -78,12 +79,12 @@ class Trial:
                     break
 
     def draw_ids(self, route: Route, selector: str) -> Tensor:
-        scores = torch.rand(len(self.inputs[0]), self.num_tokens, generator=self._generator)
+        scores = torch.rand(len(self.inputs[0]), self.num_tokens, generator=self.generator)
         return select(selector, scores, self.grid, route.kept(self.num_tokens)).to(self.device)
 
     def shuffled(self, ids_BK: Tensor) -> Tensor:
         """Return the same ids in an order that does not ascend; unlike a reversal, it separates neighbours."""
-        order = torch.randperm(ids_BK.shape[1], generator=self._generator)
+        order = torch.randperm(ids_BK.shape[1], generator=self.generator)
         return ids_BK[:, order if (order.diff() < 0).any() else order.flip(0)]
 
     def _accepts(self, route: Route, selector: str) -> bool:
@@ -137,7 +138,7 @@ class Subject(Trial):
         self.spec = spec
         self._kernels = kernels
         super().__init__(self.fresh().to(device).eval(), torch.device(device))
-        self.move_weights(self.model)
+        move_weights(self.model, self.generator)
         self.inputs = self.draw_inputs(BATCH)
 
     def fresh(self) -> Backbone:

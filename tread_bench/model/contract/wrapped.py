@@ -34,7 +34,7 @@ from tread_bench.model.contract.checks import (
     kind,
     not_equal,
 )
-from tread_bench.model.contract.subject import Trial
+from tread_bench.model.contract.subject import Trial, move_weights
 from tread_bench.model.wrapped import RoutedNetwork
 
 
@@ -90,7 +90,7 @@ def check_prefix(subject: WrappedTrial) -> Iterator[str]:
 def check_copies(subject: WrappedTrial) -> Iterator[str]:
     """A deep copy, such as an average of weights, computes with its own weights only."""
     copied = deepcopy(subject.model)
-    subject.move_weights(copied)
+    move_weights(copied, subject.generator)
     seen = copied(*subject.inputs)
     with torch.no_grad():
         for parameter, moved in zip(subject.model.parameters(), copied.parameters(), strict=True):
@@ -139,7 +139,7 @@ def check_wrapped(
         subject = WrappedTrial(model.eval(), (x, t, y), original or model.network)
         if subject.num_tokens < 4:
             raise ValueError(f"{subject.num_tokens} tokens are too few to route: take a larger x")
-        subject.move_weights(model)
+        move_weights(model, subject.generator)
         return run_checks(WRAPPED_CHECKS, subject)
 
 
