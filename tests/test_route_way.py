@@ -10,12 +10,12 @@ from types import FrameType
 
 import torch
 
-from tread_bench.cell.build import build_network
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.numbers.draws import normal
 from tread_bench.core.stored.documents import CellRequest
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange
+from tread_bench.model.network import build_network
 from tread_bench.suite.load import load_plan
 
 CHECKOUT = Path(__file__).parents[1]

@@ -33,7 +33,7 @@ from tread_bench.core.stored.identity import Identity
 from tread_bench.core.stored.initial_record import initial_record
 from tread_bench.core.stored.records import Evaluation, Record
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.measure.speed.throughput import time_loop
 from tread_bench.runner.executors.local import Local

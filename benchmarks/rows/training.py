@@ -14,7 +14,6 @@ from benchmarks.peers.dit import PlainDiT, PlainTraining
 from benchmarks.row import row
 from benchmarks.timing import Bench, always
 from tread_bench.backbones.dit.family import DiTSpec
-from tread_bench.cell.build import build_network
 from tread_bench.cell.ema import decay_at
 from tread_bench.cell.numerics import apply_numerics, resolve_numerics, step_options
 from tread_bench.cell.speed import Steps
@@ -23,9 +22,10 @@ from tread_bench.core.config.compute import Compute
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.throughput import Ready
 from tread_bench.model.backbone import build_backbone
+from tread_bench.model.network import build_network
 from tread_bench.suite.load import find_suite, load_plan
 
 ROUTE = "2:8@0.5"

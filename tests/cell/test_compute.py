@@ -16,7 +16,6 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import compiling, numerics
-from tread_bench.cell.build import build_network
 from tread_bench.cell.compiling import CompiledBlocks
 from tread_bench.cell.loop import DivergedError, train
 from tread_bench.cell.numerics import apply_numerics, check_step_options, matmul_error, resolve_numerics, step_options
@@ -26,8 +25,9 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.conditions import Numerics, RunNumerics
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
+from tread_bench.model.network import build_network
 
 # torch.compile looks at gradients and hides the warning itself, where warnings are no errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

@@ -15,10 +15,9 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.schedule import warmup_factor
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import BatchRange, draw_ids
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import BatchRange, build_method, draw_ids
 from tread_bench.model.network import Network
 
 BACKBONE = {"name": "DiT", "depth": 4, "hidden": 16, "heads": 2, "patch": 2}

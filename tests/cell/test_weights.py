@@ -10,6 +10,7 @@ from torch import nn
 
 from tests.toy_suite import OWNER
 from tread_bench.cell.weights import load_weights, save_weights
+from tread_bench.core.stored.identity import read_stamp
 
 
 def test_the_same_weights_have_the_same_hash_whenever_they_are_kept(tmp_path):
@@ -20,4 +21,4 @@ def test_the_same_weights_have_the_same_hash_whenever_they_are_kept(tmp_path):
     load_weights(tmp_path / "weights", 7, sha256, other, OWNER)
     assert torch.equal(other.backbone.weight, network.backbone.weight)
     with safe_open(tmp_path / "weights" / "7.safetensors", "pt") as file:
-        assert file.metadata() == OWNER.stamp(7)
+        assert read_stamp(file.metadata()) == OWNER.stamp(7)

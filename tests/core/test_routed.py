@@ -9,7 +9,7 @@ import pytest
 from tread_bench.core.config.sampling import Sampling, calls
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.problems import SuiteError
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.suite.plan import expand
 
 DIT = {"name": "DiT", "depth": 6, "hidden": 16, "heads": 2, "patch": 2}

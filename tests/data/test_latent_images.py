@@ -12,7 +12,6 @@ from PIL import Image
 from torch import nn
 
 from tests.data.latent_layouts import CHANNELS, CLASSES, SIDE, written
-from tread_bench.cell.build import build_network
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.errors import UserError
@@ -20,9 +19,10 @@ from tread_bench.data.check import data_problems
 from tread_bench.data.latents.family import LatentsData
 from tread_bench.data.open import open_data
 from tread_bench.data.source import to_uint8
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import targets
 from tread_bench.model.backbone import build_backbone
+from tread_bench.model.network import build_network
 
 PIXELS = 16
 NAMED = {"repa": ("img-mean-std-", "img"), "mar": ("", ""), "ddt": ("", ""), "dc-ae": ("", "")}

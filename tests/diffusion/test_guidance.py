@@ -18,12 +18,11 @@ from tread_bench.core.describe.routes import Route
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided, without_blocks
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.base import BatchRange
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import BatchRange, build_method
 from tread_bench.model.network import Network
 
 TIMES = [1.0, 0.75, 0.5, 0.25, 0.0]

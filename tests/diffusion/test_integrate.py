@@ -9,8 +9,7 @@ import torch
 
 from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.describe.samplers import find_sampler, samplers
-from tread_bench.diffusion.samplers.build import build_sampler
-from tread_bench.diffusion.samplers.integrate import integrate
+from tread_bench.diffusion.samplers.integrate import build_sampler, integrate
 
 NOISE = torch.randn(16, 1, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 

@@ -10,11 +10,11 @@ from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.kernels import resolve_kernels
 from tread_bench.core.errors import UserError
 from tread_bench.core.numbers.cell_costs import cell_cost
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure import evaluation
 from tread_bench.measure.evaluation import Evaluator
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
 
 METRICS = {"num_samples": 16, "validation_samples": 8, "kid_subset_size": 8, "kid_subsets": 2}

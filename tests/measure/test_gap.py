@@ -5,11 +5,11 @@ import torch
 
 from tread_bench.core.config.routed import setting_of, with_blocks
 from tread_bench.core.config.suite import Cell
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
 
 RATES = (0, 0.25, 0.5, 0.75)

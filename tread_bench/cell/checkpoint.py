@@ -38,7 +38,7 @@ def save_checkpoint(folder: Path, step: int, checkpoint: Checkpoint, owner: Iden
     Those of later steps are removed too: training that resumed from an earlier one found them damaged.
     """
     # The file, and then its hash.
-    payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.stamp(step)})
+    payload = save(checkpoint.tensors, {"state": json.dumps(checkpoint.state), **owner.metadata(step)})
     path = folder / f"step-{step:09d}.safetensors"
     folder.mkdir(exist_ok=True)
     write_atomically(path, payload)

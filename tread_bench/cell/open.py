@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from tread_bench.cell.build import build_network
 from tread_bench.cell.numerics import apply_numerics, as_here, step_options
 from tread_bench.cell.step import Trainer
 from tread_bench.cell.weights import load_weights
@@ -26,10 +25,10 @@ from tread_bench.core.stored.records import DataFile, Record
 from tread_bench.core.stored.redaction import this_host
 from tread_bench.data.open import open_data
 from tread_bench.data.source import DataSource
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import Backbone, build_backbone
-from tread_bench.model.methods.build import build_method
-from tread_bench.model.network import Network
+from tread_bench.model.methods.base import build_method
+from tread_bench.model.network import Network, build_network
 from tread_bench.runner.folder import RunFolder
 
 

@@ -26,7 +26,7 @@ from tread_bench.core.errors import failure_text, is_of_disk
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.core.stored.files import temporaries
 from tread_bench.core.stored.records import Evaluation, GradientNorms, Record
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.evaluation import Evaluator, Guide
 from tread_bench.measure.inside.gap import routed_gap
 from tread_bench.measure.inside.gradients import block_parameters, gradient_norms

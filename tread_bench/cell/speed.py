@@ -26,14 +26,14 @@ from tread_bench.core.stored.records import TimingFigures
 from tread_bench.data.loader import BATCHES_PER_WORKER
 from tread_bench.data.open import open_data
 from tread_bench.data.random_latents.family import RandomLatentsData
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.speed.gpu_conditions import gpu_reader
 from tread_bench.measure.speed.memory import peak_memory
 from tread_bench.measure.speed.parts import step_parts
 from tread_bench.measure.speed.probe import probe_ms
 from tread_bench.measure.speed.throughput import LoopTime, interleave, time_loop
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
 
 LOOP_STEPS = 20  # of the training loop that are timed, at most

@@ -6,7 +6,6 @@ The hash covers the file's metadata, which name the cell of the weights and thei
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from safetensors.torch import load, save
@@ -24,20 +23,10 @@ def save_weights(folder: Path, iteration: int, network: Network, owner: Identity
         for part, module in _parts(network).items()
         for name, tensor in module.state_dict().items()
     }
-    payload = _in_order(save(state, owner.stamp(iteration)))
+    payload = save(state, owner.metadata(iteration))
     folder.mkdir(exist_ok=True)
     write_atomically(weights_path(folder, iteration), payload)
     return hashlib.sha256(payload).hexdigest()
-
-
-def _in_order(payload: bytes) -> bytes:
-    """The same file with its metadata by name: safetensors writes them in an order that differs from call to call."""
-    start = 8 + int.from_bytes(payload[:8], "little")
-    header = json.loads(payload[8:start])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # tensors start at multiples of 8 bytes
-    return len(text).to_bytes(8, "little") + text + payload[start:]
 
 
 def load_weights(folder: Path, iteration: int, sha256: str, network: Network, owner: Identity) -> None:

@@ -12,9 +12,8 @@ from tread_bench.core.config.sampling import Sampling
 from tread_bench.core.numbers import draws
 from tread_bench.diffusion.guidance import Guided
 from tread_bench.diffusion.objectives.base import Objective, Predict
-from tread_bench.diffusion.samplers.build import build_sampler
 from tread_bench.diffusion.samplers.churn import churned
-from tread_bench.diffusion.samplers.integrate import integrate
+from tread_bench.diffusion.samplers.integrate import build_sampler, integrate
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network
 

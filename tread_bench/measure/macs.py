@@ -22,8 +22,7 @@ from tread_bench.measure.targets import open_targets
 from tread_bench.model.backbone import Backbone, TokenState, build_backbone
 from tread_bench.model.losses.repa.family import IMAGE_CHANNELS, RepaOptions
 from tread_bench.model.losses.repa.network import Repa
-from tread_bench.model.methods.base import BatchRange
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import BatchRange, build_method
 from tread_bench.model.network import Network
 
 _ATTENTION = ("bmm", "baddbmm", "scaled_dot_product", "flash_attention")

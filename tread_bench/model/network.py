@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
+from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
-from tread_bench.model.backbone import Backbone, OnBlock, TokenState
+from tread_bench.core.describe.plugins import named
+from tread_bench.model.backbone import Backbone, OnBlock, TokenState, draw_weights
 from tread_bench.model.losses.auxiliary import Auxiliary, Images
-from tread_bench.model.methods.base import BatchRange, Method
+from tread_bench.model.methods.base import BatchRange, Method, build_method, init_linear
 from tread_bench.model.prediction import Prediction
 
 
@@ -68,3 +70,20 @@ class Network(nn.Module):
     def forward(self, x: Tensor, t: Tensor, y: Tensor | None = None, *, on_block: OnBlock | None = None) -> Tensor:
         """Return the prediction (B, C, H, W) for evaluation: on all tokens, as the method samples."""
         return self.method.eval_forward(self.backbone, self.backbone.start(x, t, y), on_block)
+
+
+def build_network(cell: Cell, backbone: Backbone, seed: int) -> Network:
+    """Return the backbone, and around it what the cell adds, drawn by name: the backbone's weights stay the same.
+
+    Raises:
+        UserError: the target features of an auxiliary loss cannot be read.
+    """
+    # The method's own parameters.
+    method = build_method(cell, backbone)
+    draw_weights(method, seed, method.init_module, "method.")
+
+    # Those of the auxiliary losses.
+    losses: list[Auxiliary] = [named(options.family.builder)(options, cell, backbone) for options in cell.auxiliary]
+    for options, loss in zip(cell.auxiliary, losses, strict=True):
+        draw_weights(loss, seed, lambda name, module: init_linear(module), f"auxiliary.{options.name}.")
+    return Network(backbone, method, losses)

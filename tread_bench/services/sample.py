@@ -30,7 +30,7 @@ from tread_bench.core.stored.identity import canonical_json
 from tread_bench.core.stored.outputs import make_below, refuse_linked, try_file
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.diffusion.generate import generate
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.quality.decoder import open_decoder, to_pixels
 from tread_bench.measure.quality.png import GRID, grid_png, image_png
 from tread_bench.measure.sets.write import write_samples_npz

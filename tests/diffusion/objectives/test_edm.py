@@ -9,12 +9,12 @@ import torch
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 from tread_bench.diffusion.objectives.edm.objective import Edm
 from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.model.backbone import build_backbone
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import build_method
 from tread_bench.model.network import Network
 
 CONFIG = EdmOptions(sigma_data=0.7, p_mean=-0.8, p_std=1.1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from tread_bench.cell.build import build_network
 from tread_bench.cell.step import Trainer
 from tread_bench.core.config.suite import Cell, Suite
 from tread_bench.data.open import open_data
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.backbone import build_backbone
 from tread_bench.model.methods.base import BatchRange
+from tread_bench.model.network import build_network
 from tread_bench.suite.plan import expand
 
 BACKBONES = {

@@ -19,7 +19,7 @@ from tread_bench.core.numbers.cell_costs import (
 )
 from tread_bench.core.numbers.costs import cost_of, sampling_macs
 from tread_bench.core.numbers.schedule import routing_share
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.measure.macs import count_judged, count_method
 from tread_bench.model.methods.mask.cost import mask_cost
 from tread_bench.model.methods.mask.family import MaskOptions

@@ -12,7 +12,6 @@ from tests.model.methods.subjects import BACKBONES, METHODS, batch_range, cell_o
 from tests.pairs import in_turn
 from tests.toy_suite import OWNER, no_figures
 from tread_bench.cell import run as cell
-from tread_bench.cell.build import build_network
 from tread_bench.cell.loop import train
 from tread_bench.cell.run import weights_sha256
 from tread_bench.cell.step import weighted_mean
@@ -20,7 +19,8 @@ from tread_bench.core.numbers import draws
 from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.measure.inside.gradients import block_parameters
 from tread_bench.model.backbone import Skip, build_backbone, come_back, leave
-from tread_bench.model.methods.build import build_method
+from tread_bench.model.methods.base import build_method
+from tread_bench.model.network import build_network
 
 every = pytest.mark.parametrize(("method", "backbone"), in_turn(METHODS, BACKBONES))  # the contract: all pairs
 with_modules = pytest.mark.parametrize("method", ["mask", "drop", "sprint", "mod"])

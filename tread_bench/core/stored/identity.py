@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 
 from tread_bench.core.errors import UserError
 
-_STAMP = ("cell", "config_sha256", "iteration")
+_OWNER = "owner"  # key of the metadata of safetensors: of several, their order would differ from call to call
 
 
 class StrangerError(UserError):
@@ -51,9 +51,13 @@ class Identity:
         return cls(cell, hashlib.sha256(canonical_json(config).encode()).hexdigest())
 
     def stamp(self, iteration: int | None = None) -> dict[str, str]:
-        """Return the stamp of a stored file; all values are text, as the metadata of safetensors must be."""
+        """Return the stamp of a stored file."""
         about = {"cell": self.cell, "config_sha256": self.config_sha256}
         return about if iteration is None else {**about, "iteration": str(iteration)}
+
+    def metadata(self, iteration: int) -> dict[str, str]:
+        """Return the stamp as metadata of a safetensors file."""
+        return {_OWNER: canonical_json(self.stamp(iteration))}
 
     def check(self, stamp: Mapping[str, str], path: Path, iteration: int | str | None = None) -> None:
         """Raise StrangerError if the `stamp` of the file at `path` does not match this cell."""
@@ -89,10 +93,11 @@ def stamp_of(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, "np") as file:
             return read_stamp(file.metadata())
-    except (OSError, SafetensorError):
+    except (OSError, SafetensorError, ValueError):
         return {}
 
 
 def read_stamp(metadata: Mapping[str, str] | None) -> dict[str, str]:
     """Return the stamp in a file's metadata."""
-    return {key: value for key, value in (metadata or {}).items() if key in _STAMP}
+    stamp: dict[str, str] = json.loads((metadata or {}).get(_OWNER, "{}"))
+    return stamp

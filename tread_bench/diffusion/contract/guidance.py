@@ -30,7 +30,7 @@ from tread_bench.core.describe.violations import Violation, run_check
 from tread_bench.core.numbers.costs import sampling_macs
 from tread_bench.diffusion.generate import generate
 from tread_bench.diffusion.guidance import Guided
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import build_objective
 from tread_bench.model.contract.cells import BATCH, SMALL, TOLERANCE, CellSubject, check_built, close
 from tread_bench.model.methods.base import BatchRange
 from tread_bench.model.network import Network

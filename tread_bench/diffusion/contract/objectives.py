@@ -20,8 +20,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.objectives import ObjectiveFamily
 from tread_bench.core.describe.violations import Violation, run_checks
-from tread_bench.diffusion.objectives.base import Objective
-from tread_bench.diffusion.objectives.build import build_objective
+from tread_bench.diffusion.objectives.base import Objective, build_objective
 
 SAMPLES = 4096
 STEPS = 200

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from tread_bench.core.describe.samplers import SamplerFamily
 from tread_bench.core.describe.violations import Violation, run_checks
-from tread_bench.diffusion.samplers.build import build_sampler
-from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, integrate
+from tread_bench.diffusion.samplers.integrate import Perturb, Velocity, build_sampler, integrate
 
 BATCH = 6
 LATEST, EARLIEST = 1.0, 0.25  # times between which the order is measured: a last step, to 0, may be of another order

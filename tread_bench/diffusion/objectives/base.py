@@ -7,11 +7,17 @@ from typing import Protocol
 
 from torch import Tensor
 
+from tread_bench.core.describe.objectives import ObjectiveOptions
+from tread_bench.core.describe.plugins import named
+
 Predict = Callable[[Tensor, Tensor], Tensor]  # (x_t, t) -> network output
 
 
 class Objective(Protocol):
-    """An objective. Times t are its own (flow time in [0, 1], or the noise level sigma)."""
+    """An objective. Times t are its own (flow time in [0, 1], or the noise level sigma).
+
+    A subclass need not write `losses`, nor `clean` where x_t is the data and t times the velocity.
+    """
 
     @property
     def validation_times(self) -> tuple[float, ...]:
@@ -37,15 +43,15 @@ class Objective(Protocol):
 
     def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return each sample's training loss (B,), over channels and pixels, in float32; also used for validation."""
-        ...
+        return self.errors(predict, x, noise, t).flatten(1).mean(1)
 
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """Return dx/dt (B, C, H, W) of the probability flow at times t (B,), which a sampler integrates."""
         ...
 
     def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """Return the estimate (B, C, H, W) of the clean data that the network's output implies."""
-        ...
+        """Return the estimate (B, C, H, W) of the clean data that the network's output implies: here x_t - t dx/dt."""
+        return x_t - t.view(-1, 1, 1, 1) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Return `steps` + 1 times, from pure noise down to 0."""
@@ -54,3 +60,9 @@ class Objective(Protocol):
     def prior(self, noise: Tensor) -> Tensor:
         """Return the start of sampling: standard normal noise (B, C, H, W) at the scale of the first time."""
         ...
+
+
+def build_objective(options: ObjectiveOptions) -> Objective:
+    """Build the objective that the options describe."""
+    objective: Objective = named(options.family.builder)(options)
+    return objective

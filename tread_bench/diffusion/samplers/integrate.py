@@ -8,6 +8,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from tread_bench.core.describe.plugins import named
+from tread_bench.core.describe.samplers import SamplerFamily
+
 Velocity = Callable[[Tensor, Tensor], Tensor]  # (x, t), t of shape (B,) -> dx/dt
 Slope = Callable[[Tensor, float], Tensor]  # (x, t) -> dx/dt, at one time for all samples
 Step = Callable[[Slope, Tensor, float, float], Tensor]  # (slope, x, from t, to t) -> x
@@ -26,3 +29,9 @@ def integrate(
         start, at = perturb(x, now, number) if perturb else (x, now)
         x = step(slope, start, at, after)
     return x
+
+
+def build_sampler(family: SamplerFamily) -> Step:
+    """Build the step function for one batch of samples."""
+    step: Step = named(family.builder)()
+    return step

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import BackboneSpec
+from tread_bench.core.describe.plugins import named
 from tread_bench.core.describe.routes import ResolvedRoute, Route
 from tread_bench.core.numbers import draws
 from tread_bench.model.backbone import Backbone, OnBlock, TokenState, call_block, run_blocks
@@ -173,3 +174,9 @@ def first_state(backbone: Backbone) -> TokenState:
     text = None if spec.context_shape is None else torch.zeros(1, *spec.context_shape, device=device)
     with torch.no_grad():
         return backbone.start(x, torch.zeros(1, device=device), text)
+
+
+def build_method(cell: Cell, backbone: Backbone) -> Method:
+    """Build the cell's method for that backbone; `network.build_network` draws its extra parameters."""
+    method: Method = named(cell.method.family.builder)(cell, backbone)
+    return method

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.numbers import draws
-from tread_bench.diffusion.objectives.base import Predict
+from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.edm.family import EdmOptions
 
 
@@ -33,7 +33,7 @@ class Preconditioning(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Edm:
+class Edm(Objective):
     """The objective of `EdmOptions`. Factors have the dtype of the times, images that of x."""
 
     config: EdmOptions
@@ -78,17 +78,9 @@ class Edm:
         error = self.denoised(predict, self.corrupt(x, noise, t), t) - x
         return _per_image(t**-2 + self.config.sigma_data**-2) * error.square()
 
-    def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Return the mean error of each sample (B,), over channels and pixels."""
-        return self.errors(predict, x, noise, t).flatten(1).mean(1)
-
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """Return dx/dsigma = (x - D(x; sigma)) / sigma (B, C, H, W), eq. 3 with sigma(t) = t."""
         return (x_t - self.denoised(predict, x_t, t)) / _per_image(t)
-
-    def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """Return x - sigma dx/dsigma, which is the denoised image."""
-        return x_t - _per_image(t) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Return levels at equal distances in sigma^(1 / rho) from sigma_max to sigma_min, then 0 (eq. 5)."""

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.numbers import draws
-from tread_bench.diffusion.objectives.base import Predict
+from tread_bench.diffusion.objectives.base import Objective, Predict
 from tread_bench.diffusion.objectives.flow.family import FlowOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Objective):
     """The objective of `FlowOptions`."""
 
     config: FlowOptions
@@ -34,10 +34,6 @@ class Flow:
         """Return the squared velocity error of each pixel (B, C, H, W), in float32."""
         return (predict(self.corrupt(x, noise, t), t).float() - (noise - x)).square()
 
-    def losses(self, predict: Predict, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
-        """Return the mean squared velocity error of each sample (B,), over channels and pixels, in float32."""
-        return self.errors(predict, x, noise, t).flatten(1).mean(1)
-
     def corrupt(self, x: Tensor, noise: Tensor, t: Tensor) -> Tensor:
         """Return x_t (B, C, H, W)."""
         return torch.lerp(x, noise, t.view(-1, 1, 1, 1))
@@ -45,10 +41,6 @@ class Flow:
     def velocity(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
         """Return dx/dt (B, C, H, W) at times t (B,)."""
         return predict(x_t, t).to(x_t.dtype)
-
-    def clean(self, predict: Predict, x_t: Tensor, t: Tensor) -> Tensor:
-        """Return x_t - t v, where a straight path from x_t ends."""
-        return x_t - t.view(-1, 1, 1, 1) * self.velocity(predict, x_t, t)
 
     def sampling_times(self, steps: int) -> list[float]:
         """Return equal steps from 1 to 0."""
