@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tread_bench.core.describe.routes import parse_routes
 from tread_bench.core.stored.files import write_atomically
-from tread_bench.core.stored.records import CostFigures, Evaluation, Record, TimingFigures
+from tread_bench.core.stored.records import CostFigures, Evaluation, Part, Record, TimingFigures
 from tread_bench.reports import requested
 from tread_bench.reports.columns import COLUMNS, columns_of
 from tread_bench.reports.comparison import comparison, record_order
@@ -132,7 +133,13 @@ def _precision(conditions: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(part: Record | Evaluation | TimingFigures | CostFigures | None) -> dict[str, Any]:
     """The figures of a part that a column has the name of."""
-    return {column.name: getattr(part, column.name) for column in COLUMNS if hasattr(part, column.name)}
+    return {name: getattr(part, name) for name in _names_of(type(part))} if part else {}
+
+
+@cache
+def _names_of(part: type[Part]) -> list[str]:
+    """The columns that are called as a field or property of such parts."""
+    return [column.name for column in COLUMNS if column.name in part.model_fields or hasattr(part, column.name)]
 
 
 def _cost(cost: CostFigures | None, routes: str) -> dict[str, Any]:
