@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 from safetensors import safe_open
 from torch import nn
@@ -22,3 +23,8 @@ def test_the_same_weights_have_the_same_hash_whenever_they_are_kept(tmp_path):
     assert torch.equal(other.backbone.weight, network.backbone.weight)
     with safe_open(tmp_path / "weights" / "7.safetensors", "pt") as file:
         assert read_stamp(file.metadata()) == OWNER.stamp(7)
+
+
+@pytest.mark.parametrize("owner", ["somebody", "[1]", "null", "{"])
+def test_an_owner_that_another_program_wrote_is_none(owner: str) -> None:
+    assert read_stamp({"owner": owner}) == read_stamp({}) == read_stamp(None) == {}

@@ -93,11 +93,14 @@ def stamp_of(path: Path) -> dict[str, str]:
     try:
         with safe_open(path, "np") as file:
             return read_stamp(file.metadata())
-    except (OSError, SafetensorError, ValueError):
+    except (OSError, SafetensorError):
         return {}
 
 
 def read_stamp(metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the stamp in a file's metadata."""
-    stamp: dict[str, str] = json.loads((metadata or {}).get(_OWNER, "{}"))
-    return stamp
+    """Return the stamp in a file's metadata; {} if it has none, or another program's."""
+    try:
+        stamp = json.loads((metadata or {}).get(_OWNER, "{}"))
+    except ValueError:
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
