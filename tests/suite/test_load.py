@@ -315,7 +315,7 @@ def test_route_placement_answers_at_equal_cost_beside_its_controls():
 
 
 def test_the_schema_beside_the_suites_is_up_to_date():
-    """After a change: `tread-bench schema > suites/suite.schema.json`."""
+    """After a change: `tread-bench list schema > suites/suite.schema.json`."""
     assert json.loads((SUITES / "suite.schema.json").read_text(encoding="utf-8")) == json_schema()
 
 

@@ -23,7 +23,6 @@ from tread_bench.cli.commands.regress import regress
 from tread_bench.cli.commands.report import report
 from tread_bench.cli.commands.run import run
 from tread_bench.cli.commands.sample import sample
-from tread_bench.cli.commands.schema import schema
 from tread_bench.cli.commands.status import status
 from tread_bench.cli.options import FORGETS
 from tread_bench.core.errors import Passed, printable, shortened_middle
@@ -106,7 +105,6 @@ COMMANDS = (
     status,
     clean,
     list_,
-    schema,
     doctor,
     features,
     encode,

@@ -63,13 +63,6 @@ GuidanceOption = Annotated[
 
 
 class Device(StrEnum):
-    """Where to compute."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class RunDevice(StrEnum):
     """Where to compute, chosen by the program if need be."""
 
     AUTO = "auto"
@@ -84,7 +77,7 @@ DataRootOption = Annotated[
     ),
 ]
 
-DeviceOption = Annotated[Device, typer.Option("--device", help="where to compute")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="auto: CUDA if there is one")]
 
 
 def with_seeds(overrides: list[str], seeds: int | None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, RunDevice, SetOption, number
+from tread_bench.cli.options import DataRootOption, Device, DeviceOption, SetOption, number
 from tread_bench.core.signals import STATUS as INTERRUPTED
 
 
@@ -53,7 +53,7 @@ def encode(
     shard_samples: Annotated[
         int | None, number("--shard-samples", "samples in a file; default: as many as fit 256 MiB")
     ] = None,
-    device: Annotated[RunDevice, typer.Option("--device", help="auto: CUDA if there is one")] = RunDevice.AUTO,
+    device: DeviceOption = Device.AUTO,
 ) -> None:
     """Encode images to latents with an autoencoder; print the `data` of a suite that trains on them.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import DataRootOption, JsonOption, RunDevice, number
+from tread_bench.cli.options import DataRootOption, Device, DeviceOption, JsonOption, number
 from tread_bench.core.signals import STATUS as INTERRUPTED
 
 
@@ -74,7 +74,7 @@ def evaluate(
         Protocol, typer.Option("--protocol", help="whose Inception score, precision and recall")
     ] = Protocol.ADM,
     batch: Annotated[int | None, number("--batch", "images at a time; default: as many as pay on the device")] = None,
-    device: Annotated[RunDevice, typer.Option("--device", help="auto: CUDA if there is one")] = RunDevice.AUTO,
+    device: DeviceOption = Device.AUTO,
     data_root: DataRootOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="folder of evaluation.json and the page; default: evaluations/...")

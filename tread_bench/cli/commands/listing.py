@@ -25,10 +25,14 @@ class Listed(StrEnum):
     METRICS = "metrics"
     EXTRACTORS = "extractors"
     KERNELS = "kernels"
+    SCHEMA = "schema"
 
 
 def list_(what: Annotated[Listed, typer.Argument(help="what to list")], as_json: JsonOption = False) -> None:
-    """List what can be named in a suite."""
-    from tread_bench.cli.show.listing import show_list
+    """List what can be named in a suite; `schema` is the JSON Schema of a suite file, for editors."""
+    from tread_bench.cli.show.listing import show_list, show_schema
 
-    show_list(what.value, as_json)
+    if what is Listed.SCHEMA:
+        show_schema()
+    else:
+        show_list(what.value, as_json)

@@ -33,7 +33,7 @@ def profile(
     guidance: GuidanceOption = None,
     train: Annotated[bool, typer.Option("--train", help="time training steps here, beside dense ones")] = False,
     batch: Annotated[int, number("--batch", "images per timed step")] = 8,
-    device: DeviceOption = Device.CPU,
+    device: DeviceOption = Device.AUTO,
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
@@ -41,8 +41,10 @@ def profile(
 
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
     given = {key: value for key, value in shape.items() if value is not None}
-    show_profile(
-        ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance),
-        (batch, device.value) if train else None,
-        as_json,
-    )
+    request = ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance)
+    timed = None
+    if train:
+        from tread_bench.cell.numerics import usable_device
+
+        timed = batch, usable_device(device.value)
+    show_profile(request, timed, as_json)

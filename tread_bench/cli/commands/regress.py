@@ -23,15 +23,16 @@ def regress(
     against: Annotated[str, typer.Option("--against", metavar="GIT_REF", help="the version to compare with")],
     overrides: SetOption = [],  # noqa: B006
     data_root: DataRootOption = None,
-    device: DeviceOption = Device.CPU,
+    device: DeviceOption = Device.AUTO,
     junit: Annotated[Path | None, typer.Option("--junit", help="also write JUnit XML")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", help="also write Markdown, for a job summary")] = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Time this version and another one in turn on this machine; status 1: slower, 3: inconclusive."""
+    from tread_bench.cell.numerics import usable_device
     from tread_bench.cli.show.check import Outputs
     from tread_bench.cli.show.regress import regress as compare_versions
 
     outputs = Outputs(junit, markdown, as_json, overwrite)
-    raise typer.Exit(compare_versions(suite, against, list(overrides), device.value, outputs, data_root))
+    raise typer.Exit(compare_versions(suite, against, list(overrides), usable_device(device.value), outputs, data_root))

@@ -12,8 +12,8 @@ import typer
 from tread_bench.cli.options import (
     FORGETS,
     DataRootOption,
+    Device,
     JsonOption,
-    RunDevice,
     SeedsOption,
     SetOption,
     SuiteArgument,
@@ -44,13 +44,13 @@ def run(
         ),
     ] = [],  # noqa: B006
     device: Annotated[
-        RunDevice,
+        Device,
         typer.Option(
             "--device",
             help="auto: the device that the run folder was started on; in a new folder, or with --fresh, CUDA if there "
             "is one",
         ),
-    ] = RunDevice.AUTO,
+    ] = Device.AUTO,
     executor: Annotated[
         Where, typer.Option("--executor", help="this machine, a Ray cluster, or Slurm; they share the run folder")
     ] = Where.LOCAL,

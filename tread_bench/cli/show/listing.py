@@ -24,6 +24,7 @@ from tread_bench.core.describe.samplers import samplers
 from tread_bench.core.describe.selectors import selectors
 from tread_bench.core.numbers.costs import cost_of
 from tread_bench.suite.load import shipped_suites
+from tread_bench.suite.schema import json_schema
 
 
 def show_list(what: str, as_json: bool) -> None:
@@ -36,6 +37,11 @@ def show_list(what: str, as_json: bool) -> None:
     for row in rows:
         table.add_row(*map(_shown, row.values()))
     stdout_console().print(table)
+
+
+def show_schema() -> None:
+    """Print the JSON Schema of a suite file."""
+    typer.echo(json.dumps(json_schema(), indent=2))
 
 
 def _shown(value: object) -> str:
