@@ -1,4 +1,4 @@
-"""Seeded single faults: does a room's tests find each of them? `python tests/faults.py --help`.
+"""Seeded single faults: do the tests of a room find each of them? `python tests/faults.py --help`.
 
 Each fault changes one operator, constant or branch of a copy of the checkout, and the tests of its room run until the
 first failure. A fault is identified by its function and source line, so that a list drawn before a change of the tests
@@ -12,11 +12,12 @@ import ast
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -114,46 +115,62 @@ def standing(fault: Fault) -> Fault | None:
     """The fault where its function stands now; None: the code is gone."""
     own = CHECKOUT / fault.file
     for path in [*([own] if own.exists() else []), *sorted((CHECKOUT / "tread_bench").rglob("*.py"))]:
-        source = path.read_text(encoding="utf-8")
-        if fault.before in source and any(name == fault.function for name, _ in functions(ast.parse(source))):
-            return Fault(fault.room, str(path.relative_to(CHECKOUT)), fault.function, fault.before, fault.after)
+        if place_of(path.read_text(encoding="utf-8"), fault) is not None:
+            return replace(fault, file=str(path.relative_to(CHECKOUT)))
+    return None
+
+
+def place_of(source: str, fault: Fault) -> int | None:
+    """Where the lines that a fault changes begin, inside its function; None: they are not there."""
+    lines = source.splitlines(keepends=True)
+    for name, function in functions(ast.parse(source)):
+        begin, end = (sum(map(len, lines[:line])) for line in (function.lineno - 1, function.end_lineno))
+        if name == fault.function and (found := source.find(fault.before, begin, end)) >= 0:
+            return found
     return None
 
 
 def is_found(fault: Fault) -> bool:
-    """Whether a test of the fault's room fails with it."""
+    """Whether a test of the fault's room fails with it, and passes without it."""
     with TemporaryDirectory(prefix="fault-") as folder:
         copy = Path(folder) / "checkout"
         ignored = shutil.ignore_patterns(".git", ".tox", ".venv", "__pycache__", "runs")
         shutil.copytree(CHECKOUT, copy, symlinks=True, ignore=ignored)
-        with_fault(copy / fault.file, fault)
-        environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not endurance", f"--basetemp={folder}/tmp"]
-        command = [sys.executable, "-m", "pytest", *options, *tests_of(fault, copy)]
-        try:
-            done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, timeout=HANGS)
-        except subprocess.TimeoutExpired:
-            return True
-        if done.returncode not in (0, 1, 2):
-            raise RuntimeError(done.stdout.decode()[-2000:] + done.stderr.decode()[-2000:])
-        return done.returncode != 0
+        path = copy / fault.file
+        whole = path.read_text(encoding="utf-8")
+        place = place_of(whole, fault)
+        assert place is not None, "it stands there"
+        path.write_text(whole[:place] + fault.after + whole[place + len(fault.before) :], encoding="utf-8")
+        status, failing = run_tests(tests_of(fault, copy), copy)
+        if status == 0:
+            return False
+        path.write_text(whole, encoding="utf-8")
+        without, _ = run_tests(failing or tests_of(fault, copy), copy)
+        if without != 0:
+            raise RuntimeError(f"{failing} fail without a fault, too: repair them, or the machine, first")
+        return True
 
 
-def with_fault(path: Path, fault: Fault) -> None:
-    """Change the lines inside the fault's function."""
-    source = path.read_text(encoding="utf-8")
-    lines = source.splitlines(keepends=True)
-    named = [node for name, node in functions(ast.parse(source)) if name == fault.function]
-    starts = (sum(map(len, lines[: node.lineno - 1])) for node in named)
-    at = max(source.find(fault.before, start) for start in starts)
-    path.write_text(source[:at] + fault.after + source[at + len(fault.before) :], encoding="utf-8")
+def run_tests(tests: Sequence[str], copy: Path) -> tuple[int, list[str]]:
+    """The exit status of pytest in a copy of the checkout, and the first test that fails; a hang counts as failing."""
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "1000"}
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not endurance", f"--basetemp={copy.parent}/tmp"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    try:
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=HANGS)
+    except subprocess.TimeoutExpired:
+        return 1, []
+    if done.returncode not in (0, 1, 2):
+        raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
+    return done.returncode, re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)[:1]
 
 
-def tests_of(fault: Fault, copy: Path) -> list[Path]:
+def tests_of(fault: Fault, copy: Path) -> list[str]:
     """The room's test files, those that are called like the file first."""
     room = copy / "tests" / fault.room
     subject = Path(fault.file).parent.name if Path(fault.file).stem in ("family", "network") else Path(fault.file).stem
-    return sorted(room.rglob("test_*.py"), key=lambda path: (subject not in path.stem, path))
+    paths = sorted(room.rglob("test_*.py"), key=lambda path: (subject not in path.stem, path))
+    return [str(path.relative_to(copy)) for path in paths]
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from tread_bench.runner.options import Options
 from tread_bench.runner.prepare import write_plan
 from tread_bench.runner.shards import Shard
 from tread_bench.services.display import Lines
+from tread_bench.services.run import bring_up_to_date
 from tread_bench.suite.load import find_suite, load_plan
 
 SUITE = find_suite("smoke")
@@ -96,6 +97,13 @@ REFUSALS = {
     "no Ray": Machine(error="--executor ray needs Ray"),
     "no space": Machine(),
 }
+
+
+def test_a_fresh_run_that_asks_nobody_removes_nothing(folder):
+    before = tree(folder.root / "cells")
+    with pytest.raises(UserError, match="nothing was changed: nobody was asked"):
+        bring_up_to_date(str(SUITE), [], out=folder.root, smoke=False, options=Options(fresh=True))
+    assert tree(folder.root / "cells") == before
 
 
 @pytest.mark.parametrize("asked", [{"fresh": True}, {"retry_failed": True}], ids=str)

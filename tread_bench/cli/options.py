@@ -10,9 +10,8 @@ import typer
 
 from tread_bench.core.errors import LARGEST
 
-FORGETS = (
-    "What is removed or replaced"  # heading in a command's help: a misspelt option is never corrected to one of these
-)
+# Heading in a command's help: a misspelt option is never corrected to one of these.
+FORGETS = "What is removed or replaced"
 
 
 def number(name: str, about: str, least: int = 1) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.records import Record
 from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.runner.options import Options
@@ -49,6 +50,11 @@ class Done:
         return 1 if self.failed or self.result.taken else 0
 
 
+def _refuse(message: str) -> None:
+    """Raise UserError: nobody was asked about what would be removed."""
+    raise UserError(f"{message}\nnothing was changed: nobody was asked")
+
+
 def bring_up_to_date(
     name: str,
     overrides: list[str],
@@ -56,12 +62,12 @@ def bring_up_to_date(
     smoke: bool,
     options: Options,
     data_root: Path | None = None,
-    agree: Callable[[str], None] = note,
+    agree: Callable[[str], None] = _refuse,
 ) -> Done:
     """Run what is missing and, unless it is a part of the run, draw the page if it is not of these records.
 
     Args:
-        agree: called with what `options.fresh` will remove; raises where it must stay.
+        agree: called with what `options.fresh` will remove; raises where it must stay, as by default.
 
     Raises:
         UserError: the suite, the folder or the machine cannot be used.

@@ -64,16 +64,17 @@ def test_maskdit_s_closed_form_is_what_is_counted(backbone, share):
     family, spec = cell.backbone.family(), cell.backbone.spec(cell.data)
     dense, (route,) = cost_of(family, spec), cell.routes
     routed = cost_of(family, spec, [route.at_share(share)])
-    stated = mask_cost(cell, dense, route.at_share(share).kept(spec.num_tokens))
+    kept = route.at_share(share).kept(spec.num_tokens)
+    stated = mask_cost(cell, dense, [kept] * spec.depth)
     assert stated == count_method(cell, family, spec, routed, share)
-    judged = mask_cost(cell, dense, spec.num_tokens)
+    judged = mask_cost(cell, dense, [spec.num_tokens] * spec.depth)
     assert dense.forward + judged.forward == count_judged(cell, family, spec)
 
 
 def test_a_backbone_that_states_no_last_layer_is_counted():
     cell = cell_of("mask", "U-ViT")
     dense = cost_of(cell.backbone.family(), cell.backbone.spec(cell.data))
-    assert mask_cost(cell, dense, 8) is None
+    assert mask_cost(cell, dense, [8]) is None
     assert cell_cost(cell).method_params > 0
 
 

@@ -14,12 +14,8 @@ from typing import Any
 from tread_bench.core.config.base import Model
 from tread_bench.core.describe.plugins import Kind, announced, find, wrong_builder, wrong_options, wrong_traits
 
-OUTPUTS = (
-    "features",
-    "statistics",
-    "logits",
-    "spatial",
-)  # of feature networks, as `tread_bench.core.describe.metrics.Needs` names them
+# Of feature networks, as `tread_bench.core.describe.metrics.Needs` names them.
+OUTPUTS = ("features", "statistics", "logits", "spatial")
 
 
 class ExtractorOptions(Model):

@@ -66,8 +66,8 @@ class MethodFamily:
         has_shallow_path: it can predict without its deep path (`Method.shallow_forward`), for path-drop guidance.
         check: finds further problems of a `Setting` with this method; their keys are those of the cell.
         own_losses: auxiliary losses that the method includes -> the option with their weight.
-        extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens that pass) ->
-            `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
+        extra_cost: "module:attribute" of a callable (cell, dense cost of the backbone, image tokens after each block)
+            -> `Extra`, in closed form and without torch, or None where it has none; None: counted on the meta device.
     """
 
     name: str

@@ -168,8 +168,7 @@ def _times(macs: Macs, share: float) -> Macs:
 def _method(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra:
     if not cell.method.family.has_modules:
         return Extra()
-    passing = min((route.at_share(share).kept(spec.num_tokens) for route in cell.routes), default=spec.num_tokens)
-    stated = _stated(cell, family, spec, passing)
+    stated = _stated(cell, family, spec, share)
     return stated if stated is not None else _count_method(_network(cell), share)
 
 
@@ -177,16 +176,17 @@ def _judged_macs(cell: Cell, family: Family, spec: BackboneSpec) -> int:
     method, dense = cell.method.family, cost_of(family, spec)
     if method.is_plain_backbone:
         return dense.forward.total
-    stated = _stated(cell, family, spec, spec.num_tokens) if method.evaluated is Evaluated.DENSE else None
+    stated = _stated(cell, family, spec, 0.0) if method.evaluated is Evaluated.DENSE else None
     return (dense.forward + stated.forward).total if stated is not None else _count_judged(_network(cell))
 
 
-def _stated(cell: Cell, family: Family, spec: BackboneSpec, passing: int) -> Extra | None:
-    """The cost of the method's modules in closed form, with so many image tokens in the blocks; None: it has none."""
+def _stated(cell: Cell, family: Family, spec: BackboneSpec, share: float) -> Extra | None:
+    """The cost of the method's modules in closed form, at a share of the rates; None: it has none."""
     extra_cost = cell.method.family.extra_cost
     if extra_cost is None or family.cost is None:
         return None
-    extra: Extra | None = named(extra_cost)(cell, cost_of(family, spec), passing)
+    tokens = _tokens_behind(cell, family, spec, share)
+    extra: Extra | None = named(extra_cost)(cell, cost_of(family, spec), tokens)
     return extra
 
 

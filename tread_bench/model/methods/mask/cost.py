@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tread_bench.core.config.suite import Cell
 from tread_bench.core.describe.families import Cost, Macs
 from tread_bench.core.numbers.cell_costs import Extra
 from tread_bench.model.methods.mask.family import MaskOptions
 
 
-def mask_cost(cell: Cell, dense: Cost, passing: int) -> Extra | None:
+def mask_cost(cell: Cell, dense: Cost, tokens_behind: Sequence[int]) -> Extra | None:
     """Return the parameters and MACs of the decoder, less those of the backbone's last layer, which it replaces.
 
     Args:
         dense: cost of the backbone; None is returned where it does not state its last layer.
-        passing: number of image tokens that pass the blocks.
+        tokens_behind: image tokens after each block.
     """
     options, removed = cell.method, dense.last_layer
     assert isinstance(options, MaskOptions)
@@ -39,7 +41,7 @@ def mask_cost(cell: Cell, dense: Cost, passing: int) -> Extra | None:
 
     # MACs: of the tokens that pass into the decoder, of all tokens in its blocks, of image tokens to patches.
     linear = (
-        (prefix + passing) * removed.width * width
+        (prefix + tokens_behind[-1]) * removed.width * width
         + options.decoder_depth * (tokens * 12 * width * width + 6 * width * condition)
         + spec.num_tokens * width * patch
         + 2 * (removed.width + width) * condition
