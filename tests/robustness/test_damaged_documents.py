@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.json_places import HALF, KINDS, NAN, UNFIT, changed, fields
-from tread_bench.cli.show.check import Outputs, check_run
+from tread_bench.cli.show.check import show_check
 from tread_bench.cli.show.clean import clean_folder
 from tread_bench.core.errors import UserError
 from tread_bench.regression.history.runs import read_runs
@@ -19,6 +19,7 @@ from tread_bench.reports.page import render
 from tread_bench.runner import folder as folder_module
 from tread_bench.runner.folder import RunFolder
 from tread_bench.runner.status import status_of
+from tread_bench.services.check import Outputs
 from tread_bench.services.sample import SampleRequest, _find
 
 STORED = Path(__file__).parents[1] / "stored"
@@ -69,12 +70,12 @@ def documents(folder):
 def readers(folder):
     """What commands do with a run folder before they need torch; each ends, or raises a UserError."""
     first, second = (json.loads((STORED / "plan.json").read_text()))["cells"]
-    baseline, nowhere = folder.root.parent / "baseline.json", Outputs(None, None, as_json=True)
+    baseline, nowhere = folder.root.parent / "baseline.json", Outputs()
     request = SampleRequest(folder.root, second, None, {}, 1, None, None, None, None)
     return {
         "status": lambda: status_of(folder),
         "history": lambda: read_runs([folder.root]),
-        "check": lambda: check_run(folder.root, baseline, True, nowhere),
+        "check": lambda: show_check(folder.root, baseline, True, nowhere, as_json=True),
         "clean": lambda: clean_folder(folder.root, False),
         "sample": lambda: _find(folder, request),
         "run": lambda: folder.refuse_damaged({name: name.rpartition("-")[2] for name in (first, second)}),

@@ -15,7 +15,7 @@ from marked_tree import mark, tree
 
 from tests.command_line import tread_bench
 from tests.run_folders import put
-from tread_bench.cli.show.check import Outputs, check_run
+from tread_bench.cli.show.check import show_check
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import MARKER, claim_folders
 from tread_bench.core.stored.documents import EXPORTED
@@ -23,6 +23,7 @@ from tread_bench.core.stored.files import replacing, write_atomically
 from tread_bench.core.stored.outputs import OutputError, open_plain
 from tread_bench.regression.baseline.baseline import read_baseline
 from tread_bench.reports.document import write_pictures
+from tread_bench.services.check import Outputs
 from tread_bench.services.export import export_run
 from tread_bench.services.features import train_features
 from tread_bench.services.report import render_report
@@ -103,8 +104,8 @@ def images(out: Path | None, npz: Path | None = None, overwrite: bool = False) -
 
 
 FILES = {
-    "check --junit": lambda path, overwrite: Outputs(path, None, False, overwrite).try_paths(),
-    "check --markdown": lambda path, overwrite: Outputs(None, path, False, overwrite).try_paths(),
+    "check --junit": lambda path, overwrite: Outputs(path, None, overwrite).try_paths(),
+    "check --markdown": lambda path, overwrite: Outputs(None, path, overwrite).try_paths(),
     "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
     "export --out": lambda path, overwrite: export_run(Path("no-run"), path, overwrite),
@@ -178,7 +179,7 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
 
 def test_no_baseline_is_accepted_into_a_run(tmp_path, run):
     with pytest.raises(OutputError, match=r"^--baseline .* is in the run folder"):
-        check_run(run, run / "baseline.json", True, Outputs(None, None, False))
+        show_check(run, run / "baseline.json", True, Outputs())
 
 
 @pytest.mark.parametrize("content", ["", "mine", "{}", json.dumps({"generator": EXPORTED}), PLAN.read_text()])

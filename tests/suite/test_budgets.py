@@ -9,7 +9,6 @@ import pytest
 from tests.cell.test_schedule import shares
 from tests.command_line import tread_bench
 from tests.toy_suite import write_suite
-from tread_bench.cli.show.regress import without_budgets
 from tread_bench.core.config.suite import Suite
 from tread_bench.core.config.training import RoutingSchedule
 from tread_bench.core.numbers.cell_costs import cell_cost, iterations_within, training_macs
@@ -17,6 +16,7 @@ from tread_bench.core.problems import SuiteError
 from tread_bench.core.stored.records import paired_seed
 from tread_bench.regression.versions.windows import settings
 from tread_bench.runner.folder import RunFolder
+from tread_bench.services.regress import without_budgets
 from tread_bench.suite.load import load_plan
 from tread_bench.suite.plan import expand, plan_table
 

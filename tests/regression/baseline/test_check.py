@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.command_line import tread_bench
-from tread_bench.cli.show.check import Outputs, check_run
+from tread_bench.cli.show.check import show_check
 from tread_bench.core.errors import UserError
+from tread_bench.services.check import Outputs
 
 STORED = Path(__file__).parents[2] / "stored"
-NOWHERE = Outputs(None, None, as_json=False)
+NOWHERE = Outputs()
 
 
 @pytest.fixture
@@ -42,15 +43,15 @@ def run_folder(tmp_path):
 def baseline(run_folder, tmp_path):
     """Of a whole run of two cells."""
     path = tmp_path / "baseline.json"
-    assert check_run(run_folder("done", "done", name="accepted"), path, True, NOWHERE) == 0
+    assert show_check(run_folder("done", "done", name="accepted"), path, True, NOWHERE) == 0
     return path
 
 
 def test_the_first_run_is_accepted_without_a_comparison_and_passes_against_itself(run_folder, tmp_path, capfd):
     run, path = run_folder("done", "done"), tmp_path / "new" / "baseline.json"
-    assert check_run(run, path, True, NOWHERE) == 0
+    assert show_check(run, path, True, NOWHERE) == 0
     assert capfd.readouterr() == ("", f"accepted 2 cells: {path}\n")
-    assert check_run(run, path, False, NOWHERE) == 0
+    assert show_check(run, path, False, NOWHERE) == 0
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_broken_or_unfinished_run_is_not_accepted(run_folder, baseline, status
     before = baseline.read_bytes()
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=told):
-            check_run(run_folder(*statuses, name=path.stem), path, True, NOWHERE)
+            show_check(run_folder(*statuses, name=path.stem), path, True, NOWHERE)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
@@ -76,14 +77,14 @@ def test_a_smoke_run_is_neither_judged_nor_accepted(run_folder, baseline, accept
     (run / "plan.json").write_text(json.dumps({**plan, "smoke": True}))
     for path in (baseline, baseline.with_name("another.json")):
         with pytest.raises(UserError, match=r"is a smoke run.*neither checked nor accepted.*without --smoke"):
-            check_run(run, path, accept, NOWHERE)
+            show_check(run, path, accept, NOWHERE)
     assert baseline.read_bytes() == before and not baseline.with_name("another.json").exists()
 
 
 def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseline, capfd):
     with pytest.raises(UserError, match="not finished: 1 of 2 cells have no record yet; run its suite again"):
-        check_run(run_folder("failed", None), baseline, False, NOWHERE)
-    assert check_run(run_folder("done", "failed", name="failed"), baseline, False, NOWHERE) == 1
+        show_check(run_folder("failed", None), baseline, False, NOWHERE)
+    assert show_check(run_folder("done", "failed", name="failed"), baseline, False, NOWHERE) == 1
     told = capfd.readouterr().out
     assert "NaN" in told and "vanished" not in told
 
@@ -91,7 +92,7 @@ def test_an_unfinished_run_is_not_judged_and_a_failed_cell_is(run_folder, baseli
 @pytest.mark.parametrize("accept", [False, True])
 def test_a_baseline_of_another_suite_is_one(run_folder, baseline, accept):
     with pytest.raises(UserError, match=r"the baseline is of suite fixture, the run in .* of other"):
-        check_run(run_folder("done", "done", suite="other"), baseline, accept, NOWHERE)
+        show_check(run_folder("done", "done", suite="other"), baseline, accept, NOWHERE)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_a_broken_baseline_is_told_and_never_written_over(run_folder, tmp_path, 
     with pytest.raises(
         UserError, match=f"{told}.*; (or )?restore it from version control, or `--accept` a run into another"
     ):
-        check_run(run_folder("done"), path, accept, NOWHERE)
+        show_check(run_folder("done"), path, accept, NOWHERE)
     assert path.read_bytes() == content.encode("latin-1")
 
 
@@ -134,7 +135,7 @@ def test_step_times_that_cannot_be_compared_are_no_baseline(run_folder, baseline
     content["cells"]["tread-1:2 seed 0"]["speed"][figure] = value
     baseline.write_text(json.dumps(content))
     with pytest.raises(UserError, match=r"baseline.json: cells\.tread-1:2 seed 0\.speed"):
-        check_run(run_folder("done", "done"), baseline, False, NOWHERE)
+        show_check(run_folder("done", "done"), baseline, False, NOWHERE)
 
 
 @pytest.mark.parametrize("option", ["--junit", "--markdown", "--baseline"])

@@ -12,9 +12,7 @@ import psutil
 import pytest
 
 from tests.command_line import command, wait_for
-from tread_bench.cli.show import regress
-from tread_bench.cli.show.check import Outputs
-from tread_bench.cli.show.regress import _exact
+from tread_bench.cli.show.check import print_findings
 from tread_bench.core.errors import UserError
 from tread_bench.regression.baseline.findings import Verdict
 from tread_bench.regression.versions.environments import build, checkout, commit_of, export
@@ -26,7 +24,10 @@ from tread_bench.regression.versions.windows import (
     step_times,
     steps_for,
 )
+from tread_bench.services import regress
+from tread_bench.services.check import Outputs
 from tread_bench.services.display import Lines
+from tread_bench.services.regress import _exact
 
 STORED = Path(__file__).parents[2] / "stored"
 SUITE = """\
@@ -174,16 +175,17 @@ def test_regress_tells_its_verdict_by_its_exit_status(root, monkeypatch, capsys,
     monkeypatch.setattr(regress, "step_times", timed)
     monkeypatch.setattr(regress, "build", lambda source, home: home)
     monkeypatch.setattr(regress, "_exact", lambda home, versions: [])
-    found = regress.regress("regression_cpu", "HEAD", [], "cpu", Outputs(None, None, as_json=True))
+    found = regress.regress("regression_cpu", "HEAD", [], "cpu", Outputs())
+    print_findings(found, as_json=True)
     told = json.loads(capsys.readouterr().out)
-    assert found == told["exit_status"] == status
+    assert found.status == told["exit_status"] == status
     assert [finding["cell"] for finding in told["findings"]] == ["row"]
 
 
 def test_what_a_window_cannot_run_is_told_before_anything_is_built(root, monkeypatch):
     monkeypatch.setattr(regress, "build", lambda *about: pytest.fail("it was built"))
     with pytest.raises(UserError, match=r"guidance\.yaml:\d+:\d+: .*must come before the evaluated iteration"):
-        regress.regress("guidance", "HEAD", [], "cpu", Outputs(None, None, as_json=True))
+        regress.regress("guidance", "HEAD", [], "cpu", Outputs())
 
 
 @pytest.mark.parametrize(("new_ms", "begun"), [(50.0, 1), (51.5, 3)])
@@ -237,7 +239,7 @@ def test_paths_of_a_window_start_where_those_of_the_command_do(root, tmp_path, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(regress, "build", lambda source, home: python)
     monkeypatch.setattr(regress, "export", lambda *about: tmp_path)
-    outputs = Outputs(None, None, as_json=True)
+    outputs = Outputs()
     with pytest.raises(UserError, match="the new version cannot run"):
         regress.regress("mine.yaml", "HEAD", ["data.held_out=[b.parquet]"], "cpu", outputs, Path("data"))
     folder, command = (tmp_path / "seen").read_text().splitlines()

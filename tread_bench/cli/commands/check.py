@@ -22,6 +22,7 @@ def check(
     as_json: JsonOption = False,
 ) -> None:
     """Compare a run with accepted figures; status 1: something is worse, 3: something is inconclusive."""
-    from tread_bench.cli.show.check import Outputs, check_run
+    from tread_bench.cli.show.check import show_check
+    from tread_bench.services.check import Outputs
 
-    raise typer.Exit(check_run(run_dir, baseline, accept, Outputs(junit, markdown, as_json, overwrite)))
+    raise typer.Exit(show_check(run_dir, baseline, accept, Outputs(junit, markdown, overwrite), as_json))

@@ -37,14 +37,19 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Parameters and MACs of one backbone, dense and routed (MACs per image)."""
-    from tread_bench.cli.show.profile import ProfileRequest, show_profile
+    from tread_bench.cli.show.profile import show_profile
+    from tread_bench.services.profile import ProfileRequest
 
     shape = {"image_size": image_size, "channels": channels, "num_classes": num_classes}
-    given = {key: value for key, value in shape.items() if value is not None}
-    request = ProfileRequest(backbone, tuple(route), selector, given, tuple(overrides), guidance)
-    timed = None
-    if train:
-        from tread_bench.cell.numerics import usable_device
-
-        timed = batch, usable_device(device.value)
-    show_profile(request, timed, as_json)
+    request = ProfileRequest(
+        backbone=backbone,
+        routes=tuple(route),
+        selector=selector,
+        shape={key: value for key, value in shape.items() if value is not None},
+        overrides=tuple(overrides),
+        guidance=guidance,
+        is_timed=train,
+        batch=batch,
+        device=device.value,
+    )
+    show_profile(request, as_json)

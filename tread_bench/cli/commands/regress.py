@@ -31,8 +31,11 @@ def regress(
 ) -> None:
     """Time this version and another one in turn on this machine; status 1: slower, 3: inconclusive."""
     from tread_bench.cell.numerics import usable_device
-    from tread_bench.cli.show.check import Outputs
-    from tread_bench.cli.show.regress import regress as compare_versions
+    from tread_bench.cli.show.check import print_findings
+    from tread_bench.services.check import Outputs
+    from tread_bench.services.regress import regress as compare_versions
 
-    outputs = Outputs(junit, markdown, as_json, overwrite)
-    raise typer.Exit(compare_versions(suite, against, list(overrides), usable_device(device.value), outputs, data_root))
+    outputs = Outputs(junit, markdown, overwrite)
+    checked = compare_versions(suite, against, list(overrides), usable_device(device.value), outputs, data_root)
+    print_findings(checked, as_json)
+    raise typer.Exit(checked.status)

@@ -1,35 +1,20 @@
-"""`list`: what can be named in a suite."""
+"""`list`: what can be named in a suite, as a table."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
 
 import typer
-from pydantic import BaseModel
 from rich.table import Table
 
 from tread_bench.cli.show.console import stdout_console
-from tread_bench.core.describe.data_sources import data_sources
-from tread_bench.core.describe.extractors import extractors
-from tread_bench.core.describe.families import families
-from tread_bench.core.describe.guidance import guidance_rules
-from tread_bench.core.describe.kernels import KERNELS, missing
-from tread_bench.core.describe.losses import losses
-from tread_bench.core.describe.methods import methods
-from tread_bench.core.describe.metrics import metrics
-from tread_bench.core.describe.objectives import objectives
-from tread_bench.core.describe.samplers import samplers
-from tread_bench.core.describe.selectors import selectors
-from tread_bench.core.numbers.costs import cost_of
-from tread_bench.suite.load import shipped_suites
+from tread_bench.services.listing import LISTS
 from tread_bench.suite.schema import json_schema
 
 
 def show_list(what: str, as_json: bool) -> None:
     """Print one kind of names, with what is known about each."""
-    rows = _LISTS[what]()
+    rows = LISTS[what]()
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
@@ -50,89 +35,3 @@ def _shown(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _backbones() -> list[dict[str, Any]]:
-    """Every published size, at its family's default input, and every family that has none, without figures."""
-    rows = []
-    for family in families().values():
-        for name, sizes in family.published.items() or [(family.name, None)]:
-            spec = family.spec(**sizes) if sizes is not None else None
-            rows.append(
-                {
-                    "name": name,
-                    "family": family.name,
-                    "token_order": family.token_order.value,
-                    "params": cost_of(family, spec).params if spec else None,
-                    "num_blocks": family.num_blocks(spec) if spec else None,
-                    "source": family.source,
-                }
-            )
-    return rows
-
-
-def _suites() -> list[dict[str, Any]]:
-    return [{"name": name, "path": str(path)} for name, path in sorted(shipped_suites().items())]
-
-
-class _Announced(Protocol):
-    """What is listed of whatever plugs in."""
-
-    @property
-    def options(self) -> type[BaseModel]: ...
-    @property
-    def source(self) -> str: ...
-
-
-def _described(plugins: Mapping[str, _Announced]) -> list[dict[str, Any]]:
-    """What is announced: its name, what its options' docstring says first, and the distribution that brings it."""
-    return [
-        {"name": name, "about": _about(plugin.options), "source": plugin.source} for name, plugin in plugins.items()
-    ]
-
-
-def _about(options: type[BaseModel]) -> str:
-    return (options.__doc__ or "").strip().partition("\n")[0]
-
-
-def _samplers() -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "about": one.about, "order": one.order, "source": one.source} for one in samplers().values()
-    ]
-
-
-def _selectors() -> list[dict[str, Any]]:
-    return [
-        {"name": one.name, "about": one.about, "token_orders": sorted(one.token_orders), "source": one.source}
-        for one in selectors().values()
-    ]
-
-
-def _kernels() -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": kind,
-            "name": name,
-            "about": about,
-            "cpu": missing(name, "cpu") or "yes",
-            "cuda": missing(name, "cuda") or "yes",
-        }
-        for kind, names in KERNELS.items()
-        for name, about in names.items()
-    ]
-
-
-_LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "backbones": _backbones,
-    "suites": _suites,
-    "datasets": lambda: _described(data_sources()),
-    "objectives": lambda: _described(objectives()),
-    "samplers": _samplers,
-    "selectors": _selectors,
-    "methods": lambda: _described(methods()),
-    "losses": lambda: _described(losses()),
-    "guidance": lambda: _described(guidance_rules()),
-    "metrics": lambda: _described(metrics()),
-    "extractors": lambda: _described(extractors()),
-    "kernels": _kernels,
-}

@@ -1,4 +1,4 @@
-"""`plan`: what a suite requests, without training."""
+"""`plan`: the rows of a suite as a table, and what was asked about them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from rich.table import Column, Table
 
 from tread_bench.cli.show.console import stdout_console
 from tread_bench.cli.show.profile import run_lengths
-from tread_bench.core.numbers.cell_costs import cell_cost
 from tread_bench.services.detect_request import DetectRequest
-from tread_bench.services.hours import add_hours, hours_in_words, in_hours, pace_of
-from tread_bench.suite.files import Look
-from tread_bench.suite.load import find_suite, load_plan
-from tread_bench.suite.plan import Plan, PlannedCell, plan_table
+from tread_bench.services.hours import hours_in_words, in_hours
+from tread_bench.services.plan import Planned, plan_suite
+from tread_bench.suite.plan import Plan, PlannedCell
 
 
 def show_plan(
@@ -28,50 +26,46 @@ def show_plan(
     step_time: str | None = None,
     data_root: Path | None = None,
 ) -> None:
-    """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too.
-
-    Args:
-        request: asks how many seeds find a difference.
-        step_time: milliseconds, or a run that measured them, for the time that the suite takes.
-    """
-    # Costs, hours and seeds. Files that are there are checked; others are listed.
-    path = find_suite(name)
-    plan = load_plan(path, overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
-    rows = plan_table(plan, cell_cost)
-    missing = [str(problem) for problem in plan.missing]
-    hours, pace = 0.0, None
-    if step_time is not None:
-        pace = pace_of(step_time, plan, rows)
-        hours = add_hours(rows, plan, pace)
-    detection = None
-    if request is not None:
-        from tread_bench.cli.show.detect import detect  # needs scipy, which takes longer to load than a plan to show
-
-        detection = detect(plan, request)
-
-    # As JSON, or in words.
+    """Print a row per row of the suite, and what is missing to run it; with `as_json` the cells too."""
+    planned = plan_suite(name, overrides, request, step_time, data_root)
     if as_json:
-        document: dict[str, Any] = {"suite": plan.suite.name, "rows": rows, "cells": [], "missing": missing}
-        if pace is not None:
-            document["device_hours"] = hours
-        if detection is not None:
-            document["detection"] = detection.as_json()
-        typer.echo(_with_cells(json.dumps(document, indent=2), plan))
+        typer.echo(_as_json(planned))
         return
-    console = stdout_console()
-    console.print(f"{plan.suite.name}: {len(plan.cells)} cells, {len(rows)} rows, {len(plan.suite.seeds)} seeds")
-    console.print(_table(rows))
-    if pace is not None:
-        for line in hours_in_words(hours, plan, pace):
+
+    # The rows.
+    plan, console = planned.plan, stdout_console()
+    console.print(
+        f"{plan.suite.name}: {len(plan.cells)} cells, {len(planned.rows)} rows, {len(plan.suite.seeds)} seeds"
+    )
+    console.print(_table(planned.rows))
+
+    # What was asked about them.
+    if planned.pace is not None and planned.hours is not None:
+        for line in hours_in_words(planned.hours, plan, planned.pace):
             typer.echo(line)
-    if missing:
-        typer.echo("\n".join(["missing, and needed to run it:", *missing]))
-    if detection is not None:
+    if planned.missing:
+        typer.echo("\n".join(["missing, and needed to run it:", *planned.missing]))
+    if planned.detection is not None:
         from tread_bench.cli.show.detect import detection_in_words, detection_table
 
-        console.print(detection_table(detection))
-        for line in detection_in_words(detection):
+        console.print(detection_table(planned.detection))
+        for line in detection_in_words(planned.detection):
             typer.echo(line)
+
+
+def _as_json(planned: Planned) -> str:
+    plan = planned.plan
+    document: dict[str, Any] = {
+        "suite": plan.suite.name,
+        "rows": planned.rows,
+        "cells": [],
+        "missing": planned.missing,
+    }
+    if planned.hours is not None:
+        document["device_hours"] = planned.hours
+    if planned.detection is not None:
+        document["detection"] = planned.detection.as_json()
+    return _with_cells(json.dumps(document, indent=2), plan)
 
 
 def _with_cells(document: str, plan: Plan) -> str:

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from tread_bench.cli.show.check import Outputs, tell
 from tread_bench.core.signals import signals_interrupt
 from tread_bench.regression.baseline.baseline import Baseline, figures_of
 from tread_bench.regression.baseline.compare import compare
@@ -18,14 +17,15 @@ from tread_bench.regression.versions.environments import build, checkout, commit
 from tread_bench.regression.versions.windows import Subject, Version, disturbances, settings, step_times, steps_for
 from tread_bench.runner.display import Display
 from tread_bench.runner.folder import RunFolder
+from tread_bench.services.check import Checked, Outputs
 from tread_bench.services.display import make_display
 from tread_bench.suite.load import find_suite, load_plan
 
 
 def regress(
     name: str, ref: str, overrides: list[str], device: str, outputs: Outputs, data_root: Path | None = None
-) -> int:
-    """Build both versions, time them in turn, print the findings; the exit status. Raises UserError."""
+) -> Checked:
+    """Build both versions and time them in turn. Raises UserError."""
     outputs.try_paths()
     suite = find_suite(name).resolve()
     overrides = without_budgets(suite, overrides, data_root)
@@ -42,9 +42,9 @@ def regress(
             found = _compare((old, new), subject, home, display)
         finally:
             display.end()
-    status = exit_status(found)
-    tell(found, "ci regress", f"{suite.stem} against {ref} ({commit[:10]})", status, outputs)
-    return status
+    about = f"{suite.stem} against {ref} ({commit[:10]})"
+    outputs.write(found, f"ci regress: {about}")
+    return Checked(about, found, exit_status(found))
 
 
 def without_budgets(suite: Path, overrides: list[str], data_root: Path | None = None) -> list[str]:

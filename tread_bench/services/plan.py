@@ -1,0 +1,69 @@
+"""`plan`: what a suite requests, without training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tread_bench.core.numbers.cell_costs import cell_cost
+from tread_bench.services.detect_request import DetectRequest
+from tread_bench.services.hours import Pace, add_hours, pace_of
+from tread_bench.suite.files import Look
+from tread_bench.suite.load import find_suite, load_plan
+from tread_bench.suite.plan import Plan, plan_table
+
+if TYPE_CHECKING:
+    from tread_bench.services.detect import Detection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan with what it costs.
+
+    Args:
+        rows: a row of figures per row of the suite.
+        missing: files that it needs, each as a message.
+        hours: device-hours at `pace`; None: no step time was given.
+        detection: how many seeds find a difference; None: that was not requested.
+    """
+
+    plan: Plan
+    rows: list[dict[str, Any]]
+    missing: list[str]
+    pace: Pace | None
+    hours: float | None
+    detection: Detection | None
+
+
+def plan_suite(
+    name: str,
+    overrides: list[str],
+    request: DetectRequest | None = None,
+    step_time: str | None = None,
+    data_root: Path | None = None,
+) -> Planned:
+    """Plan a suite; files that are there are checked, others are listed.
+
+    Args:
+        request: asks how many seeds find a difference.
+        step_time: milliseconds, or a run that measured them, for the time that the suite takes.
+
+    Raises:
+        UserError: the suite is wrong, or what was requested cannot be computed of it.
+    """
+    # Costs and hours.
+    path = find_suite(name)
+    plan = load_plan(path, overrides, data_root=data_root, look=Look.HEADERS, allows_missing=True)
+    rows = plan_table(plan, cell_cost)
+    pace = None if step_time is None else pace_of(step_time, plan, rows)
+    hours = None if pace is None else add_hours(rows, plan, pace)
+
+    # Seeds.
+    detection = None
+    if request is not None:
+        from tread_bench.services.detect import detect  # needs scipy, which takes longer to load than a plan to show
+
+        detection = detect(plan, request)
+    missing = [str(problem) for problem in plan.missing]
+    return Planned(plan=plan, rows=rows, missing=missing, pace=pace, hours=hours, detection=detection)

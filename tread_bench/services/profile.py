@@ -1,0 +1,146 @@
+"""`profile`: parameters and cost of one backbone, dense and routed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from tread_bench.core.config.backbones import BackboneChoice
+from tread_bench.core.config.methods import PLAINLY_DENSE, PLAINLY_ROUTED
+from tread_bench.core.config.routed import Setting, with_blocks
+from tread_bench.core.config.sampling import Sampling
+from tread_bench.core.config.suite import Cell
+from tread_bench.core.config.training import Training
+from tread_bench.core.describe.families import BackboneSpec, Family, Macs, make_spec
+from tread_bench.core.describe.routes import ResolvedRoute, format_routes, parse_routes
+from tread_bench.core.errors import UserError
+from tread_bench.core.stored.records import CostFigures
+from tread_bench.services.guidance import changed_sampling
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileRequest:
+    """The backbone and routes to profile; routes and overrides as typed.
+
+    Args:
+        is_timed: also time training steps here, on `device`, `batch` images each.
+    """
+
+    backbone: str
+    routes: tuple[str, ...]
+    selector: str
+    shape: dict[str, int]
+    overrides: tuple[str, ...]
+    guidance: str | None = None
+    is_timed: bool = False
+    batch: int = 8
+    device: str = "auto"
+
+
+def profile(request: ProfileRequest) -> tuple[dict[str, Any], CostFigures]:
+    """Count, and time where requested; the figures as JSON values, and the counts. Raises UserError."""
+    # What can be refused.
+    device = _timing_device(request.device) if request.is_timed else ""
+    family, spec, routes = _resolve(request)
+    if request.is_timed and spec.context_shape is not None:
+        raise UserError(f"{request.backbone} takes text, and steps are timed on labels: leave --train out")
+
+    # Counts, for any machine.
+    from tread_bench.core.numbers.costs import cost_figures
+
+    cost = cost_figures(family, spec, routes, request.selector)
+    found: dict[str, Any] = {
+        "backbone": request.backbone,
+        "params": cost.params,
+        "trainable_params": cost.trainable_params,
+        "forward_macs": cost.forward_macs,
+        "attention_macs": cost.attention_macs,
+        "scan_macs": cost.scan_macs,
+        "dense_forward_macs": cost.dense_forward_macs,
+        "train_step_macs": cost.train_step_macs,
+        "tokens_per_block": cost.tokens_per_block,
+        "macs_ratio": cost.forward_macs / cost.dense_forward_macs,
+        "routes": format_routes(routes),
+        "selector": request.selector if routes else "",
+        "image_size": spec.image_size,
+        "channels": spec.channels,
+        "num_classes": spec.num_classes,
+    }
+    if request.guidance is not None:
+        found |= _guided(request, family, spec, routes)
+
+    # Step times, of this machine.
+    if request.is_timed:
+        from tread_bench.cell.speed import time_backbone
+
+        try:
+            found |= time_backbone(family, spec, routes, request.selector, request.batch, device)
+        except ValueError as error:
+            raise UserError(str(error)) from None
+    return found, cost
+
+
+def _timing_device(requested: str) -> str:
+    from tread_bench.cell.numerics import usable_device
+
+    return usable_device(requested)
+
+
+def _resolve(request: ProfileRequest) -> tuple[Family, BackboneSpec, tuple[ResolvedRoute, ...]]:
+    try:
+        sizes = dict(_size(text) for text in request.overrides)
+        family, spec = make_spec(request.backbone, **{**request.shape, **sizes})
+        routes = [route for text in request.routes for route in parse_routes(text)]
+        return family, spec, family.resolve(spec, routes, request.selector)
+    except ValidationError as error:
+        problems = (
+            f"{request.backbone}: {'.'.join(map(str, e['loc'])) or 'sizes'}: {e['msg']}" for e in error.errors()
+        )
+        raise UserError("\n".join(problems)) from None
+    except (ValueError, TypeError, yaml.YAMLError) as error:
+        raise UserError(str(error)) from None
+
+
+def _guided(
+    request: ProfileRequest, family: Family, spec: BackboneSpec, routes: tuple[ResolvedRoute, ...]
+) -> dict[str, Any]:
+    """One guided evaluation of one image at the first step of sampling: its two branches and their sum."""
+    # A cell with this guidance on this backbone.
+    some_scale = Sampling(guidance={"name": "cfg"}, guidance_scale=2)  # no branch's cost depends on it
+    sampling = changed_sampling(some_scale, request.guidance)
+    if sampling.guidance.weak_row is not None:
+        raise UserError("profile has only one backbone, and row names another: leave row out")
+    cell = Cell(
+        backbone=BackboneChoice(name=request.backbone),
+        method=PLAINLY_ROUTED if routes else PLAINLY_DENSE,
+        routes=routes,
+        selector=request.selector,
+        training=Training(iterations=1),
+        sampling=sampling,
+    )
+    complete = with_blocks(Setting(cell, family, spec))
+    if isinstance(complete, list):
+        raise UserError("\n".join(problem.message for problem in complete))
+
+    # The cost of each branch.
+    from tread_bench.core.numbers.costs import branch_cost
+
+    branches = {branch.name: branch for branch in complete.sampling.guidance.branches if branch is not None}
+    macs = {name: branch_cost(Setting(complete, family, spec), branch) for name, branch in branches.items()}
+    both = sum(macs.values(), Macs())
+    return {
+        "guidance": complete.sampling.guidance.model_dump(mode="json"),
+        **{f"{name}_macs": cost.total for name, cost in macs.items()},
+        "guided_macs": both.total,
+        "guided_attention_macs": both.attention,
+    }
+
+
+def _size(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}: write KEY=VALUE, such as depth=12")
+    return key, yaml.safe_load(value)
