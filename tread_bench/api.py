@@ -31,7 +31,7 @@ class Results:
     """What a run has left so far.
 
     Args:
-        source: the run folder, or the file that `tread-bench export` wrote.
+        source: the run folder, or the file that `tread-bench report --export` wrote.
         plan: what was requested, under which numerical choices.
         records: one per cell that has ended, with all its figures.
         unreadable: why other records cannot be read, by cell.
@@ -63,7 +63,7 @@ def load(source: str | Path) -> Results:
     """Read the results of a run, finished or not; nothing is changed there.
 
     Args:
-        source: a run folder, or a file that `tread-bench export` wrote.
+        source: a run folder, or a file that `tread-bench report --export` wrote.
 
     Raises:
         UserError: it is neither, or its plan cannot be read. Records that cannot be read are left out with a warning.

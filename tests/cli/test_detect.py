@@ -121,7 +121,7 @@ def test_a_run_of_other_settings_and_rows_that_it_lacks_are_named(suite, tmp_pat
 
 
 def test_an_export_of_a_run_says_the_same(suite, finished, tmp_path):
-    written = CliRunner().invoke(app, ["export", str(finished), "--out", str(tmp_path / "run.json")])
+    written = CliRunner().invoke(app, ["report", str(finished), "--export", str(tmp_path / "run.json")])
     assert written.exit_code == 0, written.output
     own = detection(suite, "--detect", 1.5, "--from", finished)
     assert detection(suite, "--detect", 1.5, "--from", tmp_path / "run.json") == own

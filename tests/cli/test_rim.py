@@ -319,7 +319,7 @@ def test_what_was_typed_is_quoted_printably_and_not_for_ever():
         assert long.returncode == 2 and len(long.stderr) < 4000 and "…" in long.stderr
 
 
-@pytest.mark.parametrize("command", ["export", "compare", "ci history", "report"])
+@pytest.mark.parametrize("command", ["report --export run.json", "compare", "ci history", "report"])
 def test_links_that_lead_in_a_circle_are_told_in_one_message(command, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     done = tread_bench(*command.split(), "loop", *(["loop/run"] if command == "compare" else []), cwd=tmp_path)

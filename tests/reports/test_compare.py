@@ -208,7 +208,7 @@ def test_a_run_and_its_own_export_are_the_same_where_files_share_a_name(tmp_path
     data = {"name": "latents", "train": ["/a/train/0.st"], "held_out": ["/a/held_out/0.st"]}
     records = changed(reading({"/a/train/0.st": "1", "/a/held_out/0.st": "3"}).records, data=data)
     write_run(tmp_path / "run", 1, records)
-    assert tread_bench("export", tmp_path / "run", "--out", tmp_path / "run.json").returncode == 0
+    assert tread_bench("report", tmp_path / "run", "--export", tmp_path / "run.json").returncode == 0
     assert "0 (2).st" in (tmp_path / "run.json").read_text()
     sources = [read_run(tmp_path / name) for name in ("run", "run.json")]
     a, b = (Run(name=one.path.name, plan=one.plan, records=one.records) for one in sources)
@@ -341,7 +341,7 @@ def two_runs(tmp_path_factory):
 def made(two_runs, tmp_path_factory):
     """The command's result, and the folders of the page and of the export."""
     out = tmp_path_factory.mktemp("made")
-    done = tread_bench("compare", "here", "there", "--out", out / "page", "--export", out / "paper", cwd=two_runs)
+    done = tread_bench("compare", "here", "there", "--out", out / "page", "--tables", out / "paper", cwd=two_runs)
     return done, out / "page", out / "paper"
 
 
@@ -372,7 +372,7 @@ def test_the_export_holds_every_table_and_the_picture(made):
 
 
 def test_an_export_says_what_its_folder_says(two_runs, tmp_path):
-    assert tread_bench("export", two_runs / "there", "--out", tmp_path / "there.json").returncode == 0
+    assert tread_bench("report", two_runs / "there", "--export", tmp_path / "there.json").returncode == 0
     told = [
         tread_bench("compare", two_runs / "here", other, "--out", tmp_path / f"page{k}").stdout.splitlines()[:-1]
         for k, other in enumerate((two_runs / "there", tmp_path / "there.json"))
@@ -435,11 +435,11 @@ def test_files_of_others_stay(two_runs, tmp_path):
     (tmp_path / "paper").mkdir()
     (tmp_path / "paper" / "rows.csv").write_text("mine")
     done = tread_bench(
-        "compare", "here", "there", "--out", tmp_path / "out", "--export", tmp_path / "paper", cwd=two_runs
+        "compare", "here", "there", "--out", tmp_path / "out", "--tables", tmp_path / "paper", cwd=two_runs
     )
     assert done.returncode == 2 and "paper contains rows.csv" in done.stderr
     assert [path.name for path in tmp_path.rglob("*")] == ["paper", "rows.csv"]
-    inside = tread_bench("compare", "here", "there", "--out", tmp_path / "p", "--export", "here/figures", cwd=two_runs)
+    inside = tread_bench("compare", "here", "there", "--out", tmp_path / "p", "--tables", "here/figures", cwd=two_runs)
     assert inside.returncode == 2 and "is in the run folder" in inside.stderr
 
 
@@ -448,7 +448,7 @@ def test_names_are_text_wherever_they_stand(tmp_path):
     hostile = [one.model_copy(update={"row": f"{HOSTILE}{one.row}"}) for one in rows_of()]
     for name in ("<b>a", "b"):
         write_run(tmp_path / name, 1, hostile, about)
-    done = tread_bench("compare", "<b>a", "b", "--out", "out", "--export", "paper", cwd=tmp_path)
+    done = tread_bench("compare", "<b>a", "b", "--out", "out", "--tables", "paper", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "<script>alert" not in page and "<b>a" not in page and "&lt;b&gt;a" in page

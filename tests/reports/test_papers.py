@@ -1,4 +1,4 @@
-"""What `report --export` writes for papers: tables as CSV, Markdown and LaTeX, figures as SVG, PNG and PDF."""
+"""What `report --tables` writes for papers: tables as CSV, Markdown and LaTeX, figures as SVG, PNG and PDF."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def made(tmp_path_factory):
     """A run folder, and an export of its report."""
     folder = tmp_path_factory.mktemp("run")
     write_run(folder / "run", 1, study())
-    done = tread_bench("report", "run", "--export", "paper", cwd=folder)
+    done = tread_bench("report", "run", "--tables", "paper", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "run", folder / "paper"
 
@@ -72,7 +72,7 @@ def test_the_same_export_again_replaces_its_own_files_alone(made):
     run, paper = made
     before = {path.name: path.read_bytes() for path in paper.iterdir()}
     (paper / "notes.txt").write_text("mine")
-    assert tread_bench("report", run, "--export", paper).returncode == 0
+    assert tread_bench("report", run, "--tables", paper).returncode == 0
     assert {path.name: path.read_bytes() for path in paper.iterdir()} == {**before, "notes.txt": b"mine"}
     (paper / "notes.txt").unlink()
 
@@ -82,15 +82,15 @@ def test_an_export_has_a_folder_of_its_own(made, tmp_path, place):
     shutil.copytree(made[0], tmp_path / "run")
     (tmp_path / "file").touch()
     before = sorted(path.name for path in (tmp_path / "run").rglob("*"))
-    done = tread_bench("report", "run", "--export", place, cwd=tmp_path)
-    assert done.returncode == 2 and f"--export {place}" in done.stderr and "Traceback" not in done.stderr
+    done = tread_bench("report", "run", "--tables", place, cwd=tmp_path)
+    assert done.returncode == 2 and f"--tables {place}" in done.stderr and "Traceback" not in done.stderr
     assert sorted(path.name for path in (tmp_path / "run").rglob("*")) == before
 
 
 def test_a_run_that_is_not_there_leaves_no_folder_for_its_export(tmp_path):
     (tmp_path / "notes.json").write_text("{}")
     for typo in ("nowhere", "notes.json"):
-        done = tread_bench("report", typo, "--export", "paper", cwd=tmp_path)
+        done = tread_bench("report", typo, "--tables", "paper", cwd=tmp_path)
         assert done.returncode == 2 and typo in done.stderr
         assert [path.name for path in tmp_path.iterdir()] == ["notes.json"]
 
@@ -99,7 +99,7 @@ def test_the_tables_of_a_smoke_run_say_so(tmp_path):
     bare = {"timing": None, "similarity": None, "gradient_norms": None}
     cells = [record(row, routes, 0, 17.0, **bare) for row, routes in (("dense", ""), ("2:8", "2:8@0.5"))]
     write_run(tmp_path / "run", 1, cells, {"smoke": True})
-    assert tread_bench("report", "run", "--export", "paper", cwd=tmp_path).returncode == 0
+    assert tread_bench("report", "run", "--tables", "paper", cwd=tmp_path).returncode == 0
     for kind in FORMATS:
         tables = sorted((tmp_path / "paper").glob(f"*.{kind}"))
         assert tables and all("(smoke run)" in path.read_text(encoding="utf-8") for path in tables)

@@ -120,7 +120,7 @@ READERS = (
     (("sample", "done", "--cell", "routed", "--num", "2"), (0, 2), ()),
     (("run", "toy.yaml", "--out", "done"), (0, 1, 2), _of_a_run("done")),
     (("plan", "other.yaml"), (0, 2), ()),
-    (("export", "done", "--out", "sent.json", "--overwrite"), (0, 2), ("sent.json",)),
+    (("report", "done", "--export", "sent.json", "--overwrite"), (0, 2), ("sent.json",)),
 )
 OF_THE_RUN = ("plan.json", "cells/*/cell.json", "cells/*/record.json", "cells/*/outcome.json")
 SUITE_READERS = (
@@ -139,7 +139,7 @@ ARGUMENTS = (
     *(("sample", "done", "--cell", "dense", "--num", "2", "--labels", "{}"), ("run", "toy.yaml", "--shard", "{}")),
     *(
         ("report", "{}"),
-        ("export", "done", "--out", "{}"),
+        ("report", "done", "--export", "{}"),
         ("plan", "{}"),
         ("ci", "check", "done", "--baseline", "{}"),
         ("list", "{}"),
@@ -254,7 +254,7 @@ class Place:
         }
         (self.whole / "done" / "plan.json").write_text(json.dumps(plan))
         self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
-        self._do("export", "done", "--out", "sent.json")
+        self._do("report", "done", "--export", "sent.json")
 
     def _run(self) -> None:
         for name, text in (("toy", TOY), ("other", OF_ANOTHER_RUN), ("files", ON_FILES)):
@@ -262,7 +262,7 @@ class Place:
         pq.write_table(good_pictures(), self.whole / "images.parquet")
         self._do("run", "toy.yaml", "--out", "done")
         self._do("ci", "check", "done", "--baseline", "baseline.json", "--accept")
-        self._do("export", "done", "--out", "sent.json")
+        self._do("report", "done", "--export", "sent.json")
         without = [part for key in ("extractor", "extractor_weights") for part in ("--set", f"metrics.{key}=null")]
         self._do("features", "files.yaml", "--out", "features.safetensors", "--iterations", "2", *without)
         shutil.copytree(self.whole / "done", self.whole / "accepted", ignore=shutil.ignore_patterns("figures"))

@@ -108,7 +108,7 @@ FILES = {
     "check --markdown": lambda path, overwrite: Outputs(None, path, overwrite).try_paths(),
     "features --out": lambda path, overwrite: train_features("no-suite", [], path, 1, 0, overwrite=overwrite),
     "sample --npz": lambda path, overwrite: images(None, path, overwrite),
-    "export --out": lambda path, overwrite: export_run(Path("no-run"), path, overwrite),
+    "report --export": lambda path, overwrite: export_run(Path("no-run"), path, overwrite=overwrite),
 }
 
 
@@ -162,8 +162,8 @@ def test_what_a_run_has_left_is_not_replaced_by_an_output_of_another_kind(tmp_pa
         (tmp_path / name).write_text("the only one")
     before = tree(tmp_path)
     for arguments, told in {
-        ("export", "run"): "run.json exists; give another path, or --overwrite to replace it",
-        ("export", "run", "--out", "network.safetensors"): "network.safetensors exists",
+        ("report", "run", "--export", "run.json"): "run.json exists; give another path, or --overwrite to replace it",
+        ("report", "run", "--export", "network.safetensors"): "network.safetensors exists",
         ("sample", "run", "--cell", "a", "--npz", "run.json"): "run.json exists",
         ("features", "smoke", "--out", "run/results.csv", "--overwrite"): "is in the run folder",
         (
@@ -195,7 +195,7 @@ def test_accept_replaces_a_baseline_alone(tmp_path, content):
 
 FOLDERS = {
     "compare --out": lambda folder: claim_folders("tread-bench compare", {"--out": folder}),
-    "report --export": lambda folder: claim_folders("tread-bench report", {"--out": None, "--export": folder}),
+    "report --tables": lambda folder: claim_folders("tread-bench report", {"--out": None, "--tables": folder}),
     "sample --out": images,
 }
 
@@ -234,7 +234,7 @@ def test_what_is_no_folder_is_refused_and_left(tmp_path, mine, command, there):
 def test_a_folder_belongs_to_the_command_that_has_made_it(tmp_path):
     out = tmp_path / "out"
     for _ in range(2):
-        claim_folders("tread-bench compare", {"--out": out, "--export": out / "paper"})
+        claim_folders("tread-bench compare", {"--out": out, "--tables": out / "paper"})
         put(out / "index.html", "a page")
     before = tree(tmp_path)
     with pytest.raises(
@@ -257,10 +257,10 @@ def test_folders_are_made_once_all_are_accepted(tmp_path):
     put(tmp_path / "paper" / "notes.txt", "mine")
     put(tmp_path / "page" / "notes.txt", "mine")
     before = tree(tmp_path)
-    with pytest.raises(OutputError, match=r"(?s)--out .*page contains.*\n--export .*paper contains"):
-        claim_folders("tread-bench compare", {"--out": tmp_path / "page", "--export": tmp_path / "paper"})
+    with pytest.raises(OutputError, match=r"(?s)--out .*page contains.*\n--tables .*paper contains"):
+        claim_folders("tread-bench compare", {"--out": tmp_path / "page", "--tables": tmp_path / "paper"})
     with pytest.raises(OutputError):
-        claim_folders("tread-bench compare", {"--out": tmp_path / "new", "--export": tmp_path / "paper"})
+        claim_folders("tread-bench compare", {"--out": tmp_path / "new", "--tables": tmp_path / "paper"})
     assert tree(tmp_path) == before
 
 

@@ -228,10 +228,10 @@ def test_it_names_no_file_that_stays_in_the_run_folder(plain, exported):
     assert "4.png" not in exported.read_text()
 
 
-def test_the_command_writes_it_here_and_says_what_is_missing(plain, tmp_path, monkeypatch):
+def test_the_command_writes_it_and_says_what_is_missing(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for options in ([], ["--overwrite"]):
-        done = CliRunner().invoke(app, ["export", str(plain.root), *options])
+        done = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.json", *options])
         assert (done.exit_code, done.stdout) == (0, "run.json\n")
         assert done.stderr == "1 of 4 cells have no record yet and are not in it\n"
     assert read_export(tmp_path / "run.json").version == __version__
@@ -241,9 +241,18 @@ def test_the_command_writes_it_here_and_says_what_is_missing(plain, tmp_path, mo
 def test_the_only_record_of_another_run_of_that_name_stays(plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "run.json", "of a run that is gone")
-    told = CliRunner().invoke(app, ["export", str(plain.root)]).exception
-    assert str(told) == "--out run.json exists; give another path, or --overwrite to replace it"
+    told = CliRunner().invoke(app, ["report", str(plain.root), "--export", "run.json"]).exception
+    assert str(told) == "--export run.json exists; give another path, or --overwrite to replace it"
     assert (tmp_path / "run.json").read_text() == "of a run that is gone"
+
+
+@pytest.mark.parametrize("option", ["--out", "--tables"])
+def test_a_file_and_a_report_are_not_written_at_once(plain, tmp_path, option):
+    before = sorted(tmp_path.iterdir())
+    arguments = ["report", str(plain.root), "--export", str(tmp_path / "run.json"), option, str(tmp_path / "page")]
+    told = CliRunner().invoke(app, arguments).exception
+    assert re.search(r"--export .*run\.json writes one file, and no report into .*page; give one of them", str(told))
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_it_is_drawn_as_the_run_is_without_samples(plain, exported, tmp_path, monkeypatch):
@@ -299,10 +308,10 @@ FOREIGN = {
     "a list": "[]",
     "a plan": '{"suite": {"name": "a"}, "cells": []}',
     "binary": "\0\1",
-    "half": '{"generator": "tread-bench export", "records": [',
-    "empty": '{"generator": "tread-bench export"}',
-    "of a version to come": '{"generator": "tread-bench export", "schema_version": 2}',
-    "of no version": '{"generator": "tread-bench export", "schema_version": "1"}',
+    "half": '{"generator": "tread-bench report --export", "records": [',
+    "empty": '{"generator": "tread-bench report --export"}',
+    "of a version to come": '{"generator": "tread-bench report --export", "schema_version": 2}',
+    "of no version": '{"generator": "tread-bench report --export", "schema_version": "1"}',
 }
 
 
@@ -441,7 +450,7 @@ timing:""",
     assert done.returncode == 1, done.stderr
 
     # Exported, and drawn elsewhere.
-    sent = tread_bench("export", f"{MARK}run", "--out", "sent.json", cwd=tmp_path, **around)
+    sent = tread_bench("report", f"{MARK}run", "--export", "sent.json", cwd=tmp_path, **around)
     assert (sent.returncode, sent.stdout, sent.stderr) == (0, "sent.json\n", "")
     drawn = tread_bench("report", "sent.json", cwd=tmp_path)
     assert (drawn.returncode, drawn.stdout) == (0, "sent/index.html\n"), drawn.stderr

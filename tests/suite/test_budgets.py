@@ -333,7 +333,7 @@ def test_every_command_takes_a_run_with_rows_of_different_lengths(trained):
     state = json.loads(tread_bench("status", "run", "--json", cwd=trained).stdout)
     assert {cell["state"] for cell in state["cells"]} == {"done"}
     for command in (
-        ("export", "run", "--out", "run.json"),
+        ("report", "run", "--export", "run.json"),
         ("report", "run.json", "--out", "page"),
         ("ci", "history", "run", "--out", "history"),
         ("ci", "check", "run", "--baseline", "accepted.json", "--accept"),

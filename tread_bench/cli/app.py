@@ -13,7 +13,6 @@ from tread_bench.cli.commands.compare import compare
 from tread_bench.cli.commands.doctor import doctor
 from tread_bench.cli.commands.encode import encode
 from tread_bench.cli.commands.evaluate import evaluate
-from tread_bench.cli.commands.export import export
 from tread_bench.cli.commands.features import features
 from tread_bench.cli.commands.history import history
 from tread_bench.cli.commands.listing import list_
@@ -101,7 +100,6 @@ COMMANDS = (
     evaluate,
     report,
     compare,
-    export,
     status,
     clean,
     list_,

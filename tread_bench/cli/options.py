@@ -39,10 +39,10 @@ SeedsOption = Annotated[int | None, number("--seeds", "number of seeds instead o
 
 JsonOption = Annotated[bool, typer.Option("--json", help="machine-readable output")]
 
-ExportOption = Annotated[
+TablesOption = Annotated[
     Path | None,
     typer.Option(
-        "--export", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
+        "--tables", metavar="DIR", help="also write tables (CSV, Markdown, LaTeX) and figures (SVG, PNG, PDF) here"
     ),
 ]
 

@@ -74,7 +74,9 @@ def read_export(path: Path) -> Export:
     # Whether it is an export, and of which versions.
     content = read_json(path, _WAY_OUT)
     if not isinstance(content, dict) or content.get("generator") != EXPORTED:
-        raise StoreError(f"{path} is not an export of tread-bench; `tread-bench export RUN_DIR` writes one")
+        raise StoreError(
+            f"{path} is not an export of tread-bench; `tread-bench report RUN_DIR --export FILE` writes one"
+        )
     check_version(content, Export, path, _WAY_OUT)
     check_version(content.get("plan"), RunPlan, path, _WAY_OUT)
     return fit_document(path, content, Export, _WAY_OUT)

@@ -14,15 +14,15 @@ from tread_bench.runner.folder import disk_errors_reported
 from tread_bench.runner.sources import Source, read_run
 
 
-def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> str:
-    """Write the page and, where requested, an export; its sentences and its path.
+def compare_runs(paths: Sequence[Path], out: Path, tables: Path | None) -> str:
+    """Write the page and, where requested, its tables and figures; its sentences and its path.
 
     Raises:
         UserError: what cannot be compared, all of it; or a folder contains something else.
     """
     # The runs, and the folders.
     sources = _read_all(paths)
-    claim_folders("tread-bench compare", {"--out": out, "--export": export_to})
+    claim_folders("tread-bench compare", {"--out": out, "--tables": tables})
 
     # What they say.
     from tread_bench.reports.compare import Run
@@ -31,14 +31,14 @@ def compare_runs(paths: Sequence[Path], out: Path, export_to: Path | None) -> st
 
     names = _names([source.path for source in sources])
     runs = [Run(name=name, plan=s.plan, records=s.records) for name, s in zip(names, sources, strict=True)]
-    made = compared(runs, export_to is not None)
+    made = compared(runs, tables is not None)
 
     # The page.
     left_out = [reason for source in sources for reason in source.unreadable.values()]
     with disk_errors_reported(out):
         write(made, runs, left_out, out)
-        if export_to:
-            write_export(export_to, made.tables, made.drawn)
+        if tables:
+            write_export(tables, made.tables, made.drawn)
     return "\n".join([*made.sentences, str(out / "index.html")])
 
 

@@ -1,11 +1,11 @@
-"""`export`: a run as one file that can be sent and published."""
+"""`report --export`: a run as one file that can be sent and published."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from tread_bench import __version__
+from tread_bench.core.errors import UserError
 from tread_bench.core.stored.destinations import refuse_taken
 from tread_bench.core.stored.outputs import try_file
 from tread_bench.runner.export import export_of, write_export
@@ -13,18 +13,22 @@ from tread_bench.runner.folder import RunFolder, disk_errors_reported
 from tread_bench.services.display import note
 
 
-def export_run(root: Path, out: Path | None, overwrite: bool = False) -> str:
-    """Write the file, by default in the current folder and with the name of the run's folder; its path.
+def export_run(root: Path, path: Path, page: Path | None = None, overwrite: bool = False) -> str:
+    """Write the file; its path.
+
+    Args:
+        page: a folder that a report was requested in as well, which is refused.
 
     Raises:
-        UserError: `root` is not a run folder or has no record; or `out` must not be written.
+        UserError: `root` is not a run folder or has no record; or `path` must not be written.
     """
-    path = out or Path(f"{os.path.basename(os.path.realpath(root))}.json")
-    refuse_taken("--out", path, overwrite)
+    if page is not None:
+        raise UserError(f"--export {path} writes one file, and no report into {page}; give one of them")
+    refuse_taken("--export", path, overwrite)
 
     # What the run has left so far.
     export = export_of(RunFolder(root), __version__)
-    try_file("--out", path)
+    try_file("--export", path)
     with disk_errors_reported(path.parent):
         write_export(path, export, overwrite)
 

@@ -32,15 +32,15 @@ class History:
         }
 
 
-def history_of(folders: Sequence[Path], out: Path, export_to: Path | None) -> History:
+def history_of(folders: Sequence[Path], out: Path, tables: Path | None) -> History:
     """Read the runs and write their page. Raises UserError."""
     runs, left_out = read_runs(folders)
-    claim_folders("tread-bench ci history", {"--out": out, "--export": export_to})
+    claim_folders("tread-bench ci history", {"--out": out, "--tables": tables})
     for left in left_out:
         note(f"left out: {left.reason}")
     series = series_of(runs)
     with disk_errors_reported(out):
-        render(runs, series, left_out, out, export_to)
+        render(runs, series, left_out, out, tables)
     return History(runs, left_out, series)
 
 

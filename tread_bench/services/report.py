@@ -13,23 +13,23 @@ from tread_bench.services.display import note
 COMMAND = "tread-bench report"
 
 
-def write_report(source: Path, out: Path | None, export: Path | None = None) -> str:
+def write_report(source: Path, out: Path | None, tables: Path | None = None) -> str:
     """Draw a run folder into itself, or an export into a folder of its name, unless `out` is given; the page's path.
 
     Raises:
-        UserError: it is neither, or `out` or `export` contains something else.
+        UserError: it is neither, or `out` or `tables` contains something else.
     """
     if source.is_file():
-        return _report_export(source, out or Path(source.stem), export)
-    return render_report(source, out, export)
+        return _report_export(source, out or Path(source.stem), tables)
+    return render_report(source, out, tables)
 
 
-def render_report(root: Path, out: Path | None = None, export: Path | None = None) -> str:
+def render_report(root: Path, out: Path | None = None, tables: Path | None = None) -> str:
     """Make again everything that is derived from the readable records of a run; the page's path.
 
     Args:
         out: another folder, for the page, its figures and results.csv alone.
-        export: a folder for its tables and figures in all formats.
+        tables: a folder for its tables and figures in all formats.
 
     Raises:
         UserError: there is no plan.
@@ -44,25 +44,25 @@ def render_report(root: Path, out: Path | None = None, export: Path | None = Non
     # Nothing of the user's is replaced.
     if out is None:
         folder.refuse_links()
-    claim_folders(COMMAND, {"--out": out, "--export": export})
+    claim_folders(COMMAND, {"--out": out, "--tables": tables})
 
     # Write what is derived from it.
     with disk_errors_reported(out or root):
         if out is None:
             write_atomically(root / "records.jsonl", "".join(record.model_dump_json() + "\n" for record in records))
-        render(records, plan, root, unreadable, out, export)
+        render(records, plan, root, unreadable, out, tables)
     return str((out or root) / "index.html")
 
 
-def _report_export(path: Path, out: Path, export_to: Path | None) -> str:
+def _report_export(path: Path, out: Path, tables: Path | None) -> str:
     from tread_bench.reports.page import render
     from tread_bench.runner.export import read_export
 
     export = read_export(path)
-    claim_folders(COMMAND, {"--out": out, "--export": export_to})
+    claim_folders(COMMAND, {"--out": out, "--tables": tables})
     _tell_left_out(export.unreadable)
     with disk_errors_reported(out):
-        render(export.records, export.plan, None, export.unreadable, out, export_to)
+        render(export.records, export.plan, None, export.unreadable, out, tables)
     return str(out / "index.html")
 
 

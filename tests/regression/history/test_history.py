@@ -81,7 +81,7 @@ def test_a_figure_of_an_added_metric_is_drawn(tmp_path):
 
 
 def test_an_export_has_its_figures_for_papers(folders, tmp_path):
-    done = tread_bench("ci", "history", *folders[:9], "--out", tmp_path / "out", "--export", tmp_path / "paper")
+    done = tread_bench("ci", "history", *folders[:9], "--out", tmp_path / "out", "--tables", tmp_path / "paper")
     assert done.returncode == 0, done.stderr
     drawn = {path.stem for path in (tmp_path / "out" / "figures").iterdir()}
     kinds = ("svg", "png", "pdf", "csv", "md", "tex")

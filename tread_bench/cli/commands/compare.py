@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import ExportOption
+from tread_bench.cli.options import TablesOption
 
 
 def compare(
     sources: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="two or more run folders, or files from `export`")
+        list[Path], typer.Argument(metavar="RUN...", help="two or more run folders, or files from `report --export`")
     ],
     out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("compare"),
-    export_to: ExportOption = None,
+    tables: TablesOption = None,
 ) -> None:
     """Compare the same rows in several runs: two machines, versions, data sets or groups of seeds.
 
@@ -26,4 +26,4 @@ def compare(
     """
     from tread_bench.services.compare import compare_runs
 
-    typer.echo(compare_runs(sources, out, export_to))
+    typer.echo(compare_runs(sources, out, tables))

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import ExportOption, JsonOption
+from tread_bench.cli.options import JsonOption, TablesOption
 
 
 def history(
     run_dirs: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, in any order")],
     out: Annotated[Path, typer.Option("--out", help="folder of the page and its figures")] = Path("history"),
-    export_to: ExportOption = None,
+    tables: TablesOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find where figures changed over many runs, and plot them by commit.
@@ -25,4 +25,4 @@ def history(
     """
     from tread_bench.cli.show.history import show_history
 
-    raise typer.Exit(show_history(run_dirs, out, export_to, as_json))
+    raise typer.Exit(show_history(run_dirs, out, tables, as_json))

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from tread_bench.cli.options import ExportOption
+from tread_bench.cli.options import OverwriteOption, TablesOption
 
 
 def report(
     source: Annotated[
-        Path, typer.Argument(metavar="RUN_DIR|FILE", help="a run folder, finished or not, or a file from `export`")
+        Path, typer.Argument(metavar="RUN_DIR|FILE", help="a run folder, finished or not, or a file from --export")
     ],
     out: Annotated[
         Path | None,
@@ -20,9 +20,23 @@ def report(
             "--out", help="folder to write into; default: the run folder, or for FILE.json a folder FILE here"
         ),
     ] = None,
-    export_to: ExportOption = None,
+    tables: TablesOption = None,
+    export_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", metavar="FILE", help="write the run's records to one small file instead, to send or publish"
+        ),
+    ] = None,
+    overwrite: OverwriteOption = False,
 ) -> None:
-    """Write results.csv, the figures and index.html of a run, or of an exported run, again."""
+    """Write results.csv, the figures and index.html of a run, or of an exported run, again.
+
+    An exported file contains no weights, images or logs. It names files without their folders, and no host or user.
+    """
+    from tread_bench.services.export import export_run
     from tread_bench.services.report import write_report
 
-    typer.echo(write_report(source, out, export_to))
+    if export_to is None:
+        typer.echo(write_report(source, out, tables))
+    else:
+        typer.echo(export_run(source, export_to, out or tables, overwrite))

@@ -21,9 +21,9 @@ LEFT_OUT = 3  # exit status: part of what was given was left out
 _STYLES = {"worse": "bold red", "better": "green"}
 
 
-def show_history(folders: Sequence[Path], out: Path, export_to: Path | None, as_json: bool) -> int:
+def show_history(folders: Sequence[Path], out: Path, tables: Path | None, as_json: bool) -> int:
     """Write the page, print the changes; the exit status: 0, or 3 where a folder is left out. Raises UserError."""
-    history = history_of(folders, out, export_to)
+    history = history_of(folders, out, tables)
     if as_json:
         typer.echo(json.dumps(history.as_json(), indent=2))
     else:

@@ -30,7 +30,7 @@ from tread_bench.core.stored.identity import Identity, compact_json
 from tread_bench.core.stored.records import SCHEMA_VERSION, DataFile, MemoryKind, Part, Record, TimingFigures
 
 EXPORT_VERSION: Literal[1] = 1  # version of exports, whose parts have versions of their own
-EXPORTED: Literal["tread-bench export"] = "tread-bench export"
+EXPORTED: Literal["tread-bench report --export"] = "tread-bench report --export"
 Model = TypeVar("Model", bound=BaseModel)
 SHOWN = 5  # problems of one document that a message lists
 
@@ -194,7 +194,7 @@ class Export(Part):
     program that wrote the export.
     """
 
-    generator: Literal["tread-bench export"]  # first key of the file, which identifies it
+    generator: Literal["tread-bench report --export"]  # first key of the file, which identifies it
     schema_version: Literal[1]
     version: str
     plan: RunPlan
