@@ -11,6 +11,7 @@ import torch
 from tread_bench.core.describe.metrics import Estimate, Needs, find_metric
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fid_infinity.metric import features_to_fid_infinity
+from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
@@ -101,6 +102,20 @@ def test_a_single_subset_of_a_set_has_no_interval():
     assert (found.low, found.high, found.method) == (None, None, "")
     with pytest.raises(ValueError, match="a set of 40 images has no subsets of 50; make subset_size smaller"):
         features_to_kid(gaussian(40, 0), gaussian(500, 1), subset_size=50)
+
+
+def test_certain_classifications_leave_a_finite_inception_score_over_splits():
+    """Probabilities of 0 and 1, a class that no image has, the others as often in each split: the score counts them."""
+    classes = 4
+    in_order = torch.arange(SPLITS * 3 * classes) % classes
+    order = np.random.RandomState(SEED).permutation(len(in_order))
+    labels = torch.empty_like(in_order)
+    labels[torch.from_numpy(order)] = in_order
+    for certainty in (800, 1e6):
+        logits = certainty * torch.eye(classes + 1)[labels]
+        found = opened("inception_score").estimates(records(gaussian(len(labels), 0), logits=logits), ALONE)
+        score = found["inception_score"]
+        assert score.value == pytest.approx(classes) and score.high - score.low == pytest.approx(0, abs=1e-9)
 
 
 def test_the_interval_of_the_inception_score_covers_that_of_a_chunk():

@@ -13,6 +13,8 @@ from tread_bench.core.numbers.statistics import CONFIDENCE, mean_interval, stude
 from tread_bench.measure.quality.inception_score.family import SEED, SPLITS, InceptionScoreOptions
 from tread_bench.measure.quality.samples import Samples
 
+_FURTHEST = 600.0  # that a logit lies below the image's largest: its probability is then above 0 in float64
+
 
 class InceptionScore:
     """The mean over ten splits, shuffled by a fixed seed, or over chunks in the order of the images."""
@@ -23,7 +25,9 @@ class InceptionScore:
     def __call__(self, generated: Samples, real: Samples) -> dict[str, Estimate]:
         if self.chunk is not None:
             return {"inception_score": logits_to_inception_score(generated.logits, self.chunk)}
-        found = isc_features_to_metric(generated.logits, SPLITS, shuffle=True, rng_seed=SEED)
+        logits = generated.logits.double()
+        positive = logits.maximum(logits.amax(1, keepdim=True) - _FURTHEST)  # torch-fidelity's 0 log 0 is NaN
+        found = isc_features_to_metric(positive, SPLITS, shuffle=True, rng_seed=SEED)
         score = found[KEY_METRIC_ISC_MEAN]
         error = found[KEY_METRIC_ISC_STD] / math.sqrt(SPLITS - 1)  # their deviation divides by the number of splits
         half = student_quantile((1 + CONFIDENCE) / 2, SPLITS - 1) * error
