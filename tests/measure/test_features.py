@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tread_bench.core.config.data import DataChoice
 from tread_bench.core.config.metrics import Metrics
@@ -26,7 +24,6 @@ from tread_bench.data.source import DataSource, ImageSet
 from tread_bench.measure.quality import feature_training
 from tread_bench.measure.quality.feature_training import accuracy, default_spec, train_and_save, train_classifier
 from tread_bench.measure.quality.features import choose_extractor
-from tread_bench.measure.quality.networks.classifier import network
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier, open_glyphs_classifier
 from tread_bench.measure.quality.networks.classifier.family import GlyphsClassifierOptions
 from tread_bench.measure.quality.networks.classifier.network import (
@@ -168,14 +165,8 @@ def test_latents_train_no_classifier(tmp_path: Path) -> None:
         train_and_save(data, tmp_path / "judge.safetensors", iterations=1)
 
 
-def test_the_digits_network_is_registered_with_torch_fidelity_once() -> None:
-    assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
-    runpy.run_path(network.__file__)  # a second reading of the module must not raise
-    assert FEATURE_EXTRACTORS_REGISTRY["digits-classifier"] is ClassifierFeatures
-
-
-def test_under_torch_fidelity_the_digits_network_takes_grey_images_of_its_size_alone() -> None:
-    network = ClassifierFeatures("digits-classifier", ["features"])
+def test_the_digits_network_takes_grey_images_of_its_size_alone() -> None:
+    network = ClassifierFeatures("digits-classifier", DIGITS_WEIGHTS)
     assert network(torch.zeros(2, 3, 8, 8, dtype=torch.uint8))[0].shape == (2, 64)
     with pytest.raises(ValueError, match="uint8 Bx3x8x8"):
         network(torch.zeros(2, 3, 32, 32, dtype=torch.uint8))

@@ -1,8 +1,7 @@
 """Feature networks behind one interface: pixels in, features for FID, KID, precision and recall, logits for the
 Inception score, spatial features for sFID.
 
-Networks have torch-fidelity's interface (`FeatureExtractorBase`) and come from local files only: nothing is downloaded,
-and no file can run code.
+Networks come from local files only: nothing is downloaded, and no file can run code.
 """
 
 from __future__ import annotations

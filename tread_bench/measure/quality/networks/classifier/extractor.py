@@ -31,7 +31,7 @@ def open_digits_classifier(options: DigitsClassifierOptions, shape: tuple[int, i
 
 def open_glyphs_classifier(options: GlyphsClassifierOptions, shape: tuple[int, int]) -> Extractor:
     """The one of 16x16 glyphs whose weights ship with this package; it resizes other images. Raises UserError."""
-    network = ClassifierFeatures(options.name, ["features", "logits"], GLYPHS_WEIGHTS)
+    network = ClassifierFeatures(options.name, GLYPHS_WEIGHTS)
     if (channels := shape[0]) != network.spec.channels:
         raise UserError(f"{options.name} takes grey images, the data have {channels} channels: {GIVE_WEIGHTS}")
     sha256 = hashlib.sha256(GLYPHS_WEIGHTS.read_bytes()).hexdigest()
@@ -52,7 +52,7 @@ def weights_problems(options: TrainedClassifierOptions, shape: tuple[int, int]) 
 
 def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:
     """A network of `tread-bench features`; `shape` is (channels, image_size) of the images to be measured."""
-    network = ClassifierFeatures(TRAINED_CLASSIFIER.name, ["features", "logits"], path)
+    network = ClassifierFeatures(TRAINED_CLASSIFIER.name, path)
     spec = network.spec
     if shape and shape != (spec.channels, spec.image_size):
         raise UserError(

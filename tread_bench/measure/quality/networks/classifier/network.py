@@ -15,11 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
-from torch_fidelity import FeatureExtractorBase, register_feature_extractor
-from torch_fidelity.registry import FEATURE_EXTRACTORS_REGISTRY
 
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.networks.classifier.family import DIGITS_CLASSIFIER
 
 _WEIGHTS = Path(__file__).parent / "weights"
 DIGITS_WEIGHTS = _WEIGHTS / "digits_classifier.safetensors"
@@ -88,31 +85,26 @@ def load_classifier(path: str | Path) -> tuple[Classifier, dict[str, Any]]:
     return classifier.eval().requires_grad_(False), about
 
 
-class ClassifierFeatures(FeatureExtractorBase):
-    """A classifier with torch-fidelity's interface: uint8 (B, 3, H, W) -> the tuple of the requested features.
+class ClassifierFeatures(nn.Module):
+    """A classifier as a feature network: uint8 (B, 3, H, W) -> features (B, d), logits (B, num_classes).
 
     Args:
-        feature_extractor_weights_path: a file of `tread-bench features`; None: the digits classifier of this package.
+        name: of the network, for messages.
+        path: a file of `tread-bench features`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        features_list: list[str],
-        feature_extractor_weights_path: str | Path | None = None,
-        **unused: Any,
-    ) -> None:
-        super().__init__(name, features_list)
-        self.classifier, self.about = load_classifier(feature_extractor_weights_path or DIGITS_WEIGHTS)
+    def __init__(self, name: str, path: str | Path) -> None:
+        super().__init__()
+        self.name = name
+        self.classifier, self.about = load_classifier(path)
 
     @property
     def spec(self) -> ClassifierSpec:
         return self.classifier.spec
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         features, logits = self.classifier(self._suited(pixels))
-        provided = {"features": features, "logits": logits}
-        return tuple(provided[name] for name in self.features_list)
+        return features, logits
 
     def _suited(self, pixels: Tensor) -> Tensor:
         spec = self.spec
@@ -123,22 +115,6 @@ class ClassifierFeatures(FeatureExtractorBase):
         if spec.channels == 1 and not (pixels == pixels[:, :1]).all():
             raise ValueError(f"{self.name} takes grey images: the three channels must be equal")
         return pixels[:, : spec.channels]
-
-    @staticmethod
-    def get_provided_features_list() -> tuple[str, ...]:
-        return "features", "logits"
-
-    @staticmethod
-    def get_default_feature_layer_for_metric(metric: str) -> str:
-        return "logits" if metric == "isc" else "features"
-
-    @staticmethod
-    def can_be_compiled() -> bool:
-        return True
-
-    @staticmethod
-    def get_dummy_input_for_compile() -> Tensor:
-        return torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
 
 
 class Resized(nn.Module):
@@ -153,7 +129,3 @@ class Resized(nn.Module):
         resized = F.interpolate(pixels.float(), (side, side), mode="area")
         features: tuple[Tensor, ...] = self.network(resized.round().to(torch.uint8))
         return features
-
-
-if FEATURE_EXTRACTORS_REGISTRY.get(DIGITS_CLASSIFIER.name) is None:  # a second registration of a name is an error there
-    register_feature_extractor(DIGITS_CLASSIFIER.name, ClassifierFeatures)
