@@ -30,7 +30,7 @@ from tread_bench.measure.quality.fingerprint import (
 )
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stated_needs
 from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian
+from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics
 from tread_bench.measure.sets.gaussians import spatial_name
 from tread_bench.measure.sets.labels import array_sha256
@@ -38,6 +38,7 @@ from tread_bench.measure.sets.reference import ReferenceSet
 from tread_bench.measure.sets.samples import SampleSet, matched_labels
 
 Report = Callable[[str, int, int], None]  # (name of the work, how much of it is done, how much there is)
+_OPENED = "tread_bench.measure.quality.features:extractor_problems"
 _READ = 250  # images at a time, for metrics that read them
 KEPT = 50_000  # most reference images whose features are compared one by one, but for metrics that read their classes
 _ONE_BY_ONE = frozenset({Needs.FEATURES, Needs.LOGITS})  # needs that sums do not meet
@@ -141,10 +142,8 @@ def network_problem(options: ExtractorOptions, samples: SampleSet, reference: Re
     for channels, height, width in dict.fromkeys(one.shape for one in (samples, reference.images) if one is not None):
         if height != width and not family.resizes:
             problems.append(f"images of {width}x{height} pixels; feature network {family.name} takes square ones")
-        elif family.check_files is not None:
-            problems += messages_of(family.check_files, (options, (channels, height)), files)
         else:
-            problems += message_of(open_extractor, options, (channels, height))
+            problems += messages_of(_OPENED, (options, (channels, height)), files)
     return "; ".join(dict.fromkeys(problems))
 
 
@@ -354,8 +353,7 @@ def _limited(real: ImageRecords) -> ImageRecords:
     if statistics is None or statistics.num_kept <= KEPT:
         return real
     chosen = torch.from_numpy(drawn(statistics.num_kept, KEPT))
-    kept = statistics.features[chosen].to(statistics.total.device)
-    limited = FeatureStatistics.restored(statistics.count, statistics.total, statistics.outer, kept)
+    limited = statistics.keeping(statistics.features[chosen].to(statistics.total.device), None)
     return replace(real, statistics=limited, labels=None if real.labels is None else real.labels[chosen])
 
 

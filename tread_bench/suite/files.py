@@ -19,6 +19,7 @@ from tread_bench.suite.merge import Draft
 
 _FOUND = "tread_bench.data.check:messages_of"
 _DECODER = "tread_bench.measure.quality.decoder:decoder_problems"
+_NETWORK = "tread_bench.measure.quality.features:extractor_problems"
 _REFERENCE = "tread_bench.measure.quality.reference:reference_problems"
 MIN_CLASSES = 2  # of the data that a feature network can be trained on
 
@@ -128,12 +129,12 @@ class Files:
         except UserError:
             return  # reported elsewhere
         files = [path for _, path in network.family.files(network)]
-        if network.family.check_files is None or not files or any(map(is_missing, files)):
+        if not files or any(map(is_missing, files)):
             return
         shape = cell.data.picture_shape
         key = (network.model_dump_json(), shape)
         if key not in self._networks:
-            self._networks[key] = named(_FOUND)(network.family.check_files, (network, shape), files)
+            self._networks[key] = named(_FOUND)(_NETWORK, (network, shape), files)
         yield from (Problem(message, _place_of_network(cell)) for message in self._networks[key])
 
     def _of_reference(self, cell: Cell) -> Iterator[Problem]:

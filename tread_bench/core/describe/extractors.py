@@ -70,8 +70,6 @@ class ExtractorFamily:
         has_logits: whether it is a classifier, whose logits metrics can read.
         ships: whether its weights come with its package, so that it needs no settings and a data source can name it.
         files: key of the options -> file that the network reads, such as its weights.
-        check_files: "module:attribute" of a callable (options, (channels, side) of the images) -> a message for each
-            mistake in these files; None: a cell that reads them finds it.
         has_spatial: whether its network, called with `spatial=True`, returns a third output: features that keep the
             places in the image, as sFID compares them.
         resizes: whether its network takes images of any height and width, and not square ones alone.
@@ -89,7 +87,6 @@ class ExtractorFamily:
     has_logits: bool
     ships: bool
     files: Callable[[Any], Iterable[tuple[str, str]]] = no_files
-    check_files: str | None = None
     has_spatial: bool = False
     resizes: bool = False
     distance: str = "FID"
@@ -115,7 +112,6 @@ def _wrong_with(extractor: ExtractorFamily) -> str:
     wrong = (
         wrong_options(extractor, ExtractorOptions)
         or wrong_builder(extractor.builder)
-        or ("" if extractor.check_files is None else wrong_builder(extractor.check_files, "check_files"))
         or wrong_traits(extractor, has_logits=bool, ships=bool, files=Callable)
         or wrong_traits(extractor, has_spatial=bool, resizes=bool, distance=str, published=tuple, stored_with=Mapping)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tread_bench.core.describe.extractors import settings_of
 from tread_bench.core.describe.plugins import named
+from tread_bench.data.check import message_of
 from tread_bench.data.precision import full_float32
 
 if TYPE_CHECKING:
@@ -207,3 +208,8 @@ def open_extractor(options: ExtractorOptions, shape: tuple[int, int]) -> Extract
     with_settings.settings = settings
     with_settings.sha256 = hashlib.sha256(content.encode()).hexdigest()
     return with_settings
+
+
+def extractor_problems(options: ExtractorOptions, shape: tuple[int, int]) -> Iterator[str]:
+    """A message where the feature network cannot be opened for images of that shape."""
+    yield from message_of(open_extractor, options, shape)

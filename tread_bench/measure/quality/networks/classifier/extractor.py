@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 from tread_bench.core.config.metrics import GIVE_WEIGHTS
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import message_of
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.classifier.family import (
     TRAINED_CLASSIFIER,
@@ -43,11 +41,6 @@ def open_trained_classifier(options: TrainedClassifierOptions, shape: tuple[int,
     if options.weights is None:
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.extractor_weights")
     return open_classifier(options.weights, shape)
-
-
-def weights_problems(options: TrainedClassifierOptions, shape: tuple[int, int]) -> Iterator[str]:
-    """A message where the weights cannot be used for images of that shape."""
-    yield from message_of(open_trained_classifier, options, shape)
 
 
 def open_classifier(path: str | Path, shape: tuple[int, int] | None = None) -> Extractor:

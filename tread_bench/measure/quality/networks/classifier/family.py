@@ -49,5 +49,4 @@ TRAINED_CLASSIFIER = ExtractorFamily(
     has_logits=True,
     ships=False,
     files=weights_file,
-    check_files="tread_bench.measure.quality.networks.classifier.extractor:weights_problems",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,6 @@ from timm.models.vision_transformer import checkpoint_filter_fn
 from torch import Tensor, nn
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import message_of
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.dinov2.family import DINOV2, DinoV2Options, Resize
 from tread_bench.measure.weights_file import read_weights
@@ -82,11 +81,6 @@ def build(options: DinoV2Options, shape: tuple[int, int]) -> Extractor:
         key = f"metrics.extractor: {{name: {options.name}, weights: FILE}}"
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set {key}")
     return open_dinov2(options.weights, options.resize)
-
-
-def weights_problems(options: DinoV2Options, shape: tuple[int, int]) -> Iterator[str]:
-    """A message where the weights cannot be used."""
-    yield from message_of(build, options, shape)
 
 
 def open_dinov2(path: str | Path, resize: Resize = "pillow") -> Extractor:

@@ -33,7 +33,6 @@ DINOV2 = ExtractorFamily(
     has_logits=False,
     ships=False,
     files=weights_file,
-    check_files="tread_bench.measure.quality.networks.dinov2.extractor:weights_problems",
     resizes=True,
     distance="FD-DINOv2",
     stored_as=("mu_dinov2", "sigma_dinov2"),  # EDM2's "fd_dinov2"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 from torch_fidelity.feature_extractor_inceptionv3 import FeatureExtractorInceptionV3
 
 from tread_bench.core.errors import UserError
-from tread_bench.data.check import message_of
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.networks.inception.family import InceptionOptions
 from tread_bench.measure.weights_file import read_weights
@@ -51,11 +49,6 @@ def build(options: InceptionOptions, shape: tuple[int, int]) -> Extractor:
     if options.weights is None:
         raise UserError(f"metrics.extractor {options.name} needs a local weights file: set metrics.inception_weights")
     return open_inception(options.weights)
-
-
-def weights_problems(options: InceptionOptions, shape: tuple[int, int]) -> Iterator[str]:
-    """A message where the weights cannot be used for images of that shape."""
-    yield from message_of(build, options, shape)
 
 
 def open_inception(path: str | Path) -> Extractor:

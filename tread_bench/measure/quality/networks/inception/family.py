@@ -23,7 +23,6 @@ INCEPTION = ExtractorFamily(
     has_logits=True,
     ships=False,
     files=weights_file,
-    check_files="tread_bench.measure.quality.networks.inception.extractor:weights_problems",
     resizes=True,
     has_spatial=True,
     stored_as=("mu", "sigma"),  # ADM, pytorch-fid, EDM2's "fid"
