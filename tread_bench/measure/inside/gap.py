@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -16,7 +16,7 @@ from tread_bench.core.stored.records import RoutedFigures, RoutedGap
 from tread_bench.data.source import DataSplit
 from tread_bench.diffusion.objectives.base import Objective
 from tread_bench.measure.inside.similarity import TOKENS_AT_A_TIME, block_outputs
-from tread_bench.measure.inside.validation import held_out_batch
+from tread_bench.measure.inside.validation import held_out_batch, validation_losses
 from tread_bench.model.backbone import OnBlock, TokenState
 from tread_bench.model.methods.base import BatchRange, draw_kept
 from tread_bench.model.network import Network
@@ -37,7 +37,9 @@ def routed_gap(network: Network, objective: Objective, held_out: DataSplit, metr
     for rate in metrics.routed_rates:
         routes = resolve_routes([Route(block.start, block.end, rate) for block in blocks], network.num_blocks)
         routed = _Routed(network, objective, held_out, metrics, routes)
-        losses = routed.losses()
+        losses = validation_losses(
+            network, objective, held_out, metrics.validation_samples, metrics.batch, routed.predicted
+        )
         figures.append(
             RoutedFigures(
                 rate=rate,
@@ -68,17 +70,9 @@ class _Routed:
     metrics: Metrics
     routes: Sequence[ResolvedRoute]
 
-    def losses(self) -> dict[str, float]:
-        """Mean validation loss at each of the objective's times."""
-        num_samples, batch = self.metrics.validation_samples, self.metrics.batch
-        totals = dict.fromkeys(self.objective.validation_times, 0.0)
-        for first in range(0, num_samples, batch):
-            x, y, noise = held_out_batch(self.network, self.held_out, first, min(batch, num_samples - first))
-            predict = partial(self.predict, y=y, ids=self.masks(first, x))
-            for time in totals:
-                t = torch.full((len(x),), time, device=x.device)
-                totals[time] += self.objective.losses(predict, x, noise, t).double().sum().item()
-        return {f"{time:g}": total / num_samples for time, total in totals.items()}
+    def predicted(self, first: int, x: Tensor, y: Tensor | None) -> Callable[..., Tensor]:
+        """What predicts for the held-out images `first` ..."""
+        return partial(self.predict, y=y, ids=self.masks(first, x))
 
     def cosines(self, times: Sequence[float]) -> Tensor:
         """Mean cosine (L,) of a block's routed to its dense output; inside a route over the tokens kept."""
