@@ -97,19 +97,11 @@ class Samples:
         return self._moments.count
 
     @property
-    def spatial_mean(self) -> Tensor:
-        """Of features that keep their place in the image, (s,) float64."""
-        return self._spatial.mean
-
-    @property
-    def spatial_covariance(self) -> Tensor:
-        """Of features that keep their place in the image, (s, s) float64, unbiased (n - 1)."""
-        return self._spatial.covariance
-
-    @property
-    def spatial_count(self) -> int | None:
-        """Number of images that these are of; None: not known."""
-        return self._spatial.count
+    def spatial(self) -> Moments:
+        """Mean (s,) and covariance (s, s), float64, of features that keep their place in the image, and their count."""
+        spatial = self._needed(Needs.SPATIAL).spatial
+        assert spatial is not None
+        return spatial
 
     @property
     def logits(self) -> Tensor:
@@ -139,12 +131,6 @@ class Samples:
         moments = self._needed(Needs.STATISTICS, Needs.FEATURES).moments
         assert moments is not None
         return moments
-
-    @property
-    def _spatial(self) -> Moments:
-        spatial = self._needed(Needs.SPATIAL).spatial
-        assert spatial is not None
-        return spatial
 
     def _statistics(self, one: Needs) -> FeatureStatistics:
         statistics = self._needed(one).statistics

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.samples import Samples
 from tread_bench.measure.quality.sfid.family import SfidOptions
-from tread_bench.measure.quality.statistics import Gaussian
 
 
 class SpatialFrechetDistance:
@@ -15,5 +14,4 @@ class SpatialFrechetDistance:
         pass
 
     def __call__(self, generated: Samples, real: Samples) -> dict[str, float]:
-        sets = (Gaussian(one.spatial_mean, one.spatial_covariance, one.spatial_count) for one in (generated, real))
-        return {"sfid": statistics_to_fid(*sets)}
+        return {"sfid": statistics_to_fid(generated.spatial, real.spatial)}
