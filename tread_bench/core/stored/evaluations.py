@@ -12,7 +12,6 @@ from tread_bench.core.stored.records import Part
 if TYPE_CHECKING:
     import pandas as pd
 
-EVALUATION_VERSION: Literal[1] = 1
 EVALUATED: Literal["tread-bench evaluate"] = "tread-bench evaluate"
 Shape = tuple[PositiveInt, PositiveInt, PositiveInt]  # (C, H, W)
 
@@ -99,7 +98,7 @@ class SetEvaluation(Part):
     """
 
     generator: Literal["tread-bench evaluate"] = EVALUATED  # first key of the file, which identifies it
-    schema_version: Literal[1] = EVALUATION_VERSION
+    schema_version: Literal[1] = 1
     version: str  # of the program that made it
     samples: EvaluatedSet
     reference: EvaluatedSet

@@ -27,7 +27,6 @@ from tread_bench.measure.sets.reference import ReferenceSet, open_reference
 
 if TYPE_CHECKING:
     from tread_bench.data.source import DataSource, RealImages
-    from tread_bench.measure.sets.samples import SampleSet
 
 REFERENCE_FEATURES = 10_000  # kept one by one for KID, precision and recall; FID uses all images, as ADM's files do
 DRAWN_BY = 2020  # seed, as of KID's subsets
@@ -114,14 +113,13 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
         return Reference(chosen.sha256, None, spatial, published, stated=stated_needs(published, spatial))
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
-    images = _RealImages(chosen.images)
+    images = chosen.images
     kept = drawn(len(images), REFERENCE_FEATURES)
     compared = Reference.compared
     if len(kept) < len(images):
         compared = f"{len(kept)} for KID, precision and recall, drawn by seed {DRAWN_BY}"
     found = _cached(images, extractor, _key(images, extractor, compared), kept)
-    labels = chosen.images.labels
-    of_kept = None if labels is None else torch.from_numpy(labels[kept])
+    of_kept = None if images.labels is None else torch.from_numpy(images.labels[kept])
     batches = partial(images.batches, _BATCH)
     stated = stated_needs(published, spatial)
     own = found.pooled, spatial or found.spatial
@@ -140,23 +138,6 @@ def reference_problems(path: str) -> Iterator[str]:
         yield from message.splitlines()
 
 
-@dataclass(frozen=True)
-class _RealImages:
-    """The images of a set."""
-
-    images: SampleSet
-
-    def __len__(self) -> int:
-        return self.images.count
-
-    @property
-    def sha256(self) -> str:
-        return self.images.sha256
-
-    def batches(self, size: int) -> Iterator[Tensor]:
-        return self.images.batches(size)
-
-
 def _cached(images: RealImages, extractor: Extractor, key: str, kept: NDArray[np.int64]) -> Statistics:
     path = cache_folder("reference") / f"{key}.safetensors"
     with one_at_a_time(key):
@@ -170,11 +151,8 @@ def _cached(images: RealImages, extractor: Extractor, key: str, kept: NDArray[np
 def _key(images: RealImages, extractor: Extractor, compared: str = Reference.compared) -> str:
     """Contents, preprocessing, and what changes last bits: a cell has the same result whether it finds or makes one."""
     preprocessing = f"uint8, grey repeated, float32, at most {REFERENCE_FEATURES} kept, batch {_BATCH}"
-    if extractor.spatial_dims is not None:
-        preprocessing += ", with spatial features"
-    if compared != Reference.compared:
-        preprocessing += f", {compared}"
-    content = (images.sha256, extractor.sha256, preprocessing, machine_of(extractor.device))
+    outputs = compared, extractor.spatial_dims
+    content = (images.sha256, extractor.sha256, preprocessing, outputs, machine_of(extractor.device))
     return hashlib.sha256(repr(content).encode()).hexdigest()
 
 

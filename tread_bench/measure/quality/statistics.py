@@ -85,13 +85,7 @@ class FeatureStatistics:
 
     def keeping(self, features: Tensor, logits: Tensor | None) -> FeatureStatistics:
         """The same sums, with these features (m, d) and logits in place of those that were kept."""
-        with_them = FeatureStatistics(len(self.total), self.total.device)
-        with_them.count = self.count
-        with_them.total.copy_(self.total)
-        with_them._half.copy_(self._half)
-        with_them._features = [features]
-        with_them._logits = [] if logits is None else [logits]
-        return with_them
+        return self.restored(self.count, self.total, self.outer, features, logits)
 
     @classmethod
     def restored(

@@ -55,6 +55,9 @@ class SampleSet:
     store: ImageStore = field(repr=False)
     classes: tuple[str, ...] | None = None
 
+    def __len__(self) -> int:
+        return self.count
+
     @property
     def count(self) -> int:
         return self.store.count
