@@ -30,12 +30,7 @@ from tread_bench.measure.quality import reference as reference_module
 from tread_bench.measure.quality.features import Extractor
 from tread_bench.measure.quality.fid.metric import statistics_to_fid
 from tread_bench.measure.quality.fingerprint import protocol, protocol_fingerprint
-from tread_bench.measure.quality.generation import (
-    check_classes,
-    check_sample_counts,
-    evaluate_images,
-    lacking_in_reference,
-)
+from tread_bench.measure.quality.generation import check_classes, check_sample_counts, evaluate_images
 from tread_bench.measure.quality.networks.classifier.extractor import open_classifier
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS, ClassifierFeatures
 from tread_bench.measure.quality.networks.inception.extractor import open_inception
@@ -618,7 +613,7 @@ def test_statistics_of_a_file_are_those_of_the_network_that_they_name(
     assert found == pytest.approx(
         evaluate_images([noisy], extractor, reference_of(digits, extractor), [fid], 10)["fid"]
     )
-    lacking = {metric.family.name: lacking_in_reference(metric.family, given) for metric in opened()}
+    lacking = {metric.family.name: given.lacks(metric.family) for metric in opened()}
     assert lacking["fid"] == lacking["inception_score"] == ""
     assert lacking["kid"] == lacking["precision_recall"] == "there are no images of the reference, only statistics"
     with pytest.raises(UserError, match="none of feature network digits-classifier, and no images"):

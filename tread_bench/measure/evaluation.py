@@ -30,12 +30,7 @@ from tread_bench.measure.inside.validation import validation_losses
 from tread_bench.measure.quality.decoder import Decoder, open_decoder, to_pixels
 from tread_bench.measure.quality.features import EFFECT_IMAGES, Extractor, choose_extractor, device_effect
 from tread_bench.measure.quality.fingerprint import protocol
-from tread_bench.measure.quality.generation import (
-    check_classes,
-    check_sample_counts,
-    evaluate_images,
-    lacking_in_reference,
-)
+from tread_bench.measure.quality.generation import check_classes, check_sample_counts, evaluate_images
 from tread_bench.measure.quality.png import grid_png
 from tread_bench.measure.quality.reference import Reference, reference_of, reference_of_set
 from tread_bench.measure.quality.samples import OpenMetric
@@ -88,7 +83,7 @@ class Evaluator:
         metrics = self.cell.metrics
         found = []
         for options in metrics.measured(self.cell.data):
-            if not (reason := lacking_in_reference(options.family, self.reference)):
+            if not (reason := self.reference.lacks(options.family)):
                 found.append(OpenMetric.of(options))
             elif options in metrics.also:
                 raise UserError(f"metric {options.name}: {reason}; leave it out, or give another reference")

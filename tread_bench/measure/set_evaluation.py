@@ -238,25 +238,12 @@ def _on_images(metric: MetricOptions, request: SetRequest, report: Report) -> li
         real = ImageRecords(None, batches, labels, class_names=classes.reference_names, num_images=images.count)
 
     # The figures.
-    opened = OpenMetric.of(metric)
     report(f"metric {metric.name}", 0, 1)
-    found = _measured(opened, generated, real)
-    report(f"metric {metric.name}", 1, 1)
-    if isinstance(found, str):
-        return refused_rows(metric.family, None, found)
-    details = images_protocol(request, [metric])
+    fingerprint = protocol_fingerprint(**images_protocol(request, [metric]))
     fewer = below_protocol([metric.family], samples.count)
-    return [
-        _row(
-            metric.family,
-            figure,
-            None,
-            found[figure.name],
-            fingerprint=protocol_fingerprint(**details),
-            warnings=[warning for warning in (fewer, found[figure.name].warning) if warning],
-        )
-        for figure in metric.family.figures
-    ]
+    rows = _rows(OpenMetric.of(metric), None, generated, real, fingerprint, [fewer])
+    report(f"metric {metric.name}", 1, 1)
+    return rows
 
 
 def images_protocol(request: SetRequest, metrics: Sequence[MetricOptions]) -> dict[str, Any]:
@@ -310,27 +297,9 @@ def _on_network(
     for done, metric in enumerate(opened):
         report(f"metrics ({network.name})", done, len(opened))
         fingerprint = protocol_fingerprint(**details(metric.options))
-        reads_classes = Needs.LABELS in metric.family.needs_of_real
-        found = _measured(metric, generated, of_all if reads_classes else of_some)
-        if isinstance(found, str):
-            rows[metric.family.name] = refused_rows(metric.family, network, found)
-            continue
-        rows[metric.family.name] = [
-            _row(
-                metric.family,
-                figure,
-                network,
-                found[figure.name],
-                network_sha256=extractor.sha256,
-                fingerprint=fingerprint,
-                warnings=[
-                    _titled(one, network)
-                    for one in (*_warnings(metric.family, network, request, reference), found[figure.name].warning)
-                    if one
-                ],
-            )
-            for figure in metric.family.figures
-        ]
+        real = of_all if Needs.LABELS in metric.family.needs_of_real else of_some
+        warnings = [*_warnings(metric.family, network, request, reference)]
+        rows[metric.family.name] = _rows(metric, network, generated, real, fingerprint, warnings, extractor.sha256)
     report(f"metrics ({network.name})", len(opened), len(opened))
 
     # The network.
@@ -393,6 +362,29 @@ def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -
     return f"it came out as {wrong[0]}, since the features do not vary enough" if wrong else found
 
 
+def _rows(
+    metric: OpenMetric,
+    network: NetworkChoice | None,
+    generated: ImageRecords,
+    real: ImageRecords,
+    fingerprint: str,
+    warnings: Sequence[str],
+    network_sha256: str = "",
+) -> list[EvaluatedFigure]:
+    """The figures of a metric, with warnings that are not empty, or why it cannot be measured."""
+    family = metric.family
+    found = _measured(metric, generated, real)
+    if isinstance(found, str):
+        return refused_rows(family, network, found)
+    rows = []
+    for figure in family.figures:
+        estimate = found[figure.name]
+        told = [_titled(one, network) for one in (*warnings, estimate.warning) if one]
+        of_all = {"network_sha256": network_sha256, "fingerprint": fingerprint}
+        rows.append(_row(family, figure, network, estimate, warnings=told, **of_all))
+    return rows
+
+
 def _row(
     metric: MetricFamily, figure: Figure, network: NetworkChoice | None, estimate: Estimate | None, **more: Any
 ) -> EvaluatedFigure:
@@ -410,7 +402,7 @@ def _row(
     return EvaluatedFigure(
         metric=metric.name,
         figure=figure.name,
-        title=figure.title if network is None else _titled(figure.title, network),
+        title=_titled(figure.title, network),
         network="" if network is None else network.name,
         lower_is_better=figure.lower_is_better,
         **found,
@@ -418,9 +410,9 @@ def _row(
     )
 
 
-def _titled(text: str, network: NetworkChoice) -> str:
+def _titled(text: str, network: NetworkChoice | None) -> str:
     """A text in which the Fréchet distance is called as the network's is."""
-    return text.replace("FID", network.distance)
+    return text if network is None else text.replace("FID", network.distance)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tread_bench.core.config.metrics import standard_metrics
 from tread_bench.core.weights_folder import is_published
-from tread_bench.measure.quality.generation import lacking_in_reference
 
 if TYPE_CHECKING:
     from tread_bench.core.config.suite import Cell
@@ -44,7 +43,7 @@ def protocol(
     measured: list[MetricOptions] = []
     not_measured: dict[str, str] = {}
     for metric in metrics.of_samples:
-        if reason := lacking.get(metric.name) or lacking_in_reference(metric.family, reference):
+        if reason := lacking.get(metric.name) or reference.lacks(metric.family):
             not_measured |= {figure.title: reason for figure in metric.family.figures}
         else:
             measured.append(metric)

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from tread_bench.core.config.metrics import settings_in_words
-from tread_bench.core.describe.metrics import MetricFamily, MetricOptions, Needs
+from tread_bench.core.describe.metrics import MetricOptions, Needs
 from tread_bench.core.errors import UserError
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few_of_a_class
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few_of_a_class
 from tread_bench.measure.quality.statistics import FeatureStatistics
 
 if TYPE_CHECKING:
@@ -36,12 +36,6 @@ def check_sample_counts(chosen: Iterable[MetricOptions], num_samples: int, refer
             if count < least:
                 rule = f"too few for metric {options.name}, which needs {least} or more{settings_in_words(options)}"
                 raise UserError(f"{whose}: {rule}")
-
-
-def lacking_in_reference(metric: MetricFamily, reference: Reference) -> str:
-    """In words, what a metric reads of real images that the reference does not have; empty if it has all."""
-    missing = [one for one in Needs if one in metric.needs_of_real and not reference.records.has(one)]
-    return lacking(missing[0], is_real=True) if missing else ""
 
 
 def check_classes(chosen: Iterable[MetricOptions], num_samples: int, num_classes: int, reference: Reference) -> None:

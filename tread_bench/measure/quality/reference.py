@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tread_bench.core.describe.metrics import Needs
+from tread_bench.core.describe.metrics import MetricFamily, Needs
 from tread_bench.core.errors import UserError
 from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.data.check import message_of
@@ -65,6 +65,10 @@ class Reference:
         """As metrics see them."""
         kept = self.statistics, self.batches, self.labels, self.spatial, self.published
         return ImageRecords(*kept, self.class_names)
+
+    def lacks(self, metric: MetricFamily) -> str:
+        """Return, in words, what a metric reads of real images that are not there; empty if all is."""
+        return self.records.lacks(metric.needs_of_real, is_real=True)
 
     @property
     def count(self) -> int | None:

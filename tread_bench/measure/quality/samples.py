@@ -60,6 +60,11 @@ class ImageRecords:
             case Needs.LABELS:
                 return self.labels is not None
 
+    def lacks(self, needs: frozenset[Needs], is_real: bool) -> str:
+        """Return, in words, what a metric reads that these images do not have; empty if they have all."""
+        missing = [one for one in Needs if one in needs and not self.has(one)]
+        return lacking(missing[0], is_real) if missing else ""
+
 
 class Samples:
     """A set of images, generated or real, limited to what a metric's description needs.
@@ -189,10 +194,9 @@ class OpenMetric:
     def refusal(self, generated: ImageRecords, real: ImageRecords) -> str:
         """Return why it cannot be measured on these sets, in words; empty if it can."""
         # What it reads that a set does not have.
-        for needs, kept in ((self.family.needs, generated), (self.family.needs_of_real, real)):
-            missing = [one for one in Needs if one in needs and not kept.has(one)]
-            if missing:
-                return lacking(missing[0], is_real=kept is real)
+        lacks = generated.lacks(self.family.needs, is_real=False) or real.lacks(self.family.needs_of_real, is_real=True)
+        if lacks:
+            return lacks
 
         # Too few images, or too few of a class.
         behind = {
