@@ -21,7 +21,7 @@ from tread_bench.core.describe.extractors import find_extractor
 from tread_bench.core.describe.metrics import Figure, MetricFamily, MetricOptions, Needs, metrics
 from tread_bench.core.stored.evaluations import EvaluatedFigure, EvaluatedNetwork
 from tread_bench.measure import set_evaluation
-from tread_bench.measure.quality.feature_store import FeatureStore, ImageStream
+from tread_bench.measure.quality.feature_store import FeatureStore
 from tread_bench.measure.quality.features import Extractor, Features, open_extractor
 from tread_bench.measure.quality.fingerprint import protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
@@ -36,7 +36,7 @@ from tread_bench.measure.set_evaluation import (
     network_problem,
 )
 from tread_bench.measure.sets.reference import ReferenceSet, open_reference
-from tread_bench.measure.sets.samples import open_samples
+from tread_bench.measure.sets.samples import ImageStream, open_samples
 
 COUNT = 12
 METRICS = ("fid", "sfid", "precision_recall", "inception_score")

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,17 +24,6 @@ from tread_bench.measure.quality.export_file import load_program
 BATCH = 16  # latents that an exported program takes at a time
 
 
-class DecoderNetwork(Protocol):
-    """Decoder of an autoencoder."""
-
-    sha256: str
-    chunk: int  # latents at a time: always as many, so that no image depends on how many there are
-    pixels: tuple[float, float]  # range that its images are brought to [-1, 1] from
-
-    def decode(self, latents: Tensor) -> Tensor:
-        """Unscaled latents (B, C, H, W) -> images (B, 3, S, S) in [-1, 1]."""
-
-
 class Decoder:
     """Scaled latents (B, C, H, W) to images (B, 3, H', W') in [-1, 1], in float32 on the latents' device.
 
@@ -50,7 +38,7 @@ class Decoder:
         latent = (data.channels, data.image_size, data.image_size)
         self.scaling = Scaling(decoding.scale, decoding.shift, latent)
         kind = _Autoencoder if os.path.isdir(decoding.path) else _Program
-        self.network: DecoderNetwork = kind(decoding, latent)
+        self.network: _Autoencoder | _Program = kind(decoding, latent)
 
     @property
     def sha256(self) -> str:
@@ -66,8 +54,8 @@ class Decoder:
 class _Program:
     """A torch.export program in a file."""
 
-    chunk = BATCH
-    pixels = (-1.0, 1.0)
+    chunk = BATCH  # latents at a time: always as many, so that no image depends on how many there are
+    pixels = (-1.0, 1.0)  # range that its images are brought to [-1, 1] from
 
     def __init__(self, decoding: Decoding, latent: tuple[int, int, int]) -> None:
         path = decoding.path
@@ -81,6 +69,7 @@ class _Program:
         self._modules: dict[torch.device, torch.nn.Module] = {}
 
     def decode(self, latents: Tensor) -> Tensor:
+        """Unscaled latents (B, C, H, W) -> images (B, 3, S, S) in [-1, 1]."""
         return in_chunks(self._on(latents.device), latents, BATCH)
 
     def _on(self, device: torch.device) -> torch.nn.Module:

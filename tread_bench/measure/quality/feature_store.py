@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -32,6 +32,7 @@ from tread_bench.core.stored.outputs import open_plain
 from tread_bench.measure.quality.features import Extractor, Features, images_to_features, machine_of
 from tread_bench.measure.quality.statistics import ROWS, FeatureStatistics, features_to_statistics
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
+from tread_bench.measure.sets.samples import ImageStream
 
 SHARD_IMAGES = 1000  # at least, in whole batches: a minute or two of Inception on one CPU core
 _INDEX = "shards.json"
@@ -39,20 +40,6 @@ _STATISTICS = "statistics.safetensors"
 _SUMS = 1  # version of how they are added up
 
 Hashes = dict[str, str]  # of a shard, by output
-
-
-class ImageStream(Protocol):
-    """A set of images that is read in order."""
-
-    @property
-    def sha256(self) -> str:
-        """Hash of content and order."""
-
-    @property
-    def count(self) -> int: ...
-
-    def batches(self, size: int, start: int = 0) -> Iterator[Tensor]:
-        """uint8 (B, C, H, W), from image `start` on, `size` at a time."""
 
 
 class FeatureStore:

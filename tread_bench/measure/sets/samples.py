@@ -22,22 +22,26 @@ from tread_bench.measure.sets.npz_images import NpzStore
 _SHOWN = 3
 
 
-class ImageStore(Protocol):
-    """Where the images of a set are."""
+class ImageStream(Protocol):
+    """A set of images that is read in order."""
+
+    @property
+    def sha256(self) -> str:
+        """Hash of content and order."""
 
     @property
     def count(self) -> int: ...
 
+    def batches(self, size: int, start: int) -> Iterator[Tensor]:
+        """uint8 (B, C, H, W), from image `start` on, `size` at a time."""
+
+
+class ImageStore(ImageStream, Protocol):
+    """Where the images of a set are."""
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(C, H, W)."""
-
-    @property
-    def sha256(self) -> str:
-        """Hash of the files' content."""
-
-    def batches(self, size: int, start: int) -> Iterator[Tensor]:
-        """(B, C, H, W) uint8, from image `start` on, in order."""
 
 
 @dataclass(frozen=True, eq=False)
