@@ -15,7 +15,7 @@ from tread_bench.measure.quality.inception_score.family import SEED, SPLITS
 from tread_bench.measure.quality.inception_score.metric import logits_to_inception_score
 from tread_bench.measure.quality.kid.metric import features_to_kid
 from tread_bench.measure.quality.per_class_fid.metric import features_to_per_class_fid
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, too_few
 from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
 
 DIMS = 12
@@ -190,13 +190,11 @@ PLAIN, OF_CLASSES = records(gaussian(200, 0)), records(*with_labels(200, 0))
 
 
 @pytest.mark.parametrize(
-    ("metric", "generated", "real", "refusal"),
+    ("metric", "generated", "real", "lacking"),
     [
         (opened("fid"), PLAIN, ALONE, ""),
         (opened("fid_infinity", smallest=25), PLAIN, ALONE, ""),
-        (opened("fid_infinity"), PLAIN, ALONE, "200 samples: it needs 10,000 or more"),
         (opened("kid"), PLAIN, ALONE, "there are no images of the reference, only statistics"),
-        (opened("kid"), PLAIN, records(gaussian(50, 0)), "50 reference images: it needs 100"),
         (opened("sfid"), PLAIN, ALONE, "there are no spatial features of the samples"),
         (opened("sfid"), records(gaussian(50, 0), spatial=NORMAL), ALONE, "there are no spatial features of the ref"),
         (opened("sfid"), records(gaussian(50, 0), spatial=NORMAL), records(gaussian(50, 0), spatial=NORMAL), ""),
@@ -204,19 +202,34 @@ PLAIN, OF_CLASSES = records(gaussian(200, 0)), records(*with_labels(200, 0))
         (opened("inception_score"), records(gaussian(50, 0), logits=gaussian(50, 1)), ALONE, ""),
         (opened("per_class_fid"), OF_CLASSES, PLAIN, "there are no labels of the reference"),
         (opened("per_class_fid"), PLAIN, OF_CLASSES, "there are no labels of the samples"),
-        (opened("per_class_fid"), OF_CLASSES, records(*with_labels(4, 0)), "class 1 has 1 reference images"),
         (opened("per_class_fid"), OF_CLASSES, OF_CLASSES, ""),
     ],
 )
-def test_what_cannot_be_measured_is_known_before(metric, generated, real, refusal):
-    found = metric.refusal(generated, real)
-    assert found.startswith(refusal) and bool(found) is bool(refusal)
-    if not refusal:
-        names = [figure.name for figure in metric.family.figures]
-        assert list(metric.estimates(generated, real)) == names
-        assert metric.figures(generated, real) == {
-            name: estimate.value for name, estimate in metric.estimates(generated, real).items()
-        }
+def test_a_metric_reads_what_the_sets_have_and_names_what_they_lack(metric, generated, real, lacking):
+    if lacking:
+        with pytest.raises(LookupError, match=f"metric {metric.family.name}: {lacking}"):
+            metric.estimates(generated, real)
+        return
+    names = [figure.name for figure in metric.family.figures]
+    assert list(metric.estimates(generated, real)) == names
+    assert metric.figures(generated, real) == {
+        name: estimate.value for name, estimate in metric.estimates(generated, real).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "reference", "refusal"),
+    [
+        ("fid_infinity", 200, {Needs.STATISTICS: 50}, "200 samples: it needs 10,000 or more"),
+        ("fid_infinity", 10_000, {Needs.STATISTICS: None}, ""),
+        ("kid", 200, {Needs.FEATURES: 50}, "50 reference images: it needs 100 or more"),
+        ("fid", 200, {Needs.FEATURES: 0, Needs.STATISTICS: 1}, "1 reference images: it needs 2 or more"),
+        ("sfid", 200, {Needs.STATISTICS: 1, Needs.SPATIAL: 1}, "1 reference images: it needs 2 or more"),
+        ("sfid", 200, {Needs.STATISTICS: 1, Needs.SPATIAL: 2}, ""),
+    ],
+)
+def test_too_few_images_of_what_a_metric_reads_are_refused(name, samples, reference, refusal):
+    assert too_few(opened(name).options, samples, reference) == refusal
 
 
 def test_published_statistics_take_the_place_of_those_of_the_images():
@@ -225,11 +238,6 @@ def test_published_statistics_take_the_place_of_those_of_the_images():
     assert opened("fid").figures(generated, with_images) == opened("fid").figures(generated, ALONE)
     kid = opened("kid", subsets=5)
     assert kid.figures(generated, with_images) == kid.figures(generated, records(images))
-
-
-def test_reading_what_a_set_lacks_is_an_error_that_names_it():
-    with pytest.raises(LookupError, match="metric kid: there are no images of the reference, only statistics"):
-        opened("kid").figures(records(gaussian(200, 0)), ALONE)
 
 
 def test_an_estimate_is_a_number():

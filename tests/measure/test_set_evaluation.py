@@ -26,8 +26,8 @@ from tread_bench.measure.quality.features import Extractor, Features, open_extra
 from tread_bench.measure.quality.fingerprint import protocol_details, protocol_fingerprint
 from tread_bench.measure.quality.networks.classifier.network import DIGITS_WEIGHTS
 from tread_bench.measure.quality.reference import Reference
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, Samples
-from tread_bench.measure.quality.statistics import FeatureStatistics, Gaussian, features_to_statistics
+from tread_bench.measure.quality.samples import Samples
+from tread_bench.measure.quality.statistics import Gaussian, features_to_statistics
 from tread_bench.measure.set_evaluation import (
     NetworkChoice,
     SetRequest,
@@ -299,17 +299,6 @@ def test_a_reference_of_one_image_has_no_covariance_and_is_refused_before_any_wo
     assert networks == [] and (row.figure, row.value, row.refused) == ("fid", None, reason)
 
 
-@pytest.mark.parametrize("metric", ["fid", "sfid"])
-def test_a_metric_refuses_statistics_of_one_image(metric: str) -> None:
-    opened = OpenMetric.of(in_protocol(metric, "adm"))
-    many, one = FeatureStatistics(4), FeatureStatistics(4)
-    many.add(torch.rand(COUNT, 4))
-    one.add(torch.rand(1, 4))
-    generated, real = ImageRecords(many, spatial=many), ImageRecords(one, spatial=one)
-    assert opened.refusal(generated, real) == "1 reference images: it needs 2 or more"
-    assert opened.refusal(generated, generated) == ""
-
-
 def digits_set(path: Path, places: Sequence[int]) -> str:
     """Scanned digits with their classes."""
     digits = load_digits()
@@ -397,6 +386,15 @@ def test_classes_match_by_the_names_of_their_folders(tmp_path: Path) -> None:
     assert asked(odd, real).classes[2:] == (["bat", "dog"], ["cat", "dog", "owl"])  # numbers are then each set's own
     ((_, _, reason),) = foreseen_refusals(asked(fewer, numbered))
     assert "2 classes by name and the other 3 by number" in reason
+
+
+def test_a_class_of_too_few_images_refuses_its_metric_before_any_work(tmp_path: Path) -> None:
+    """Labels are read with the headers."""
+    mine = digits_set(tmp_path / "mine.npz", range(100))
+    few = digits_set(tmp_path / "few.npz", range(10))  # each digit once
+    asked = request(mine, few, ("fid", "per_class_fid"), "digits-classifier")
+    reasons = {metric.name: reason for metric, _, reason in foreseen_refusals(asked)}
+    assert reasons == {"fid": "", "per_class_fid": "class 0 has 1 reference images: it needs 2 or more of each class"}
 
 
 def test_statistics_of_another_network_refuse_its_metrics_that_read_them_and_no_others(tmp_path: Path) -> None:

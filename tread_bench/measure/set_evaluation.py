@@ -29,7 +29,7 @@ from tread_bench.measure.quality.fingerprint import (
     stated_by,
 )
 from tread_bench.measure.quality.reference import DRAWN_BY, Reference, drawn, stated_needs
-from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few
+from tread_bench.measure.quality.samples import ImageRecords, OpenMetric, lacking, too_few, too_few_of_a_class
 from tread_bench.measure.quality.statistics import Gaussian
 from tread_bench.measure.quality.statistics_file import Statistics
 from tread_bench.measure.sets.gaussians import spatial_name
@@ -131,7 +131,7 @@ def _names(images: SampleSet) -> list[str]:
 
 def can_measure(metric: MetricFamily, network: ExtractorFamily) -> bool:
     """Whether a metric reads outputs of a network, and this one gives them."""
-    return metric.needs_network and metric.needs & OF_NETWORK <= network.outputs
+    return metric.needs_network and (metric.needs | metric.needs_of_real) & OF_NETWORK <= network.outputs
 
 
 def network_problem(options: ExtractorOptions, samples: SampleSet, reference: ReferenceSet) -> str:
@@ -178,13 +178,17 @@ def _lacking(metric: MetricOptions, network: NetworkChoice | None, request: SetR
         for message in message_of(matched_labels, samples, reference.images):
             return message
 
-    # How many images it reads.
+    # How many images it reads, in all and of each class.
     images = None if reference.images is None else reference.images.count
     behind: dict[Needs, int | None] = dict.fromkeys((Needs.FEATURES, Needs.STATISTICS, Needs.SPATIAL), images)
     for need, name in stored.items():
         if name in reference.stored:
             behind[need] = reference.stored[name].count
-    return too_few(metric, samples.count, behind)
+    classes = request.classes
+    labels = _tensor(classes.labels), _tensor(classes.reference_labels)
+    return too_few(metric, samples.count, behind) or too_few_of_a_class(
+        family.min_per_class(metric), *labels, classes.names
+    )
 
 
 def _needs_met(images: SampleSet) -> set[Needs]:
@@ -225,17 +229,12 @@ def _on_images(metric: MetricOptions, request: SetRequest, report: Report) -> li
     """The rows of a metric that reads images and labels alone."""
     # Both sets.
     samples, images, classes = request.samples, request.reference.images, request.classes
-    generated = ImageRecords(
-        None,
-        partial(samples.batches, _READ),
-        _tensor(classes.labels),
-        class_names=classes.names,
-        num_images=samples.count,
-    )
+    batches, labels = partial(samples.batches, _READ), _tensor(classes.labels)
+    generated = ImageRecords(None, batches, labels, class_names=classes.names)
     real = ImageRecords(None)
     if images is not None:
         batches, labels = partial(images.batches, _READ), _tensor(classes.reference_labels)
-        real = ImageRecords(None, batches, labels, class_names=classes.reference_names, num_images=images.count)
+        real = ImageRecords(None, batches, labels, class_names=classes.reference_names)
 
     # The figures.
     report(f"metric {metric.name}", 0, 1)
@@ -352,8 +351,6 @@ def _warnings(metric: MetricFamily, network: NetworkChoice, request: SetRequest,
 
 def _measured(metric: OpenMetric, generated: ImageRecords, real: ImageRecords) -> Mapping[str, Estimate] | str:
     """The figures of a metric, or why it cannot be measured."""
-    if reason := metric.refusal(generated, real):
-        return reason
     try:
         found = metric.estimates(generated, real)
     except UserError as error:

@@ -19,7 +19,7 @@ from tread_bench.core.stored.cache import cache_folder, one_at_a_time
 from tread_bench.data.check import message_of
 from tread_bench.data.source import Pixels
 from tread_bench.measure.quality.features import Extractor, machine_of
-from tread_bench.measure.quality.samples import ImageRecords
+from tread_bench.measure.quality.samples import ImageRecords, lacking
 from tread_bench.measure.quality.statistics import FeatureStatistics, Moments
 from tread_bench.measure.quality.statistics_file import Statistics, load_statistics, save_statistics
 from tread_bench.measure.sets.gaussians import spatial_name
@@ -68,7 +68,8 @@ class Reference:
 
     def lacks(self, metric: MetricFamily) -> str:
         """Return, in words, what a metric reads of real images that are not there; empty if all is."""
-        return self.records.lacks(metric.needs_of_real, is_real=True)
+        missing = [one for one in Needs if one in metric.needs_of_real and not self.records.has(one)]
+        return lacking(missing[0], is_real=True) if missing else ""
 
     @property
     def count(self) -> int | None:

@@ -28,7 +28,6 @@ class ImageRecords:
         spatial: of features that keep their place in the image; None: the feature network has none.
         published: mean and covariance of the features as a file states them, in place of those of `statistics`.
         class_names: name of each class, by its label; empty: they have numbers alone.
-        num_images: how many there are, where there are no statistics that count them.
     """
 
     statistics: FeatureStatistics | None
@@ -37,7 +36,6 @@ class ImageRecords:
     spatial: Moments | None = None
     published: Moments | None = None
     class_names: Sequence[str] = ()
-    num_images: int = 0
 
     @property
     def moments(self) -> Moments | None:
@@ -59,11 +57,6 @@ class ImageRecords:
                 return self.batches is not None
             case Needs.LABELS:
                 return self.labels is not None
-
-    def lacks(self, needs: frozenset[Needs], is_real: bool) -> str:
-        """Return, in words, what a metric reads that these images do not have; empty if they have all."""
-        missing = [one for one in Needs if one in needs and not self.has(one)]
-        return lacking(missing[0], is_real) if missing else ""
 
 
 class Samples:
@@ -190,24 +183,6 @@ class OpenMetric:
     @classmethod
     def of(cls, options: MetricOptions) -> OpenMetric:
         return cls(options.family, named(options.family.builder)(options), options)
-
-    def refusal(self, generated: ImageRecords, real: ImageRecords) -> str:
-        """Return why it cannot be measured on these sets, in words; empty if it can."""
-        # What it reads that a set does not have.
-        lacks = generated.lacks(self.family.needs, is_real=False) or real.lacks(self.family.needs_of_real, is_real=True)
-        if lacks:
-            return lacks
-
-        # Too few images, or too few of a class.
-        behind = {
-            Needs.FEATURES: real.statistics.num_kept if real.statistics is not None else 0,
-            Needs.STATISTICS: real.moments.count if real.moments is not None else None,
-            Needs.SPATIAL: real.spatial.count if real.spatial is not None else None,
-        }
-        samples = generated.statistics.count if generated.statistics is not None else generated.num_images
-        return too_few(self.options, samples, behind) or too_few_of_a_class(
-            self.family.min_per_class(self.options), generated.labels, real.labels, generated.class_names
-        )
 
     def estimates(self, generated: ImageRecords, real: ImageRecords) -> dict[str, Estimate]:
         """Return the figures of its description, in that order, with their intervals.
