@@ -245,9 +245,8 @@ def test_the_whole_path_agrees_with_torch_fidelity(
         cache=False,
         verbose=False,
     )
-    reference = Reference(
-        "", *statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor, np.arange(400))
-    )
+    sums = statistics_of(ImageSet(real.numpy(), np.zeros(400, np.int64)), extractor, np.arange(400))
+    reference = Reference(sums.pooled, sha256="")
     got = evaluate_images(noisy.split(64), extractor, reference, opened(kid_subsets=20), 10)
     assert {key: got[key] for key in KEYS} == pytest.approx({k: expected[KEYS[k]] for k in KEYS}, rel=tolerance)
     assert got["fid"] > 1
@@ -269,7 +268,8 @@ def test_inception_agrees_with_torch_fidelity(inception_weights: Path, digits: D
         verbose=False,
     )
     extractor = open_inception(inception_weights)
-    reference = Reference("", *statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor, np.arange(12)))
+    sums = statistics_of(ImageSet(real.numpy(), np.zeros(12, np.int64)), extractor, np.arange(12))
+    reference = Reference(sums.pooled, spatial=sums.spatial, sha256="")
     metrics = [OpenMetric.of(options) for options in Metrics(**settings).of_samples]
     got = evaluate_images([fake], extractor, reference, metrics, 10)
     near_0 = {"kid": 1e-6}  # a difference of nearly equal sums, so it has an absolute tolerance
@@ -481,7 +481,7 @@ def test_what_moves_a_figure_moves_the_fingerprint(extractor: Extractor, digits:
     prints = [protocol(cell, extractor, reference)[0] for cell in cells]
     prints += [
         protocol(cells[0], changed, reference)[0],
-        protocol(cells[0], extractor, Reference("0" * 64, reference.statistics))[0],
+        protocol(cells[0], extractor, Reference(reference.statistics, sha256="0" * 64))[0],
     ]
     assert len(set(prints)) == len(prints)
 

@@ -285,8 +285,7 @@ def _on_network(
     # The features of both sets.
     reference = seen.reference(frozenset[Needs]().union(*(metric.family.needs_of_real for metric in opened)))
     generated = seen.samples(frozenset[Needs]().union(*(metric.family.needs for metric in opened)))
-    of_all = reference.records
-    of_some = _limited(of_all)
+    of_some = _limited(reference)
 
     # The figures.
     def details(*of: MetricOptions) -> dict[str, Any]:
@@ -296,7 +295,7 @@ def _on_network(
     for done, metric in enumerate(opened):
         report(f"metrics ({network.name})", done, len(opened))
         fingerprint = protocol_fingerprint(**details(metric.options))
-        real = of_all if Needs.LABELS in metric.family.needs_of_real else of_some
+        real = reference if Needs.LABELS in metric.family.needs_of_real else of_some
         warnings = [*_warnings(metric.family, network, request, reference)]
         rows[metric.family.name] = _rows(metric, network, generated, real, fingerprint, warnings, extractor.sha256)
     report(f"metrics ({network.name})", len(opened), len(opened))
@@ -450,15 +449,18 @@ class _Seen:
         stated = stated_needs(published, spatial)
         images = reference.images
         if images is None or not needs - stated:
-            return Reference(reference.sha256, None, spatial, published, stated=stated)
+            return Reference(None, spatial=spatial, published=published, sha256=reference.sha256, stated=stated)
         statistics, own_spatial = self._statistics(images, "reference", needs - stated, KEPT)
         classes = self.request.classes
         return Reference(
-            *(reference.sha256, statistics, spatial or own_spatial, published),
-            labels=_tensor(classes.reference_labels),
-            batches=partial(images.batches, _READ),
+            statistics,
+            partial(images.batches, _READ),
+            _tensor(classes.reference_labels),
+            spatial or own_spatial,
+            published,
+            classes.reference_names,
+            sha256=reference.sha256,
             stated=stated,
-            class_names=classes.reference_names,
         )
 
     def _stored(self, features: str, dims: int | None) -> Gaussian | None:

@@ -85,5 +85,5 @@ def evaluate_images(
     generated = ImageRecords(statistics, partial(iter, kept), _labels(statistics.count, num_classes), spatial)
     figures: dict[str, Any] = {}
     for metric in metrics:
-        figures |= metric.figures(generated, reference.records)
+        figures |= metric.figures(generated, reference)
     return figures | {"num_samples": statistics.count}

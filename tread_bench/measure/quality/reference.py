@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from tread_bench.core.describe.metrics import MetricFamily, Needs
 from tread_bench.core.errors import UserError
@@ -34,48 +33,29 @@ _BATCH = 250
 _IN_THIS_PROCESS: dict[str, Reference] = {}
 
 
-@dataclass(frozen=True)
-class Reference:
+@dataclass(frozen=True, kw_only=True)
+class Reference(ImageRecords):
     """What generated images are compared with.
 
     Args:
         sha256: of the real images, or of the file of their statistics.
-        statistics: of the features of its images; None: there are statistics of a file alone.
-        spatial: of features that keep their place in the image; None: the feature network has none.
-        published: mean and covariance of the features as a file states them, in place of those of its images.
-        labels: (m,) int64, one for each feature that was kept; None: there are none.
-        batches: its images, uint8 (B, C, H, W), in order; None: there are none.
         compared: which features were kept, in words, for the protocol.
         stated: what is read of statistics in a file, and not of the reference's images.
-        class_names: name of each class, by its label; empty: they have numbers alone.
     """
 
     sha256: str
-    statistics: FeatureStatistics | None
-    spatial: Moments | None = None
-    published: Moments | None = None
-    labels: Tensor | None = None
-    batches: Callable[[], Iterator[Tensor]] | None = None
     compared: str = f"at most {REFERENCE_FEATURES} for KID, precision and recall"
     stated: frozenset[Needs] = frozenset()
-    class_names: Sequence[str] = ()
-
-    @property
-    def records(self) -> ImageRecords:
-        """As metrics see them."""
-        kept = self.statistics, self.batches, self.labels, self.spatial, self.published
-        return ImageRecords(*kept, self.class_names)
 
     def lacks(self, metric: MetricFamily) -> str:
         """Return, in words, what a metric reads of real images that are not there; empty if all is."""
-        missing = [one for one in Needs if one in metric.needs_of_real and not self.records.has(one)]
+        missing = [one for one in Needs if one in metric.needs_of_real and not self.has(one)]
         return lacking(missing[0], is_real=True) if missing else ""
 
     @property
     def count(self) -> int | None:
         """Number of images that mean and covariance are of; None: the file does not say."""
-        moments = self.records.moments
-        return moments.count if moments is not None else None
+        return self.moments.count if self.moments is not None else None
 
     @property
     def num_kept(self) -> int:
@@ -93,7 +73,7 @@ def reference_of(data: DataSource, extractor: Extractor) -> Reference:
         labels = images.classes if data.num_classes and isinstance(images, Pixels) else None
         of_kept = None if labels is None else torch.from_numpy(labels[kept])
         batches = partial(images.batches, _BATCH)
-        _IN_THIS_PROCESS[key] = Reference(images.sha256, *found, labels=of_kept, batches=batches)
+        _IN_THIS_PROCESS[key] = Reference(found.pooled, batches, of_kept, found.spatial, sha256=images.sha256)
     return _IN_THIS_PROCESS[key]
 
 
@@ -115,7 +95,8 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
                 f"{chosen.name}: has statistics of {stored}, none of feature network {extractor.name}, and no images; "
                 "give a reference with images, or choose another metrics.extractor"
             )
-        return Reference(chosen.sha256, None, spatial, published, stated=stated_needs(published, spatial))
+        stated = stated_needs(published, spatial)
+        return Reference(None, spatial=spatial, published=published, sha256=chosen.sha256, stated=stated)
 
     # Its images: those whose features are kept are drawn, since files are often in the order of classes.
     images = chosen.images
@@ -127,8 +108,8 @@ def reference_of_set(chosen: ReferenceSet, extractor: Extractor) -> Reference:
     of_kept = None if images.labels is None else torch.from_numpy(images.labels[kept])
     batches = partial(images.batches, _BATCH)
     stated = stated_needs(published, spatial)
-    own = found.pooled, spatial or found.spatial
-    return Reference(chosen.sha256, *own, published, of_kept, batches, compared, stated)
+    own = found.pooled, batches, of_kept, spatial or found.spatial
+    return Reference(*own, published, sha256=chosen.sha256, compared=compared, stated=stated)
 
 
 def stated_needs(published: Moments | None, spatial: Moments | None) -> frozenset[Needs]:

@@ -141,10 +141,7 @@ def _count(npz: Npz) -> int | None:
     """Of the images behind the statistics. Raises UserError."""
     for name in COUNTS:
         if name in npz.names:
-            header = npz.header(name)
-            if header.dtype.kind not in "iu" or header.shape not in ((), (1,)):
-                raise UserError(f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}, not one integer")
-            count = int(_only(npz.array(name, 8)))
+            count = int(_single(npz, name, "iu", 8, "integer"))
             if count < 2:
                 raise UserError(f"{npz.path}: {name} is {count}; a covariance is of two images or more")
             return count
@@ -165,11 +162,12 @@ def _text(npz: Npz, name: str, otherwise: str) -> str:
     """A text that the file holds, or another one where it does not. Raises UserError."""
     if name not in npz.names:
         return otherwise
+    return str(_single(npz, name, "U", _LONGEST_TEXT, "text"))
+
+
+def _single(npz: Npz, name: str, kinds: str, most_bytes: int, word: str) -> Any:
+    """The only value of an array, of one of these kinds of NumPy types, which `word` names. Raises UserError."""
     header = npz.header(name)
-    if header.dtype.kind != "U" or header.shape not in ((), (1,)):
-        raise UserError(f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}, not one text")
-    return str(_only(npz.array(name, _LONGEST_TEXT)))
-
-
-def _only(values: NDArray[Any]) -> Any:
-    return values.reshape(-1)[0]
+    if header.dtype.kind not in kinds or header.shape not in ((), (1,)):
+        raise UserError(f"{npz.path}: {name} is {header.dtype.name} of shape {header.shape}, not one {word}")
+    return npz.array(name, most_bytes).item()
